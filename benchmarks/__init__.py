@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against a floor in the same run, never timed tests."""

@@ -1,0 +1,43 @@
+"""The Starlette application: every route, most frequent first, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Route
+
+from emulator.api import control, messaging
+from emulator.api.exchange import not_found
+from emulator.worlds import Worlds
+
+Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
+
+
+def build(worlds: Worlds, options: control.ControlOptions, lifespan: Lifespan | None = None) -> Starlette:
+    """The application that serves these worlds. `lifespan` opens and closes what it needs."""
+    routes: list[BaseRoute] = [
+        *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
+        *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.router.default = not_found
+    return app
+
+
+def _route(path: str, endpoint: object) -> Route:
+    route = Route(path, endpoint)  # type: ignore[arg-type]  # an ASGI application, which Route takes as it is
+    # The service's own clients write `/v2/Schedules`, and end a collection's path with a slash (D-002).
+    pattern = route.path_regex.pattern
+    if ":path}" not in path:
+        pattern = pattern.removesuffix("$") + "/?$"
+    route.path_regex = re.compile(pattern, re.IGNORECASE)
+    return route
+
+
+@contextlib.asynccontextmanager
+async def nothing_to_open(_: Starlette) -> AsyncIterator[None]:
+    yield

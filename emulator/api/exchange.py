@@ -1,0 +1,157 @@
+"""One HTTP exchange: from an ASGI scope to request parts, from a handler's answer to a response.
+
+Every operation goes through `Endpoint`: read the request, open it (credentials, world), call the
+handler of the method, show the answer, or the refusal in the one error shape.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from emulator.core.errors import PayloadTooLarge, Refused, WorldBroken
+from emulator.wire import error_body
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_fields import Json
+from emulator.wire.parts import RequestParts, read_parts
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C")
+
+# The interface document's limit of one batch call, and so of any request (Limits 5).
+MAX_BODY = 100 * 1024 * 1024
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Answer(Response):
+    """A JSON answer. Without content (None) the body is empty."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Json = None, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(b"" if content is None else _encode(content), status_code=status, headers=headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as read, with the parameters its route found in the path (decoded)."""
+
+    parts: RequestParts
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def raw_rest(self, fixed_segments: int) -> str:
+        """The raw path behind its first segments: `/v2/publish/https://x` has two before the destination."""
+        pieces = self.parts.path.split("/", fixed_segments + 1)
+        return pieces[fixed_segments + 1] if len(pieces) > fixed_segments + 1 else ""
+
+    def raw_segment(self, number: int) -> str:
+        """One raw segment of the path, counted from 0."""
+        pieces = self.parts.path.split("/")
+        return pieces[number + 1] if len(pieces) > number + 1 else ""
+
+
+Opener = Callable[[Request], Awaitable[C]]
+Handler = Callable[[C], Awaitable[Response]]
+
+
+class Endpoint(Generic[C]):
+    """The operations of one path, by method. `open_call` turns a request into what the handlers take."""
+
+    def __init__(self, dialect: Dialect, open_call: Opener[C], handlers: Mapping[str, Handler[C]]) -> None:
+        self._dialect = dialect
+        self._open = open_call
+        self._handlers = dict(handlers)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(self._handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(scope, receive)
+        await response(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive) -> Response:
+        method = scope["method"]
+        handler = self._handlers.get(method)
+        if handler is None:
+            return method_not_allowed(method, self.methods)
+        try:
+            call = await self._open(await read_request(scope, receive))
+            return await handler(call)
+        except Refused as refused:
+            return refusal(refused, self._dialect)
+        except WorldBroken as broken:
+            return Answer({"error": str(broken)}, 500)
+        except Exception as error:
+            # The edge of the program: a fault of ours must still be a clear answer, and be seen.
+            logger.exception("%s %s failed", method, scope["path"])
+            return Answer({"error": f"the emulator failed: {type(error).__name__}, see its log"}, 500)
+
+
+async def read_request(scope: Scope, receive: Receive) -> Request:
+    """Read a request whole. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
+    client = scope.get("client")
+    path = scope.get("raw_path")
+    return Request(
+        parts=read_parts(
+            method=scope["method"],
+            raw_path=scope["path"].encode() if path is None else path,
+            query_string=scope["query_string"],
+            raw_headers=scope["headers"],
+            body=await _read_body(scope, receive),
+            client_ip="127.0.0.1" if client is None else client[0],
+        ),
+        path_parameters=scope.get("path_params", {}),
+    )
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes:
+    announced = Headers(scope=scope).get("content-length", "") if scope["method"] != "GET" else ""
+    if announced.isdigit() and int(announced) > MAX_BODY:
+        raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
+    # Joined once at the end: growing a buffer piece by piece would hold several copies of a large body.
+    pieces, size = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > MAX_BODY:
+            raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def refusal(refused: Refused, dialect: Dialect) -> Response:
+    """The one error shape: `{"error": ..., "field"?: ...}` (D-001)."""
+    headers = dict(error_body.extra_headers(refused))
+    status = error_body.status_of(refused)
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Answer(dict(error_body.error_json(refused, dialect)), status, headers)
+
+
+def method_not_allowed(method: str, allowed: tuple[str, ...]) -> Response:
+    return Answer(
+        {"error": f"method {method} is not allowed here, expected {' or '.join(allowed)}"},
+        405,
+        {"Allow": ", ".join(allowed)},
+    )
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer to a path that no operation has."""
+    response = Answer({"error": f"no operation has the path {scope['path']}"}, 404)
+    await response(scope, receive, send)

@@ -1,0 +1,84 @@
+"""Putting a server's parts together. The only module that knows every concrete class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+
+from emulator.api import application
+from emulator.api.control import ControlOptions
+from emulator.core.errors import Malformed
+from emulator.core.model import Plan
+from emulator.delivery.egress import EgressPolicy, ExternalPolicy
+from emulator.delivery.transport import DeliveryTransport
+from emulator.realtime import wall_ms
+from emulator.settings import Settings, SettingsError
+from emulator.wire import dialect as dialects
+from emulator.wire.dialect import Dialect, DialectError
+from emulator.wire.instants import read_instant_ms
+from emulator.worlds import DEFAULT, WorldOptions, Worlds, WorldSetup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """A running emulator without a server around it: its worlds, and the application that serves them."""
+
+    settings: Settings
+    dialect: Dialect
+    worlds: Worlds
+    app: Starlette
+    transport: DeliveryTransport
+
+    async def close(self) -> None:
+        """Finish or record what is in flight, and let go of files and connections."""
+        await self.worlds.close()
+        await self.transport.close()
+
+
+async def start(settings: Settings) -> Emulation:
+    """Open the worlds that the settings describe.
+
+    Raises SettingsError, and UnusableDatabase for a database that cannot be opened; each is one line.
+    """
+    try:
+        dialect = dialects.load(settings.dialect)
+    except DialectError as error:
+        raise SettingsError(f"dialect: {error}") from error
+    setup = WorldSetup(
+        id=DEFAULT,
+        seed=settings.seed,
+        epoch_ms=_epoch_ms(settings),
+        rate=settings.rate,
+        plan=Plan(settings.plan),
+    )
+    transport = DeliveryTransport(
+        dialect=dialect,
+        egress=EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host),
+        wall_ms=wall_ms,
+    )
+    options = WorldOptions(
+        db=settings.db,
+        concurrency=settings.concurrency or None,
+        max_attempts_per_instant=settings.max_attempts_per_instant,
+    )
+    worlds = Worlds(options=options, dialect=dialect, transport=transport)
+    control = ControlOptions(
+        token=settings.control_token or None, allowed_hosts=settings.allow_control_host, new_world=setup
+    )
+    try:
+        await worlds.start(setup)
+    except BaseException:
+        await worlds.close()
+        raise
+    app = application.build(worlds, control)
+    return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, transport=transport)
+
+
+def _epoch_ms(settings: Settings) -> int:
+    if not settings.epoch:
+        return wall_ms()
+    try:
+        return read_instant_ms(int(settings.epoch) if settings.epoch.isdigit() else settings.epoch)
+    except Malformed as malformed:
+        raise SettingsError(f"epoch: {malformed.reason}") from malformed

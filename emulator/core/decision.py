@@ -1,0 +1,24 @@
+"""The shape of a decision: a generator of facts that ends with the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from emulator.core.errors import NotFound
+from emulator.core.facts import Fact
+from emulator.core.model import AccountId
+from emulator.core.state import AccountView, StateView
+
+R = TypeVar("R")
+
+# Each fact is applied before the generator goes on, so a decision sees what it has just caused.
+Decision = Generator[Fact, None, R]
+
+
+def book_of(state: StateView, account_id: AccountId) -> AccountView:
+    """The account's book. Raises NotFound for an account this world does not have."""
+    book = state.accounts.get(account_id)
+    if book is None:
+        raise NotFound(f"account {account_id} not found")
+    return book

@@ -1,0 +1,86 @@
+"""Everything the rules can refuse, one class each.
+
+A refusal happens before the first fact of a command, so refusing never leaves a half-made
+change behind. `wire/error_body.py` holds the one table that turns these into HTTP statuses.
+"""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The command was refused and nothing has changed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Malformed(Exception):
+    """A text does not follow its grammar; whoever knows the field's name turns it into InvalidInput."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class InvalidInput(Refused):
+    """A header, parameter or body field has a value the service does not accept.
+
+    `field` is the name as the client would write it; `reason` says what was expected.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class NotFound(Refused):
+    """Nothing with that identifier exists (any more) in this account."""
+
+
+class Unauthenticated(Refused):
+    """No credentials, or credentials nobody holds."""
+
+
+class Forbidden(Refused):
+    """The credentials are good, and do not permit this."""
+
+
+class Conflict(Refused):
+    """The request contradicts what is going on at the moment."""
+
+
+class PayloadTooLarge(Refused):
+    """The body exceeds the message size of the account's plan."""
+
+
+class LimitReached(Refused):
+    """The account already has as many things of this kind as its plan allows."""
+
+
+class QuotaExceeded(Refused):
+    """Too many requests in a period.
+
+    `limit` and `remaining` count requests, `reset_s` is the Unix second at which the period
+    ends, and `daily` tells the day's quota from the burst limit of a second.
+    """
+
+    def __init__(self, text: str, *, limit: int, remaining: int, reset_s: int, daily: bool) -> None:
+        super().__init__(text)
+        self.limit = limit
+        self.remaining = remaining
+        self.reset_s = reset_s
+        self.daily = daily
+
+
+class Unsupported(Refused):
+    """The service has this operation; the emulator does not."""
+
+
+class InstantExhausted(Refused):
+    """So many attempts started within one instant that the clock would never move on."""
+
+
+class WorldBroken(Exception):
+    """A rule failed after its first fact: state and journal could differ, so the world stops."""

@@ -1,0 +1,134 @@
+"""What has been: the records that history queries answer with, and the questions they take.
+
+History is a view of facts. The journal stores and finds it; the wire layer shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from emulator.core.model import (
+    AccountId,
+    AttemptOutcome,
+    DeadLetterId,
+    EventState,
+    Message,
+    MessageId,
+    Response,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """One page of a listing; `cursor` continues it, None is the last page."""
+
+    items: tuple[T, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry of the event log (D-013). `response` and `error` belong to ERROR and FAILED entries."""
+
+    seq: int
+    at_ms: int
+    state: EventState
+    message: Message
+    error: str | None
+    response: Response | None
+    next_delivery_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    """A page of the event log; values of one field are OR-ed, fields AND-ed.
+
+    `since_ms` is the end of the retention, `newest` the number of entries the plan keeps.
+    """
+
+    account_id: AccountId
+    count: int
+    cursor: str | None = None
+    latest_first: bool = True
+    message_ids: tuple[str, ...] = ()
+    states: tuple[EventState, ...] = ()
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    url_groups: tuple[str, ...] = ()
+    schedule_ids: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    flow_keys: tuple[str, ...] = ()
+    caller_ips: tuple[str, ...] = ()
+    from_ms: int | None = None
+    to_ms: int | None = None
+    since_ms: int = 0
+    newest: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterEntry:
+    """A dead letter with its message and the last attempt's outcome."""
+
+    dead_letter_id: DeadLetterId
+    failed_ms: int
+    message: Message
+    outcome: AttemptOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterQuery:
+    """A page of the dead letter queue; values of one field are OR-ed, fields AND-ed."""
+
+    account_id: AccountId
+    count: int
+    cursor: str | None = None
+    latest_first: bool = False
+    dead_letter_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    url_groups: tuple[str, ...] = ()
+    schedule_ids: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    flow_keys: tuple[str, ...] = ()
+    caller_ips: tuple[str, ...] = ()
+    response_statuses: tuple[int, ...] = ()
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One attempt in the delivery journal: what was sent, what came back, on the virtual clock."""
+
+    seq: int
+    at_ms: int
+    finished_ms: int
+    message: Message
+    attempt: int
+    outcome: AttemptOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryQuery:
+    """A page of the delivery journal, oldest first. `url` is exact or a glob; `outcome` as in the control API."""
+
+    limit: int = 100
+    cursor: str | None = None
+    url: str | None = None
+    message_id: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedMessage:
+    """A message that is no longer live, and when it ended."""
+
+    message_id: MessageId
+    message: Message
+    ended_ms: int

@@ -1,0 +1,105 @@
+"""Identifiers that look like the service's and come out the same in every run.
+
+Each is a function of a world's key, the kind of thing and a number that its caller counts up, so
+the same commands give the same identifiers, and no two things of a world share one.
+
+Source: the interface document shows identifiers in examples only; their forms are those of the
+public service (D-060). All of them stand in a URL path as they are.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b, sha256
+
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+# Four characters for each division of the long number, which are two entries of a table of pairs.
+_PAIR = 58**2
+_QUAD = 58**4
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+
+_SHORT_LENGTH = 28
+_MESSAGE_LENGTH = 53
+
+# What the characters of a message id decode to: two fields of a protocol buffer, 1 the name of a
+# shard and 2 the 28 characters; each is its tag, its length and its text.
+_SHARD = b"shard-1"
+_MESSAGE_HEAD = bytes((0x0A, len(_SHARD))) + _SHARD + bytes((0x12, _SHORT_LENGTH))
+
+_VERSION = b"\x01"
+
+
+def world_key(seed: int, scope: str = "") -> bytes:
+    """The key from which everything random of a world derives: 32 bytes. Raises: nothing."""
+    return blake2b(f"{seed}/{scope}".encode("utf-8", "surrogatepass"), digest_size=32, person=b"world").digest()
+
+
+def short_id(key: bytes, kind: str, number: int) -> str:
+    """28 base58 characters: a version byte 1 and 16 bytes, with the checksum of Base58Check (D-060).
+
+    A leading byte of 1 always gives 28 characters, never fewer. Raises: nothing.
+    """
+    body = _VERSION + _digest(key, b"id", kind, number)
+    checksum = sha256(sha256(body).digest()).digest()[:4]
+    return _base58(int.from_bytes(body + checksum, "big"), _SHORT_LENGTH)
+
+
+def message_id(key: bytes, number: int) -> str:
+    """`msg_` and 53 base58 characters that hold the name of a shard and a short id (D-060)."""
+    content = _MESSAGE_HEAD + short_id(key, "message", number).encode("ascii")
+    return "msg_" + _base58(int.from_bytes(content, "big"), _MESSAGE_LENGTH)
+
+
+def schedule_id(key: bytes, number: int) -> str:
+    """`scd_` and a short id, for a schedule whose creator chose no id (D-060)."""
+    return "scd_" + short_id(key, "schedule", number)
+
+
+def signing_key(key: bytes, number: int) -> str:
+    """`sig_` and a short id. The whole text, 32 characters, is the secret that signs (D-060)."""
+    return "sig_" + short_id(key, "signing key", number)
+
+
+def jwt_id(key: bytes, number: int) -> str:
+    """`jwt_` and a short id: the `jti` of one signature (D-060)."""
+    return "jwt_" + short_id(key, "jwt", number)
+
+
+def dead_letter_id(at_ms: int, number: int) -> str:
+    """The moment in epoch ms and a number that tells entries of one moment apart (D-060)."""
+    return f"{at_ms}-{number}"
+
+
+def uuid(key: bytes, kind: str, number: int) -> str:
+    """A UUID with the version and variant bits of a random one, RFC 4122 version 4."""
+    digest = bytearray(_digest(key, b"uuid", kind, number))
+    digest[6] = digest[6] & 0x0F | 0x40
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def token_text(key: bytes, kind: str, number: int, length: int) -> str:
+    """`length` base58 characters for a password, a token or a name. Raises: nothing."""
+    # Eight bytes more than the characters can hold, so that no character is likelier than another.
+    needed = length * 6 // 8 + 8
+    blocks = (needed + 15) // 16
+    digest = b"".join(_digest(key, b"token", f"{kind}/{number}", block) for block in range(blocks))
+    return _base58(int.from_bytes(digest, "big"), length)
+
+
+def _digest(key: bytes, purpose: bytes, kind: str, number: int) -> bytes:
+    """16 bytes that differ for every purpose, kind and number."""
+    return blake2b(f"{kind}/{number}".encode(), key=key, digest_size=16, person=purpose).digest()
+
+
+def _base58(value: int, length: int) -> str:
+    """The last `length` base58 digits of a value, zeros in front included; 0 is written `1`."""
+    pairs: list[str] = []
+    for _ in range((length + 3) // 4):
+        value, quad = divmod(value, _QUAD)
+        pairs.append(_PAIRS[quad % _PAIR])
+        pairs.append(_PAIRS[quad // _PAIR])
+    pairs.reverse()
+    text = "".join(pairs)
+    return text[len(text) - length :]

@@ -1,0 +1,520 @@
+"""The records the rules work on: frozen, compared by value, tuples inside.
+
+Times are `int` milliseconds since the Unix epoch and end in `_ms`; durations too. Header
+collections are tuples of `(name, value)` in the order the client gave them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+AccountId = NewType("AccountId", str)
+MessageId = NewType("MessageId", str)
+ScheduleId = NewType("ScheduleId", str)
+GroupName = NewType("GroupName", str)
+QueueName = NewType("QueueName", str)
+FlowKey = NewType("FlowKey", str)
+DeadLetterId = NewType("DeadLetterId", str)
+RuleId = NewType("RuleId", str)
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Method(StrEnum):
+    """The methods a delivery may use (interface document, Svc-Method)."""
+
+    GET = "GET"
+    POST = "POST"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+class Phase(StrEnum):
+    """Where a message stands. `lifecycle.py` holds every transition."""
+
+    PENDING = "PENDING"  # waits for its first delivery time
+    HELD = "HELD"  # due, and waits in line for a queue, a flow control key or a global slot
+    ACTIVE = "ACTIVE"  # an attempt is under way
+    RETRYING = "RETRYING"  # waits for its next attempt
+    DELIVERED = "DELIVERED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class EventState(StrEnum):
+    """The states the event log shows (D-013)."""
+
+    CREATED = "CREATED"
+    ACTIVE = "ACTIVE"
+    RETRY = "RETRY"
+    ERROR = "ERROR"
+    DELIVERED = "DELIVERED"
+    FAILED = "FAILED"
+    CANCEL_REQUESTED = "CANCEL_REQUESTED"
+    CANCELED = "CANCELED"
+
+
+class Via(StrEnum):
+    """What answered an attempt."""
+
+    NETWORK = "network"
+    RULE = "rule"
+    CAPTURE = "capture"
+    MOUNT = "mount"
+
+
+class Fault(StrEnum):
+    """A connection failure a destination rule can stage."""
+
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    DNS = "dns"
+    TLS = "tls"
+
+
+class ScheduleRunState(StrEnum):
+    """How a message of a schedule's last firing went (D-038)."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    SUCCESS = "SUCCESS"
+    FAIL = "FAIL"
+
+
+class TimerKind(StrEnum):
+    """What waits for an instant. Quiet kinds tidy up; they never draw the clock to themselves."""
+
+    DELIVERY = "delivery"
+    ANSWER = "answer"
+    SCHEDULE = "schedule"
+    RATE_WINDOW = "rate_window"
+    DEDUPLICATION_EXPIRY = "deduplication_expiry"
+    DEAD_LETTER_EXPIRY = "dead_letter_expiry"
+
+    @property
+    def is_quiet(self) -> bool:
+        return self in _QUIET
+
+
+_QUIET = frozenset((TimerKind.DEDUPLICATION_EXPIRY, TimerKind.DEAD_LETTER_EXPIRY))
+
+
+class DestinationKind(StrEnum):
+    URL = "url"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """What a publish names: a URL exactly as typed, or the name of a URL group."""
+
+    kind: DestinationKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """What API answers hide; deliveries always carry the original. Names are lower-case."""
+
+    body: bool
+    all_headers: bool
+    header_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowControl:
+    """The flow control a message asks for. Values left out (None) leave the key's own limit unset."""
+
+    key: FlowKey
+    parallelism: int | None
+    rate: int | None
+    period_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageOptions:
+    """What the configuration headers of one request say; None is "not said".
+
+    `forwarded` are the headers behind the forward prefix. `incoming` are the request's other
+    headers, which are forwarded only if `forward_incoming` is true.
+    """
+
+    method: Method | None = None
+    content_type: str | None = None
+    forwarded: Headers = ()
+    incoming: Headers = ()
+    forward_incoming: bool | None = None
+    delay_ms: int | None = None
+    not_before_ms: int | None = None
+    timeout_ms: int | None = None
+    max_retries: int | None = None
+    retry_delay: str | None = None
+    callback: CallbackOptions | None = None
+    failure_callback: CallbackOptions | None = None
+    labels: tuple[str, ...] = ()
+    redaction: Redaction | None = None
+    flow_control: FlowControl | None = None
+    queue: QueueName | None = None
+    deduplication_id: str | None = None
+    content_deduplication: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackOptions:
+    """Where a callback goes, and the configuration of the callback message itself."""
+
+    url: str
+    options: MessageOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSlot:
+    """A place in a queue, held by the message that was let in and by its callbacks."""
+
+    queue: QueueName
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message as it was accepted; nothing here changes afterwards.
+
+    `number` counts the messages of the world from 1. `headers` are those to deliver, the
+    content type among them. `source_message_id` is set on callbacks, and `queue_slot` on the
+    callbacks of a queued message: the queue's slot stays taken until they have ended.
+    """
+
+    message_id: MessageId
+    number: int
+    account_id: AccountId
+    created_ms: int
+    not_before_ms: int
+    url: str
+    method: Method
+    headers: Headers
+    body: bytes
+    max_retries: int
+    retry_delay: str | None
+    timeout_ms: int
+    callback: CallbackOptions | None
+    failure_callback: CallbackOptions | None
+    caller_ip: str
+    url_group: GroupName | None = None
+    endpoint_name: str | None = None
+    queue: QueueName | None = None
+    schedule_id: ScheduleId | None = None
+    labels: tuple[str, ...] = ()
+    redaction: Redaction | None = None
+    flow_control: FlowControl | None = None
+    source_message_id: MessageId | None = None
+    queue_slot: QueueSlot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a destination answered."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOutcome:
+    """How one attempt went: a response, or the text of the failure that prevented one.
+
+    `request_headers` are the headers exactly as sent. `non_retryable` says that the answer
+    asked for no further attempt (D-017).
+    """
+
+    response: Response | None
+    error: str | None
+    via: Via
+    request_headers: Headers = ()
+    non_retryable: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Any 2xx answer is a delivery; a redirect is not (D-010)."""
+        return self.response is not None and 200 <= self.response.status < 300
+
+
+class HoldKind(StrEnum):
+    QUEUE = "queue"
+    FLOW_CONTROL = "flow_control"
+    GLOBAL = "global"
+
+
+class HoldReason(StrEnum):
+    PAUSED = "paused"
+    PARALLELISM = "parallelism"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why a due message waits: the line it stands in, and what that line waits for."""
+
+    kind: HoldKind
+    name: str
+    reason: HoldReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A live message and how far it has come.
+
+    `retried` counts retries already made, `due_ms` is its next delivery time. `ticket` is its
+    place in every line it meets for the dispatch that is due. `answer` and `outcome` belong to
+    the attempt under way: the scripted answer chosen for it, and an outcome that a scripted
+    latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
+    key, which a reset of the key's counters ends.
+    """
+
+    message: Message
+    phase: Phase
+    retried: int
+    due_ms: int
+    ticket: int
+    hold: Hold | None
+    started_ms: int
+    answer: ScriptedAnswer | None
+    outcome: AttemptOutcome | None
+    cancel_requested: bool
+    holds_key_slot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedResponse:
+    """A response as a destination rule writes it; `latency_ms` passes on the virtual clock."""
+
+    status: int = 200
+    headers: Headers = ()
+    body: bytes = b""
+    latency_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedAnswer:
+    """What a rule decided for one attempt: exactly one of the three is set."""
+
+    rule_id: RuleId
+    respond: ScriptedResponse | None = None
+    forward_to: str | None = None
+    fault: Fault | None = None
+    latency_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationRule:
+    """What happens at a destination instead of, or before, the network.
+
+    `url` is exact, or a glob in which `*` matches any characters; `times` limits how many
+    attempts the rule decides (None: all), `used` counts those it has decided. Exactly one of
+    `responses`, `forward_to` and `fault` is given; of several responses each attempt takes the
+    next, and the last repeats.
+    """
+
+    rule_id: RuleId
+    url: str
+    method: Method | None
+    responses: tuple[ScriptedResponse, ...] = ()
+    forward_to: str | None = None
+    fault: Fault | None = None
+    latency_ms: int = 0
+    times: int | None = None
+    used: int = 0
+    is_sequence: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as it was last written: what is published at every firing of `cron`."""
+
+    schedule_id: ScheduleId
+    account_id: AccountId
+    cron: str
+    destination: Destination
+    body: bytes
+    options: MessageOptions
+    caller_ip: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleProgress:
+    """A schedule and what has come of it; `next_ms` is None while it is paused."""
+
+    schedule: Schedule
+    paused: bool
+    next_ms: int | None
+    last_fired_ms: int | None
+    last_states: tuple[tuple[MessageId, ScheduleRunState], ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    url: str
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlGroup:
+    """A named set of endpoints. `headers` are the default headers as given, `defaults` what they say."""
+
+    name: GroupName
+    account_id: AccountId
+    endpoints: tuple[Endpoint, ...]
+    headers: tuple[tuple[str, tuple[str, ...]], ...]
+    defaults: MessageOptions
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    name: QueueName
+    account_id: AccountId
+    parallelism: int
+    paused: bool
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowState:
+    """One flow control key: its limits, and what they have let through.
+
+    `parallelism` and `rate` are None while no message or pin has set them. `window_start_ms` is
+    when the current rate period began, 0 before the first dispatch under a rate.
+    """
+
+    key: FlowKey
+    account_id: AccountId
+    parallelism: int | None
+    rate: int | None
+    period_ms: int
+    active: int
+    rate_count: int
+    window_start_ms: int
+    paused: bool
+    pinned_parallelism: bool
+    pinned_rate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """The index entry of a dead letter; its message and last response are history, in the journal."""
+
+    dead_letter_id: DeadLetterId
+    account_id: AccountId
+    message_id: MessageId
+    failed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeys:
+    current: str
+    next: str
+
+
+class Plan(StrEnum):
+    FREE = "free"
+    PAID = "paid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A queue account with every field of the interface document's table, in its units.
+
+    The limits are enforced as they stand here: sizes in bytes, `max_delay` and `timeout` in
+    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002).
+    `signing_keys` and `read_only_token` are the account's too, though its record does not show them.
+    """
+
+    customer_id: str
+    id: AccountId
+    password: str
+    token: str
+    read_only_token: str
+    signing_keys: SigningKeys
+    active: bool
+    state: str
+    modifying_state: str
+    last_plan_upgrade_time: int
+    max_message_size: int
+    max_requests_per_day: int
+    max_requests_per_day_hard: int
+    max_endpoints_per_topic: int
+    max_requests_per_second: int
+    max_dlq_size: int
+    max_completion_tokens_per_day: int
+    max_completion_tokens_per_minute: int
+    max_completions_per_day: int
+    max_completions_per_minute: int
+    max_retries: int
+    max_topics: int
+    max_schedules: int
+    max_events_size: int
+    max_dlq_retention_time_milis: int
+    max_delay: int
+    max_parallelism: int
+    max_global_parallelism: int
+    max_queues: int
+    retention: int
+    timeout: int
+    rate_limit: int
+    type: Plan
+    reserved_type: str
+    reserved_price: float
+    prod_pack_enabled: bool
+    metrics_enabled: str
+    enterprise: bool | None
+    region: str
+    budget: int
+    created_by: str
+    creation_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFilter:
+    """Which live messages a bulk operation means: values of one field are OR-ed, fields AND-ed."""
+
+    message_ids: tuple[str, ...] = ()
+    url_groups: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    flow_keys: tuple[str, ...] = ()
+    schedule_ids: tuple[str, ...] = ()
+    caller_ips: tuple[str, ...] = ()
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt to make: all that is needed to send it, and nothing that changes.
+
+    `number` is 1 for the first attempt; `at_ms` its virtual start. `signing_key` is the account's
+    current key and `token_id` the unique id of its signature.
+    """
+
+    message: Message
+    number: int
+    at_ms: int
+    answer: ScriptedAnswer | None
+    signing_key: str
+    region: str
+    token_id: str
+
+    @property
+    def retried(self) -> int:
+        """Retries made before this attempt: the API counts retries, not attempts."""
+        return self.number - 1

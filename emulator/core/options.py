@@ -1,0 +1,54 @@
+"""Putting configuration together: a request over a group's defaults, overrides over a dead letter."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from emulator.core.model import Headers, MessageOptions
+
+_HEADER_FIELDS = frozenset(("forwarded", "incoming"))
+_PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)
+_NOTHING_SAID = MessageOptions()
+
+
+def over(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
+    """`options` where they say something, `defaults` where they do not; headers are joined by name (D-020)."""
+    if defaults == _NOTHING_SAID:
+        return options
+    filled = {
+        name: getattr(defaults, name)
+        for name in _PLAIN_FIELDS
+        if getattr(options, name) in (None, ()) and getattr(defaults, name) not in (None, ())
+    }
+    if "delay_ms" in filled and options.not_before_ms is not None:
+        del filled["delay_ms"]
+    if "not_before_ms" in filled and options.delay_ms is not None:
+        del filled["not_before_ms"]
+    return replace(
+        options,
+        forwarded=headers_over(options.forwarded, defaults.forwarded),
+        incoming=headers_over(options.incoming, defaults.incoming),
+        **filled,
+    )
+
+
+def headers_over(headers: Headers, defaults: Headers) -> Headers:
+    """The headers, and those defaults whose name they do not use."""
+    if not defaults:
+        return headers
+    names = {name.lower() for name, _ in headers}
+    return headers + tuple(pair for pair in defaults if pair[0].lower() not in names)
+
+
+def delivered_headers(options: MessageOptions) -> Headers:
+    """What the destination gets: content type, forwarded headers, and the incoming ones if asked for.
+
+    A content type among the forwarded headers replaces the request's own, and a forwarded
+    header replaces an incoming one of the same name.
+    """
+    headers = options.forwarded
+    if options.content_type is not None and not any(name.lower() == "content-type" for name, _ in headers):
+        headers = (("Content-Type", options.content_type), *headers)
+    if options.forward_incoming:
+        headers = headers_over(headers, options.incoming)
+    return headers

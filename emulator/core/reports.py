@@ -1,0 +1,100 @@
+"""What the control API asks of a world and is told about it: plain records, no rules.
+
+Times are milliseconds since the Unix epoch on the virtual clock; `wall_ms` alone is real time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.core.model import AccountId, Plan
+
+DEFAULT_MAX_DELIVERIES = 1_000_000
+DEFAULT_HORIZON_MS = 30 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStatus:
+    """Where a clock stands. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
+
+    now_ms: int
+    rate: float
+    next_due_ms: int | None
+    pending: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceReport:
+    """What a clock advance did. `stopped` names what ended it early; `idle` is the answer of a drain only."""
+
+    from_ms: int
+    to_ms: int
+    deliveries: int
+    succeeded: int
+    failed: int
+    schedules_fired: int
+    messages_created: int
+    wall_ms: int
+    stopped: str | None
+    idle: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockChange:
+    """A new rate, a new instant, or both; at least one is set."""
+
+    rate: float | None
+    now_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceRequest:
+    """How far to advance: by a duration or to an instant, exactly one of them."""
+
+    by_ms: int | None
+    to_ms: int | None
+    max_deliveries: int = DEFAULT_MAX_DELIVERIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequest:
+    """Run until nothing but schedules is due, at most `horizon_ms` further on."""
+
+    horizon_ms: int = DEFAULT_HORIZON_MS
+    max_deliveries: int = DEFAULT_MAX_DELIVERIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldRequest:
+    """A world to make; None leaves a choice to the server. `fixtures` is a document that is still to be read."""
+
+    id: str | None = None
+    seed: int | None = None
+    epoch_ms: int | None = None
+    rate: float | None = None
+    fixtures: Mapping[str, object] | None = None
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetRequest:
+    """Start a world again, with other fixtures if any are given."""
+
+    fixtures: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """All a client needs to use a world: both APIs' credentials, and the ids it can ask for."""
+
+    account_id: AccountId
+    token: str
+    read_only_token: str
+    current_signing_key: str
+    next_signing_key: str
+    username: str
+    password: str
+    search_index_ids: tuple[str, ...]
+    vector_index_ids: tuple[str, ...]

@@ -1,0 +1,53 @@
+"""Destination rules: which one decides an attempt, and what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from emulator.core.model import DestinationRule, Fault, Message, RuleId, ScriptedAnswer
+
+
+@lru_cache(maxsize=4096)
+def _pattern(url: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in url.split("*")), re.DOTALL)
+
+
+def matches(rule: DestinationRule, message: Message) -> bool:
+    """Whether the rule is about this message: its URL exactly, or by a glob whose `*` means any characters."""
+    if rule.method is not None and rule.method is not message.method:
+        return False
+    return rule.url == message.url or ("*" in rule.url and _pattern(rule.url).fullmatch(message.url) is not None)
+
+
+def answer_for(rules: Mapping[RuleId, DestinationRule], message: Message) -> ScriptedAnswer | None:
+    """What the first matching rule with uses left says for the next attempt; None leaves it to the network.
+
+    In a sequence each attempt that the rule decides takes the next response, and the last repeats.
+    """
+    for rule in rules.values():
+        if (rule.times is None or rule.used < rule.times) and matches(rule, message):
+            respond = rule.responses[min(rule.used, len(rule.responses) - 1)] if rule.responses else None
+            return ScriptedAnswer(
+                rule_id=rule.rule_id,
+                respond=respond,
+                forward_to=rule.forward_to,
+                fault=rule.fault,
+                latency_ms=rule.latency_ms if respond is None else respond.latency_ms,
+            )
+    return None
+
+
+def virtual_duration_ms(answer: ScriptedAnswer | None, timeout_ms: int) -> int:
+    """How long the attempt takes on the virtual clock: the rule's latency, at most the message's timeout."""
+    if answer is None:
+        return 0
+    if answer.fault is Fault.TIMEOUT:
+        return timeout_ms
+    return min(answer.latency_ms, timeout_ms)
+
+
+def times_out(answer: ScriptedAnswer | None, timeout_ms: int) -> bool:
+    """Whether the rule keeps the attempt waiting past the message's timeout."""
+    return answer is not None and (answer.fault is Fault.TIMEOUT or answer.latency_ms > timeout_ms)

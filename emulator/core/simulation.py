@@ -1,0 +1,168 @@
+"""The core's one entry: commands in, facts and a reply out.
+
+`handle` runs the decision of a command, applying each fact as it comes, and then fires every
+timer that is due at the present instant. "Now" is no special case: a message without delay is
+a timer that is already due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from emulator.core import (
+    accounts,
+    attempts,
+    cancellation,
+    commands,
+    dead_letters,
+    flow_keys,
+    publishing,
+    queues,
+    schedules,
+    url_groups,
+)
+from emulator.core.commands import Command
+from emulator.core.decision import Decision
+from emulator.core.errors import Conflict, Refused, WorldBroken
+from emulator.core.facts import ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
+from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
+from emulator.core.state import State, StateView, split_subject
+from emulator.core.timers import Timer
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[R]):
+    """What a command led to: its reply, and every fact in order."""
+
+    reply: R
+    facts: list[Fact]
+
+
+def _advance_clock(state: StateView, command: commands.AdvanceClock) -> Decision[None]:
+    """Time only moves forward, and never past an instant at which something is due."""
+    due_ms = state.timers.next_due_ms()
+    if command.to_ms < state.now_ms or (due_ms is not None and due_ms < command.to_ms):
+        raise Conflict(f"the clock cannot move from {state.now_ms} to {command.to_ms} in one step")
+    if command.to_ms > state.now_ms:
+        yield ClockMoved(now_ms=command.to_ms)
+
+
+def _set_back_clock(state: StateView, command: commands.SetBackClock) -> Decision[None]:
+    if state.counters.messages or state.timers.next_due_ms() is not None:
+        raise Conflict("the clock cannot go back once something has happened in the world; reset it first")
+    yield ClockMoved(now_ms=command.to_ms)
+
+
+# The generic reply type of a command cannot be carried through a table, so `handle` restores it.
+_DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]] = {
+    commands.AdvanceClock: _advance_clock,
+    commands.SetBackClock: _set_back_clock,
+    commands.RecordAttempt: attempts.record_attempt,
+    commands.Publish: publishing.publish,
+    commands.PublishBatch: publishing.publish_batch,
+    commands.CancelMessage: cancellation.cancel_message,
+    commands.CancelMessages: cancellation.cancel_messages,
+    commands.DeleteDeadLetters: dead_letters.delete_dead_letters,
+    commands.RetryDeadLetters: dead_letters.retry_dead_letters,
+    commands.WriteSchedule: schedules.write_schedule,
+    commands.SetSchedulePaused: schedules.set_schedule_paused,
+    commands.DeleteSchedule: schedules.delete_schedule,
+    commands.UpsertEndpoints: url_groups.upsert_endpoints,
+    commands.RemoveEndpoints: url_groups.remove_endpoints,
+    commands.DeleteUrlGroup: url_groups.delete_url_group,
+    commands.SetGroupDefaults: url_groups.set_group_defaults,
+    commands.UpsertQueue: queues.upsert_queue,
+    commands.SetQueuePaused: queues.set_queue_paused,
+    commands.DeleteQueue: queues.delete_queue,
+    commands.SetFlowPaused: flow_keys.set_flow_paused,
+    commands.PinFlow: flow_keys.pin_flow,
+    commands.UnpinFlow: flow_keys.unpin_flow,
+    commands.ResetFlow: flow_keys.reset_flow,
+    commands.RotateSigningKeys: accounts.rotate_signing_keys,
+    commands.ChangeAccount: accounts.change_account,
+    commands.AddRule: accounts.add_rule,
+    commands.RemoveRules: accounts.remove_rules,
+}
+
+
+class Simulation:
+    """One world's rules at work on its state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @property
+    def state(self) -> StateView:
+        """The books, to read."""
+        return self._state
+
+    @property
+    def now_ms(self) -> int:
+        return self._state.now_ms
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """The next instant at which anything at all is due, expiries included."""
+        return self._state.timers.next_due_ms()
+
+    def handle(self, command: Command[R]) -> Outcome[R]:
+        """Carry out one command and everything that is due at the instant it leaves behind.
+
+        Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
+        """
+        produced: list[Fact] = []
+        reply = self._run(_DECISIONS[type(command)](self._state, command), produced)
+        while (timer := self._state.timers.due(self._state.now_ms)) is not None:
+            count = len(produced)
+            self._run(_fire(self._state, timer), produced)
+            if len(produced) == count:
+                raise WorldBroken(f"the timer {timer.kind} of {timer.subject} fired and nothing came of it")
+        return Outcome(reply=cast(R, reply), facts=produced)
+
+    def _run(self, decision: Generator[Fact, None, R], produced: list[Fact]) -> R:
+        """The only loop over facts: each is applied before the decision goes on."""
+        apply = self._state.apply
+        try:
+            while True:
+                fact = next(decision)
+                apply(fact)
+                produced.append(fact)
+        except StopIteration as stop:
+            return cast(R, stop.value)
+        except Refused as refusal:
+            if not produced:
+                raise
+            raise WorldBroken(f"refused after its first fact: {refusal.text}") from refusal
+
+
+def _fire(state: StateView, timer: Timer) -> Decision[None]:
+    """What a due timer leads to. The first fact of each branch disarms or re-arms it."""
+    match timer.kind:
+        case TimerKind.DELIVERY:
+            yield from attempts.start_or_hold(state, MessageId(timer.subject))
+        case TimerKind.SCHEDULE:
+            yield from schedules.fire(state, timer.subject, timer.due_ms)
+        case TimerKind.ANSWER:
+            yield from attempts.answer_is_due(state, MessageId(timer.subject))
+        case TimerKind.RATE_WINDOW:
+            account_id, key = split_subject(timer.subject)
+            yield RateWindowOpened(account_id=account_id, key=FlowKey(key), at_ms=state.now_ms)
+            yield from attempts.admit_by_key(state, account_id, FlowKey(key))
+        case TimerKind.DEDUPLICATION_EXPIRY:
+            yield from _expire_deduplications(state, AccountId(timer.subject))
+        case TimerKind.DEAD_LETTER_EXPIRY:
+            yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
+
+
+def _expire_deduplications(state: StateView, account_id: AccountId) -> Decision[None]:
+    book = state.accounts[account_id]
+    expired: list[str] = []
+    for key, (_, until_ms) in book.deduplications.items():
+        if until_ms > state.now_ms:
+            break
+        expired.append(key)
+    yield DeduplicationsExpired(account_id=account_id, keys=tuple(expired))

@@ -1,0 +1,656 @@
+"""The books of one world, and the only function that changes them.
+
+`State.apply` decides nothing: it files what a fact says and arms the timers that follow from
+it. Decisions see the same object through `StateView`, which has no `apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol, assert_never
+
+from emulator.core import facts, lifecycle
+from emulator.core.cron import CronSchedule
+from emulator.core.cron import parse as parse_cron
+from emulator.core.lines import Line
+from emulator.core.model import (
+    Account,
+    AccountId,
+    DeadLetter,
+    DeadLetterId,
+    DestinationRule,
+    FlowKey,
+    FlowState,
+    GroupName,
+    HoldKind,
+    Message,
+    MessageId,
+    Phase,
+    Progress,
+    Queue,
+    QueueName,
+    QueueSlot,
+    RuleId,
+    ScheduleId,
+    ScheduleProgress,
+    ScheduleRunState,
+    TimerKind,
+    UrlGroup,
+)
+from emulator.core.timers import Timers
+
+
+def subject_of(account_id: AccountId, name: str) -> str:
+    """A timer subject for something that lives in an account; account ids hold no slash."""
+    return f"{account_id}/{name}"
+
+
+def split_subject(subject: str) -> tuple[AccountId, str]:
+    account_id, _, name = subject.partition("/")
+    return AccountId(account_id), name
+
+
+class AccountBook:
+    """Everything that belongs to one account. Filled by `State.apply`, read by all."""
+
+    __slots__ = (
+        "account",
+        "active",
+        "dead_letters",
+        "deduplications",
+        "flow_keys",
+        "flow_lines",
+        "global_line",
+        "groups",
+        "queue_lag",
+        "queue_lines",
+        "queue_slots",
+        "queues",
+        "schedules",
+        "usage_count",
+        "usage_day",
+    )
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.active = 0
+        # Messages accepted on the UTC day `usage_day` (days since the Unix epoch), for the daily quota.
+        self.usage_day = 0
+        self.usage_count = 0
+        self.schedules: dict[ScheduleId, ScheduleProgress] = {}
+        self.groups: dict[GroupName, UrlGroup] = {}
+        self.queues: dict[QueueName, Queue] = {}
+        self.queue_lines: dict[QueueName, Line] = {}
+        # Per queue, the messages that hold a slot and how many of (itself, its callbacks) are still going.
+        self.queue_slots: dict[QueueName, dict[MessageId, int]] = {}
+        self.queue_lag: dict[QueueName, int] = {}
+        self.flow_keys: dict[FlowKey, FlowState] = {}
+        self.flow_lines: dict[FlowKey, Line] = {}
+        self.global_line = Line()
+        # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
+        self.deduplications: dict[str, tuple[MessageId, int]] = {}
+        self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
+
+
+class AccountView(Protocol):
+    """An account's book as decisions see it."""
+
+    @property
+    def account(self) -> Account: ...
+    @property
+    def active(self) -> int: ...
+    @property
+    def usage_day(self) -> int: ...
+    @property
+    def usage_count(self) -> int: ...
+    @property
+    def schedules(self) -> Mapping[ScheduleId, ScheduleProgress]: ...
+    @property
+    def groups(self) -> Mapping[GroupName, UrlGroup]: ...
+    @property
+    def queues(self) -> Mapping[QueueName, Queue]: ...
+    @property
+    def queue_lines(self) -> Mapping[QueueName, Line]: ...
+    @property
+    def queue_slots(self) -> Mapping[QueueName, Mapping[MessageId, int]]: ...
+    @property
+    def queue_lag(self) -> Mapping[QueueName, int]: ...
+    @property
+    def flow_keys(self) -> Mapping[FlowKey, FlowState]: ...
+    @property
+    def flow_lines(self) -> Mapping[FlowKey, Line]: ...
+    @property
+    def global_line(self) -> Line: ...
+    @property
+    def deduplications(self) -> Mapping[str, tuple[MessageId, int]]: ...
+    @property
+    def dead_letters(self) -> Mapping[DeadLetterId, DeadLetter]: ...
+
+
+class Counters:
+    """How many of each kind the world has made; the next id of a kind follows from its counter."""
+
+    __slots__ = ("dead_letters", "messages", "rules", "schedules", "signing_keys", "tickets")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.schedules = 0
+        self.rules = 0
+        self.dead_letters = 0
+        self.signing_keys = 0
+        self.tickets = 0
+
+
+class StateView(Protocol):
+    """The read-only face of `State`."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def counters(self) -> Counters: ...
+    @property
+    def messages(self) -> Mapping[MessageId, Progress]: ...
+    @property
+    def rules(self) -> Mapping[RuleId, DestinationRule]: ...
+    @property
+    def accounts(self) -> Mapping[AccountId, AccountView]: ...
+    @property
+    def timers(self) -> Timers: ...
+
+
+def progress_of(message: Message) -> Progress:
+    """A message as it stands right after it was created."""
+    return Progress(
+        message=message,
+        phase=Phase.PENDING,
+        retried=0,
+        due_ms=message.not_before_ms,
+        ticket=0,
+        hold=None,
+        started_ms=0,
+        answer=None,
+        outcome=None,
+        cancel_requested=False,
+    )
+
+
+def cron_of(progress: ScheduleProgress) -> CronSchedule:
+    """The parsed cron expression of a schedule (parsing is cached)."""
+    return parse_cron(progress.schedule.cron)
+
+
+class State:
+    """One world: its clock, accounts, live messages, destination rules and timers.
+
+    `key` seeds every identifier the world makes.
+    """
+
+    def __init__(self, *, key: bytes, now_ms: int, accounts: Iterable[Account]) -> None:
+        self.key = key
+        self.now_ms = now_ms
+        self.counters = Counters()
+        self.messages: dict[MessageId, Progress] = {}
+        self.rules: dict[RuleId, DestinationRule] = {}
+        self.accounts: dict[AccountId, AccountBook] = {account.id: AccountBook(account) for account in accounts}
+        self.timers = Timers()
+
+    def apply(self, fact: facts.Fact) -> None:
+        """File one fact. Raises WorldBroken for one that cannot follow on the present state."""
+        match fact:
+            case facts.ClockMoved():
+                self.now_ms = fact.now_ms
+            case facts.MessageCreated():
+                self._message_created(fact)
+            case facts.AttemptStarted():
+                self._attempt_started(fact)
+            case facts.AttemptFinished():
+                self._attempt_finished(fact)
+            case facts.MessageDelivered():
+                self._message_ended(fact.message_id, facts.MessageDelivered, ScheduleRunState.SUCCESS)
+            case facts.RetryScheduled():
+                self._retry_scheduled(fact)
+            case facts.ScheduleFired():
+                self._schedule_fired(fact)
+            case facts.MessageHeld():
+                self._message_held(fact)
+            case facts.QueueSlotTaken():
+                self.accounts[fact.account_id].queue_slots[fact.queue][fact.message_id] = 1
+            case facts.QueueSlotReleased():
+                self.accounts[fact.account_id].queue_slots.get(fact.queue, {}).pop(fact.message_id, None)
+            case facts.AnswerPromised():
+                self._answer_promised(fact)
+            case facts.MessageFailed():
+                self._message_failed(fact)
+            case facts.CancelRequested():
+                progress = self.messages[fact.message_id]
+                phase = lifecycle.next_phase(progress.phase, facts.CancelRequested)
+                self._replace(progress, phase=phase, cancel_requested=True)
+            case facts.MessageCanceled():
+                self._message_ended(fact.message_id, facts.MessageCanceled, ScheduleRunState.FAIL)
+            case facts.DeduplicationsExpired():
+                book = self.accounts[fact.account_id]
+                for key in fact.keys:
+                    book.deduplications.pop(key, None)
+                self._arm_deduplication_expiry(book)
+            case facts.DeadLettersRemoved():
+                book = self.accounts[fact.account_id]
+                for dead_letter_id in fact.dead_letter_ids:
+                    del book.dead_letters[dead_letter_id]
+                self._arm_dead_letter_expiry(book)
+            case facts.ScheduleWritten():
+                self._schedule_written(fact)
+            case facts.SchedulePaused():
+                self._reschedule(fact.account_id, fact.schedule_id, next_ms=None)
+            case facts.ScheduleResumed():
+                self._reschedule(fact.account_id, fact.schedule_id, next_ms=fact.next_ms)
+            case facts.ScheduleDeleted():
+                del self.accounts[fact.account_id].schedules[fact.schedule_id]
+                self.timers.disarm(TimerKind.SCHEDULE, subject_of(fact.account_id, fact.schedule_id))
+            case facts.UrlGroupWritten():
+                self.accounts[fact.group.account_id].groups[fact.group.name] = fact.group
+            case facts.UrlGroupDeleted():
+                del self.accounts[fact.account_id].groups[fact.name]
+            case facts.QueueWritten():
+                self._queue_written(fact.queue)
+            case facts.QueueDeleted():
+                book = self.accounts[fact.account_id]
+                del book.queues[fact.name]
+            case facts.FlowKeyChanged():
+                self._flow_key_changed(fact)
+            case facts.FlowCountersReset():
+                self._flow_counters_reset(fact)
+            case facts.RateWindowOpened():
+                flow = self.accounts[fact.account_id].flow_keys[fact.key]
+                self._replace_flow(flow, active=flow.active, rate_count=0, window_start_ms=fact.at_ms)
+                self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(fact.account_id, fact.key))
+            case facts.AccountChanged():
+                book = self.accounts[fact.account.id]
+                book.account = fact.account
+                self._arm_dead_letter_expiry(book)
+            case facts.SigningKeysRotated():
+                self._signing_keys_rotated(fact)
+            case facts.RuleAdded():
+                self.counters.rules += 1
+                self.rules[fact.rule.rule_id] = fact.rule
+            case facts.RulesRemoved():
+                for rule_id in fact.rule_ids:
+                    del self.rules[rule_id]
+            case _:
+                assert_never(fact)
+
+    # -- messages ---------------------------------------------------------------------------
+
+    def _message_created(self, fact: facts.MessageCreated) -> None:
+        message = fact.message
+        message_id = message.message_id
+        self.counters.messages += 1
+        self.messages[message_id] = progress_of(message)
+        self.timers.arm(TimerKind.DELIVERY, message_id, message.not_before_ms)
+        book = self.accounts[message.account_id]
+        day = message.created_ms // 86_400_000
+        book.usage_count = book.usage_count + 1 if day == book.usage_day else 1
+        book.usage_day = day
+        if message.queue is not None:
+            book.queue_lag[message.queue] += 1
+        if message.queue_slot is not None:
+            self._count_on_slot(book, message.queue_slot, +1)
+        if fact.deduplication_key is not None:
+            # Re-inserted at the end, so that the first entry is always the first to expire.
+            book.deduplications.pop(fact.deduplication_key, None)
+            book.deduplications[fact.deduplication_key] = (message_id, fact.deduplicate_until_ms)
+            self._arm_deduplication_expiry(book)
+        if message.schedule_id is not None:
+            self._note_run(book, message, ScheduleRunState.IN_PROGRESS)
+
+    def _message_held(self, fact: facts.MessageHeld) -> None:
+        progress = self.messages[fact.message_id]
+        self._leave_line(progress)
+        self.timers.disarm(TimerKind.DELIVERY, fact.message_id)
+        phase = lifecycle.next_phase(progress.phase, facts.MessageHeld)
+        if fact.ticket > self.counters.tickets:
+            self.counters.tickets = fact.ticket
+        book = self.accounts[progress.message.account_id]
+        hold = fact.hold
+        if hold.kind is HoldKind.QUEUE:
+            book.queue_lines[QueueName(hold.name)].join(fact.message_id, fact.ticket)
+        elif hold.kind is HoldKind.FLOW_CONTROL:
+            key = FlowKey(hold.name)
+            book.flow_lines[key].join(fact.message_id, fact.ticket)
+        else:
+            book.global_line.join(fact.message_id, fact.ticket)
+        self.messages[fact.message_id] = Progress(
+            message=progress.message,
+            phase=phase,
+            retried=progress.retried,
+            due_ms=progress.due_ms,
+            ticket=fact.ticket,
+            hold=hold,
+            started_ms=progress.started_ms,
+            answer=None,
+            outcome=None,
+            cancel_requested=progress.cancel_requested,
+        )
+        if hold.kind is HoldKind.FLOW_CONTROL:
+            self._arm_rate_window(book, FlowKey(hold.name))
+
+    def _attempt_started(self, fact: facts.AttemptStarted) -> None:
+        progress = self.messages[fact.message_id]
+        message = progress.message
+        if progress.hold is not None:
+            self._leave_line(progress)
+        self.timers.disarm(TimerKind.DELIVERY, fact.message_id)
+        book = self.accounts[message.account_id]
+        book.active += 1
+        if message.flow_control is not None:
+            self._count_dispatch(book, message.flow_control.key, fact.at_ms)
+        if fact.answer is not None:
+            rule = self.rules.get(fact.answer.rule_id)
+            if rule is not None:
+                self.rules[rule.rule_id] = replace(rule, used=rule.used + 1)
+        self.messages[fact.message_id] = Progress(
+            message=message,
+            phase=lifecycle.next_phase(progress.phase, facts.AttemptStarted),
+            retried=progress.retried,
+            due_ms=progress.due_ms,
+            ticket=0,
+            hold=None,
+            started_ms=fact.at_ms,
+            answer=fact.answer,
+            outcome=None,
+            cancel_requested=progress.cancel_requested,
+            holds_key_slot=message.flow_control is not None,
+        )
+
+    def _answer_promised(self, fact: facts.AnswerPromised) -> None:
+        progress = self.messages[fact.message_id]
+        lifecycle.next_phase(progress.phase, facts.AnswerPromised)
+        self.messages[fact.message_id] = Progress(
+            message=progress.message,
+            phase=progress.phase,
+            retried=progress.retried,
+            due_ms=fact.due_ms,
+            ticket=0,
+            hold=None,
+            started_ms=progress.started_ms,
+            answer=progress.answer,
+            outcome=fact.outcome,
+            cancel_requested=progress.cancel_requested,
+            holds_key_slot=progress.holds_key_slot,
+        )
+        self.timers.arm(TimerKind.ANSWER, fact.message_id, fact.due_ms)
+
+    def _attempt_finished(self, fact: facts.AttemptFinished) -> None:
+        progress = self.messages[fact.message_id]
+        lifecycle.next_phase(progress.phase, facts.AttemptFinished)
+        if progress.outcome is not None:
+            self.timers.disarm(TimerKind.ANSWER, fact.message_id)
+        message = progress.message
+        book = self.accounts[message.account_id]
+        book.active -= 1
+        if progress.holds_key_slot and message.flow_control is not None:
+            flow = book.flow_keys[message.flow_control.key]
+            self._replace_flow(
+                flow, active=flow.active - 1, rate_count=flow.rate_count, window_start_ms=flow.window_start_ms
+            )
+
+    def _retry_scheduled(self, fact: facts.RetryScheduled) -> None:
+        progress = self.messages[fact.message_id]
+        self.messages[fact.message_id] = Progress(
+            message=progress.message,
+            phase=lifecycle.next_phase(progress.phase, facts.RetryScheduled),
+            retried=progress.retried + 1,
+            due_ms=fact.due_ms,
+            ticket=0,
+            hold=None,
+            started_ms=progress.started_ms,
+            answer=None,
+            outcome=None,
+            cancel_requested=progress.cancel_requested,
+        )
+        self.timers.arm(TimerKind.DELIVERY, fact.message_id, fact.due_ms)
+
+    def _message_failed(self, fact: facts.MessageFailed) -> None:
+        message = self._message_ended(fact.message_id, facts.MessageFailed, ScheduleRunState.FAIL)
+        self.counters.dead_letters += 1
+        book = self.accounts[message.account_id]
+        book.dead_letters[fact.dead_letter_id] = DeadLetter(
+            dead_letter_id=fact.dead_letter_id,
+            account_id=message.account_id,
+            message_id=message.message_id,
+            failed_ms=fact.at_ms,
+        )
+        self._arm_dead_letter_expiry(book)
+
+    def _message_ended(self, message_id: MessageId, fact: type[object], run: ScheduleRunState) -> Message:
+        progress = self.messages.pop(message_id)
+        phase = lifecycle.next_phase(progress.phase, fact)
+        assert phase in lifecycle.FINAL
+        message = progress.message
+        if progress.hold is not None:
+            self._leave_line(progress)
+        self.timers.disarm(TimerKind.DELIVERY, message_id)
+        book = self.accounts[message.account_id]
+        if message.queue is not None:
+            book.queue_lag[message.queue] -= 1
+            self._count_on_slot(book, QueueSlot(queue=message.queue, message_id=message_id), -1)
+        if message.queue_slot is not None:
+            self._count_on_slot(book, message.queue_slot, -1)
+        if message.schedule_id is not None:
+            self._note_run(book, message, run)
+        return message
+
+    def _leave_line(self, progress: Progress) -> None:
+        hold = progress.hold
+        if hold is None:
+            return
+        book = self.accounts[progress.message.account_id]
+        message_id = progress.message.message_id
+        if hold.kind is HoldKind.QUEUE:
+            book.queue_lines[QueueName(hold.name)].leave(message_id)
+        elif hold.kind is HoldKind.FLOW_CONTROL:
+            key = FlowKey(hold.name)
+            book.flow_lines[key].leave(message_id)
+            if len(book.flow_lines[key]) == 0:
+                self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(book.account.id, key))
+        else:
+            book.global_line.leave(message_id)
+
+    def _count_on_slot(self, book: AccountBook, slot: QueueSlot, change: int) -> None:
+        slots = book.queue_slots[slot.queue]
+        if slot.message_id in slots:
+            slots[slot.message_id] += change
+
+    def _note_run(self, book: AccountBook, message: Message, run: ScheduleRunState) -> None:
+        assert message.schedule_id is not None
+        progress = book.schedules.get(message.schedule_id)
+        if progress is None or message.source_message_id is not None:
+            return
+        states = dict(progress.last_states)
+        if run is ScheduleRunState.IN_PROGRESS:
+            is_of_last_firing = message.created_ms == progress.last_fired_ms
+        else:
+            is_of_last_firing = message.message_id in states
+        if not is_of_last_firing:
+            return  # Of an earlier firing, or a dead letter published again: the record shows the last one only.
+        states[message.message_id] = run
+        book.schedules[message.schedule_id] = ScheduleProgress(
+            schedule=progress.schedule,
+            paused=progress.paused,
+            next_ms=progress.next_ms,
+            last_fired_ms=progress.last_fired_ms,
+            last_states=tuple(states.items()),
+            error=progress.error,
+        )
+
+    def _replace(self, progress: Progress, *, phase: Phase, cancel_requested: bool) -> None:
+        self.messages[progress.message.message_id] = Progress(
+            message=progress.message,
+            phase=phase,
+            retried=progress.retried,
+            due_ms=progress.due_ms,
+            ticket=progress.ticket,
+            hold=progress.hold,
+            started_ms=progress.started_ms,
+            answer=progress.answer,
+            outcome=progress.outcome,
+            cancel_requested=cancel_requested,
+            holds_key_slot=progress.holds_key_slot,
+        )
+
+    # -- expiries ---------------------------------------------------------------------------
+
+    def _arm_deduplication_expiry(self, book: AccountBook) -> None:
+        first = next(iter(book.deduplications.values()), None)
+        if first is None:
+            self.timers.disarm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id)
+        else:
+            self.timers.arm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id, first[1])
+
+    def _arm_dead_letter_expiry(self, book: AccountBook) -> None:
+        first = next(iter(book.dead_letters.values()), None)
+        if first is None:
+            self.timers.disarm(TimerKind.DEAD_LETTER_EXPIRY, book.account.id)
+        else:
+            due_ms = first.failed_ms + book.account.max_dlq_retention_time_milis
+            self.timers.arm(TimerKind.DEAD_LETTER_EXPIRY, book.account.id, due_ms)
+
+    # -- schedules --------------------------------------------------------------------------
+
+    def _schedule_written(self, fact: facts.ScheduleWritten) -> None:
+        schedule = fact.schedule
+        book = self.accounts[schedule.account_id]
+        old = book.schedules.get(schedule.schedule_id)
+        if old is None:
+            self.counters.schedules += 1
+        paused = old is not None and old.paused
+        book.schedules[schedule.schedule_id] = ScheduleProgress(
+            schedule=schedule,
+            paused=paused,
+            next_ms=None if paused else fact.next_ms,
+            last_fired_ms=None if old is None else old.last_fired_ms,
+            last_states=() if old is None else old.last_states,
+            error=None,
+        )
+        if not paused:
+            subject = subject_of(schedule.account_id, schedule.schedule_id)
+            self.timers.arm(TimerKind.SCHEDULE, subject, fact.next_ms)
+
+    def _schedule_fired(self, fact: facts.ScheduleFired) -> None:
+        book = self.accounts[fact.account_id]
+        progress = book.schedules[fact.schedule_id]
+        book.schedules[fact.schedule_id] = ScheduleProgress(
+            schedule=progress.schedule,
+            paused=progress.paused,
+            next_ms=fact.next_ms,
+            last_fired_ms=fact.at_ms,
+            last_states=(),
+            error=fact.error,
+        )
+        self.timers.arm(TimerKind.SCHEDULE, subject_of(fact.account_id, fact.schedule_id), fact.next_ms)
+
+    def _reschedule(self, account_id: AccountId, schedule_id: ScheduleId, *, next_ms: int | None) -> None:
+        book = self.accounts[account_id]
+        progress = book.schedules[schedule_id]
+        book.schedules[schedule_id] = ScheduleProgress(
+            schedule=progress.schedule,
+            paused=next_ms is None,
+            next_ms=next_ms,
+            last_fired_ms=progress.last_fired_ms,
+            last_states=progress.last_states,
+            error=progress.error,
+        )
+        subject = subject_of(account_id, schedule_id)
+        if next_ms is None:
+            self.timers.disarm(TimerKind.SCHEDULE, subject)
+        else:
+            self.timers.arm(TimerKind.SCHEDULE, subject, next_ms)
+
+    # -- queues and flow control ------------------------------------------------------------
+
+    def _queue_written(self, queue: Queue) -> None:
+        book = self.accounts[queue.account_id]
+        book.queues[queue.name] = queue
+        book.queue_lines.setdefault(queue.name, Line())
+        book.queue_slots.setdefault(queue.name, {})
+        book.queue_lag.setdefault(queue.name, 0)
+
+    def _flow_key_changed(self, fact: facts.FlowKeyChanged) -> None:
+        book = self.accounts[fact.account_id]
+        old = book.flow_keys.get(fact.key)
+        book.flow_lines.setdefault(fact.key, Line())
+        book.flow_keys[fact.key] = FlowState(
+            key=fact.key,
+            account_id=fact.account_id,
+            parallelism=fact.parallelism,
+            rate=fact.rate,
+            period_ms=fact.period_ms,
+            active=0 if old is None else old.active,
+            rate_count=0 if old is None else old.rate_count,
+            window_start_ms=0 if old is None else old.window_start_ms,
+            paused=fact.paused,
+            pinned_parallelism=fact.pinned_parallelism,
+            pinned_rate=fact.pinned_rate,
+        )
+        self._arm_rate_window(book, fact.key)
+
+    def _count_dispatch(self, book: AccountBook, key: FlowKey, at_ms: int) -> None:
+        flow = book.flow_keys[key]
+        is_new_window = flow.window_start_ms == 0 or at_ms >= flow.window_start_ms + flow.period_ms
+        self._replace_flow(
+            flow,
+            active=flow.active + 1,
+            rate_count=1 if is_new_window else flow.rate_count + 1,
+            window_start_ms=at_ms if is_new_window else flow.window_start_ms,
+        )
+
+    def _arm_rate_window(self, book: AccountBook, key: FlowKey) -> None:
+        """The end of the rate period is work while somebody waits for it, and nothing otherwise."""
+        flow = book.flow_keys[key]
+        subject = subject_of(book.account.id, key)
+        waits = len(book.flow_lines[key]) > 0 and flow.rate is not None and flow.window_start_ms > 0
+        if waits and not flow.paused and flow.rate_count >= (flow.rate or 0):
+            self.timers.arm(TimerKind.RATE_WINDOW, subject, flow.window_start_ms + flow.period_ms)
+        else:
+            self.timers.disarm(TimerKind.RATE_WINDOW, subject)
+
+    def _flow_counters_reset(self, fact: facts.FlowCountersReset) -> None:
+        flow = self.accounts[fact.account_id].flow_keys[fact.key]
+        active = 0 if fact.parallelism else flow.active
+        self._replace_flow(flow, active=active, rate_count=0, window_start_ms=fact.at_ms)
+        self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(fact.account_id, fact.key))
+        if not fact.parallelism:
+            return
+        # What is under way now is forgotten for good: its end must not free the slot of a later attempt.
+        for progress in list(self.messages.values()):
+            message = progress.message
+            key = None if message.flow_control is None else message.flow_control.key
+            if progress.holds_key_slot and key == fact.key and message.account_id == fact.account_id:
+                pass
+
+    def _replace_flow(self, flow: FlowState, *, active: int, rate_count: int, window_start_ms: int) -> None:
+        book = self.accounts[flow.account_id]
+        book.flow_keys[flow.key] = FlowState(
+            key=flow.key,
+            account_id=flow.account_id,
+            parallelism=flow.parallelism,
+            rate=flow.rate,
+            period_ms=flow.period_ms,
+            active=active,
+            rate_count=rate_count,
+            window_start_ms=window_start_ms,
+            paused=flow.paused,
+            pinned_parallelism=flow.pinned_parallelism,
+            pinned_rate=flow.pinned_rate,
+        )
+        # Arming depends on the count, so it follows every change of it.
+        self._arm_rate_window(book, flow.key)
+
+    # -- accounts ---------------------------------------------------------------------------
+
+    def _signing_keys_rotated(self, fact: facts.SigningKeysRotated) -> None:
+        self.counters.signing_keys += 1
+        book = self.accounts[fact.account_id]
+        book.account = replace(book.account, signing_keys=fact.keys)

@@ -1,0 +1,246 @@
+"""Which destinations a delivery may reach: a decision by the URL's text, and a check of what its name resolves to.
+
+The decision never asks DNS, so a captured destination costs no lookup and works without a network.
+A name that was let through is checked again when it is resolved, address by address, so a name
+that changes its mind between the two (DNS rebinding) reaches nothing it should not.
+Source: decisions D-105 to D-107.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from functools import lru_cache
+from typing import TypedDict
+
+from emulator.wire.targets import canonical_host, read_target
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class ExternalPolicy(StrEnum):
+    """What happens to a destination outside this machine and private networks."""
+
+    CAPTURE = "capture"
+    FAIL = "fail"
+    ALLOW = "allow"
+
+
+class Route(Enum):
+    """Where a destination's attempts go."""
+
+    NETWORK = "network"  # really sent
+    CAPTURE = "capture"  # journaled and answered 200
+    FAIL = "fail"  # answered with a connection error
+    FORBIDDEN = "forbidden"  # never, whatever the options
+
+
+class EgressRefused(OSError):
+    """A connection that the egress policy does not let happen."""
+
+
+# -- addresses --------------------------------------------------------------------------------
+
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+# What a cloud's machines can ask for their own credentials, by address. Link-local holds most.
+_METADATA_NETWORKS = _networks(
+    "169.254.0.0/16",
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+    "192.0.0.192/32",
+    "fe80::/10",
+    "fd00:ec2::/32",
+    "fd20:ce::/32",
+)
+_METADATA_NAMES = (
+    "metadata.google.internal",
+    "metadata.goog",
+    "instance-data",
+    "instance-data.ec2.internal",
+)
+
+# This machine, private networks, and the ranges that container and overlay networks use.
+_LOCAL_NETWORKS = _networks(
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "198.18.0.0/15",
+    "::/128",
+    "::1/128",
+    "fc00::/7",
+)
+
+_NAT64_NETWORKS = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_ISATAP_MARKS = frozenset((0x0000_5EFE, 0x0200_5EFE))
+
+
+def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that a gateway might make of an IPv6 address."""
+    number = int(address)
+    found = []
+    if address.ipv4_mapped is not None:
+        found.append(address.ipv4_mapped)
+    if address.sixtofour is not None:
+        found.append(address.sixtofour)
+    if address.teredo is not None:
+        found.extend(address.teredo)
+    is_isatap = (number >> 32) & 0xFFFF_FFFF in _ISATAP_MARKS
+    if is_isatap or address in _COMPATIBLE or any(address in network for network in _NAT64_NETWORKS):
+        found.append(ipaddress.IPv4Address(number & 0xFFFF_FFFF))
+    return found
+
+
+def is_metadata_address(address: Address) -> bool:
+    """Whether a cloud answers for its machines' metadata there, in this form or behind an IPv6 one."""
+    if isinstance(address, ipaddress.IPv6Address) and any(is_metadata_address(inner) for inner in _embedded(address)):
+        return True
+    return any(address in network for network in _METADATA_NETWORKS)
+
+
+def is_local_address(address: Address) -> bool:
+    """Whether the address is on this machine or a private network; the unspecified one means this machine."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return is_local_address(address.ipv4_mapped)
+    return any(address in network for network in _LOCAL_NETWORKS)
+
+
+@lru_cache(maxsize=4096)
+def _address(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+# -- the policy -------------------------------------------------------------------------------
+
+
+def _is_local_name(host: str) -> bool:
+    return "." not in host or host.endswith((".localhost", ".internal", ".local"))
+
+
+def _is_metadata_name(host: str) -> bool:
+    return any(host == name or host.endswith("." + name) for name in _METADATA_NAMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressPolicy:
+    """What may be contacted. `allow_hosts` are names, addresses, or `*.example.com` for every name below one."""
+
+    external: ExternalPolicy = ExternalPolicy.CAPTURE
+    allow_hosts: tuple[str, ...] = ()
+
+    def decide(self, url: str) -> Route:
+        """Where attempts at this URL go. A URL without a usable host is forbidden."""
+        target = read_target(url)
+        return Route.FORBIDDEN if target is None else _decide(self, target.host)
+
+    def refusal(self, host: str, address: str) -> str | None:
+        """Why the address that a host's name resolved to may not be contacted, or None if it may."""
+        number = _address(address.partition("%")[0])
+        if number is None:
+            return f"egress refused: {host} does not resolve to an IP address"
+        if is_metadata_address(number):
+            return f"egress refused: {host} resolves to a cloud metadata or link-local address"
+        if is_local_address(number) or self.external is ExternalPolicy.ALLOW or self._allows(host):
+            return None
+        return f"egress refused: {host} resolves to an address outside private networks (--allow-host {host} allows it)"
+
+    def _allows(self, host: str) -> bool:
+        return any(_is_allowed_by(host, allowed) for allowed in self.allow_hosts)
+
+
+def _is_allowed_by(host: str, allowed: str) -> bool:
+    if allowed.startswith("*."):
+        parent = canonical_host(allowed[2:])
+        return parent is not None and host.endswith("." + parent)
+    return host == canonical_host(allowed)
+
+
+@lru_cache(maxsize=4096)
+def _decide(policy: EgressPolicy, host: str) -> Route:
+    address = _address(host)
+    if _is_metadata_name(host) if address is None else is_metadata_address(address):
+        return Route.FORBIDDEN
+    if _is_local_name(host) if address is None else is_local_address(address):
+        return Route.NETWORK
+    if policy.external is ExternalPolicy.ALLOW or policy._allows(host):
+        return Route.NETWORK
+    return Route.CAPTURE if policy.external is ExternalPolicy.CAPTURE else Route.FAIL
+
+
+# -- names to addresses -----------------------------------------------------------------------
+
+
+class Resolved(TypedDict):
+    """One address of a name, in the shape that the HTTP client takes."""
+
+    hostname: str
+    host: str
+    port: int
+    family: int
+    proto: int
+    flags: int
+
+
+Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[Resolved]]]
+
+
+class CheckedResolver:
+    """Looks names up and lets only those addresses through that the policy allows.
+
+    `localhost` and the names below it are this machine by definition and ask nobody (D-106).
+    """
+
+    def __init__(self, policy: EgressPolicy, lookup: Lookup | None = None) -> None:
+        self._policy = policy
+        self._lookup = look_up if lookup is None else lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[Resolved]:
+        """Every address of a name. One that may not be contacted refuses the name.
+
+        Raises: EgressRefused; OSError (socket.gaierror) if the name is not known.
+        """
+        if host == "localhost" or host.endswith(".localhost"):
+            return _loopback(host, port, family)
+        found = await self._lookup(host, port, family)
+        for resolved in found:
+            refusal = self._policy.refusal(host, resolved["host"])
+            if refusal is not None:
+                raise EgressRefused(refusal)
+        return found
+
+    async def close(self) -> None:
+        """Nothing to close; the HTTP client asks for it."""
+
+
+async def look_up(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+    """The addresses that the operating system knows for a name. Raises: socket.gaierror."""
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG)
+    return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
+
+
+def _loopback(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+    known = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+    return [_resolved(host, address, port, found) for found, address in known if family in (found, socket.AF_UNSPEC)]
+
+
+def _resolved(host: str, address: str, port: int, family: int) -> Resolved:
+    numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return Resolved(hostname=host, host=address, port=port, family=family, proto=0, flags=numeric)

@@ -1,0 +1,297 @@
+"""The HTTP client of deliveries: sends exactly what it is given, over pooled connections.
+
+aiohttp is imported at the first real request, because that takes a tenth of a second and a server
+should be up before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import socket
+import ssl
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Final, cast
+
+from emulator.core.attempts import TIMEOUT_ERROR
+from emulator.core.model import Headers, Method, Response
+from emulator.delivery.egress import CheckedResolver, EgressRefused
+from emulator.wire.targets import Target, read_target
+
+if TYPE_CHECKING:
+    from aiohttp import (
+        ClientHandlerType,
+        ClientMiddlewareType,
+        ClientRequest,
+        ClientResponse,
+        ClientSession,
+        TraceConfig,
+    )
+    from aiohttp.abc import AbstractResolver
+    from yarl import URL
+
+# The texts of failures hold no port, address or wall time: a trace reads the same on any machine (D-108).
+REFUSED: Final = "connection refused"
+RESET: Final = "connection reset by peer"
+TLS_FAILED: Final = "TLS handshake failed"
+DISCONNECTED: Final = "server disconnected without a response"
+CUT_SHORT: Final = "server disconnected in the middle of the response"
+INVALID_RESPONSE: Final = "invalid response"
+INVALID_REQUEST: Final = "invalid request: a header or the URL cannot be sent"
+TOO_LARGE: Final = "response body too large"
+UNREACHABLE: Final = "host unreachable"
+CONNECTION_FAILED: Final = "connection failed"
+
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+
+# Shorter than what servers keep an idle connection for (2 s and 5 s are common), so that the
+# server closing it and our next request rarely meet.
+_KEEPALIVE_S = 1.0
+_MAX_TRIES = 3
+_MAX_HEADER_BYTES = 1024 * 1024
+# aiohttp warns about more in one piece.
+_MAX_BYTES_IN_ONE_PIECE = 1024 * 1024
+_BY_ERRNO = {
+    errno.ECONNREFUSED: REFUSED,
+    errno.ECONNRESET: RESET,
+    errno.ECONNABORTED: RESET,
+    errno.EPIPE: RESET,
+    errno.ETIMEDOUT: TIMEOUT_ERROR,
+    errno.EHOSTUNREACH: UNREACHABLE,
+    errno.ENETUNREACH: UNREACHABLE,
+}
+
+
+def name_not_known(host: str) -> str:
+    """The text of a failed name lookup."""
+    return f"name not known: {host}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why there is no response, in one of the texts above."""
+
+    text: str
+
+
+class _ConnectionLost(Exception):
+    """The connection ended before a response began.
+
+    It is of a type that aiohttp does not know, so that aiohttp leaves sending again to us.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+class _BodyTooLarge(Exception):
+    """The response body exceeds what is read."""
+
+
+class HttpClient:
+    """One pool of connections. It belongs to the event loop that first sends with it."""
+
+    def __init__(self, resolver: CheckedResolver, *, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
+        self._resolver = resolver
+        self._max_response_bytes = max_response_bytes
+        self._session: ClientSession | None = None
+
+    async def exchange(
+        self, *, method: Method, url: str, headers: Headers, body: bytes, timeout_ms: int
+    ) -> Response | Failure:
+        """Send one request and read its whole response; `timeout_ms` of real time covers both.
+
+        `headers` are sent as they are, and nothing is added. Redirects are not followed, cookies
+        not kept, bodies not decompressed. Raises: nothing but cancellation.
+        """
+        target = read_target(url)
+        if target is None:
+            return Failure(text=INVALID_REQUEST)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._exchange(method, target, headers, body)
+        except Exception as error:  # An edge: whatever went wrong out there is an outcome.
+            return Failure(text=failure_text(error, target))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _exchange(self, method: Method, target: Target, headers: Headers, body: bytes) -> Response:
+        """Send, and send once more if the pooled connection had died before the request reached the server.
+
+        A server may close an idle connection at any time, also while a request is on its way. Only a
+        connection that was used before can be stale, so a failure on a new one counts at once (D-109).
+        """
+        session = self._session or self._open_session()
+        # Two turns of the loop: it learns which idle connections were closed, and forgets them.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for tries_left in reversed(range(_MAX_TRIES)):
+            connection = SimpleNamespace(is_reused=False)
+            try:
+                response = await session.request(
+                    method.value,
+                    _url(target),
+                    data=_payload(body),
+                    allow_redirects=False,
+                    middlewares=(_sending_exactly(headers),),
+                    trace_request_ctx=connection,
+                )
+            except _ConnectionLost as lost:
+                if tries_left == 0 or not connection.is_reused:
+                    raise lost.cause from None
+                continue
+            return await self._read(response)
+        raise AssertionError("unreachable")
+
+    async def _read(self, response: ClientResponse) -> Response:
+        try:
+            body = b"" if response.status == 101 else await self._read_body(response)
+        except BaseException:
+            response.close()
+            raise
+        if response.status == 101:
+            # The server now speaks another protocol on this connection.
+            response.close()
+        response.release()
+        headers = tuple((_text(name), _text(value)) for name, value in response.raw_headers)
+        return Response(status=response.status, headers=headers, body=body)
+
+    async def _read_body(self, response: ClientResponse) -> bytes:
+        chunks = []
+        size = 0
+        while chunk := await response.content.readany():
+            size += len(chunk)
+            if size > self._max_response_bytes:
+                raise _BodyTooLarge
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _open_session(self) -> ClientSession:
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            # The resolver has the interface, but not the base class: that would import aiohttp.
+            resolver=cast("AbstractResolver", self._resolver),
+            keepalive_timeout=_KEEPALIVE_S,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Checked when the request is written, after the middleware; all other headers are replaced there.
+            skip_auto_headers=("Content-Type",),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            trace_configs=[_tell_reuse()],
+        )
+        return self._session
+
+
+def _sending_exactly(headers: Headers) -> ClientMiddlewareType:
+    """The last hand on a request: its headers become those given, in their order, case and number."""
+    import aiohttp
+
+    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        request.headers.clear()
+        request.headers.extend(headers)
+        try:
+            return await handler(request)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            raise _ConnectionLost(error) from error
+
+    return send
+
+
+def _tell_reuse() -> TraceConfig:
+    import aiohttp
+
+    async def on_reuse(_session: ClientSession, context: SimpleNamespace, _params: object) -> None:
+        context.trace_request_ctx.is_reused = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(on_reuse)
+    return config
+
+
+@lru_cache(maxsize=4096)
+def _url(target: Target) -> URL:
+    from yarl import URL
+
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    # The query stays in the path, or yarl would drop a lone question mark.
+    return URL.build(scheme=target.scheme, host=host, port=target.port, path=target.request_target, encoded=True)
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    if not body:
+        return None
+    return body if len(body) <= _MAX_BYTES_IN_ONE_PIECE else io.BytesIO(body)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def failure_text(error: Exception, target: Target) -> str:
+    """What an exception of the HTTP client means, in one of the fixed texts."""
+    import aiohttp
+
+    match error:
+        case TimeoutError():
+            return TIMEOUT_ERROR
+        case _BodyTooLarge():
+            return TOO_LARGE
+        case aiohttp.ClientConnectorError():
+            return _connecting_failed(error.os_error, target)
+        case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
+            return TLS_FAILED
+        case aiohttp.ServerDisconnectedError():
+            return DISCONNECTED
+        case aiohttp.ClientPayloadError():
+            return CUT_SHORT
+        case aiohttp.ClientResponseError():
+            return INVALID_RESPONSE
+        case aiohttp.InvalidURL() | ValueError():
+            return INVALID_REQUEST
+        case OSError():
+            return _by_errno(error)
+        case _:
+            return CONNECTION_FAILED
+
+
+def _connecting_failed(error: Exception, target: Target) -> str:
+    if isinstance(error, EgressRefused):
+        return str(error)
+    if isinstance(error, socket.gaierror):
+        return name_not_known(target.host)
+    if isinstance(error, ssl.SSLError):
+        return TLS_FAILED
+    text = _by_errno(error)
+    # The handshake is part of connecting; a server that breaks it off resets or just closes.
+    return TLS_FAILED if target.scheme == "https" and text in (RESET, CONNECTION_FAILED) else text
+
+
+def _by_errno(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if number is not None:
+        return _BY_ERRNO.get(number, CONNECTION_FAILED)
+    if isinstance(error, ConnectionResetError | BrokenPipeError | ConnectionAbortedError):
+        return RESET
+    # Several addresses failed, each for its own reason: the one that says most is named.
+    text = str(error)
+    for known in (errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):
+        if f"[Errno {known}]" in text:
+            return _BY_ERRNO[known]
+    return CONNECTION_FAILED

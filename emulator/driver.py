@@ -1,0 +1,556 @@
+"""The only place where core, journal and transport meet.
+
+The driver makes facts durable, performs the attempts that those facts started, and feeds each
+outcome back as another command. One engine serves every mode: a frozen world performs its
+attempts in start order; a running one also moves its clock, and lets no destination wait for
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from emulator.core import commands, facts
+from emulator.core.commands import Command
+from emulator.core.errors import Conflict, InstantExhausted, WorldBroken
+from emulator.core.identifiers import jwt_id
+from emulator.core.model import Attempt, AttemptOutcome, Message, Phase, ScriptedAnswer
+from emulator.core.reports import AdvanceReport
+from emulator.core.simulation import Simulation
+from emulator.core.state import StateView
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+REALTIME_CONCURRENCY = 64
+ADVANCE_CONCURRENCY = 1
+MAX_DELIVERIES = 1_000_000
+# How long a call in a frozen world waits for the deliveries it caused. A receiver that cannot
+# answer before this call returns (it is the caller, with one thread) must not be waited for.
+SETTLE_S = 1.0
+# How long an advance waits for attempts that left before it. The caller may be their receiver.
+PATIENCE_S = 15
+# Answers from inside are given without leaving the event loop; others get a turn this often.
+_BREATHE_AFTER = 50
+_INSIDE_PER_CALL = 64
+
+
+class Journal(Protocol):
+    """What the driver needs of the store: facts go in at once, and are durable after `commit`."""
+
+    def append(self, facts: Sequence[facts.Fact]) -> None: ...
+    async def commit(self) -> None: ...
+    async def relieve(self) -> None: ...
+
+
+class Transport(Protocol):
+    """What the driver needs of delivery. Neither method ever raises: failures are outcomes."""
+
+    def answer_inside(self, attempt: Attempt) -> AttemptOutcome | None:
+        """Answer without the network (a rule, capture), or None if the attempt has to leave."""
+
+    async def send(self, attempt: Attempt) -> AttemptOutcome: ...
+
+
+class Pace(Protocol):
+    """How virtual time passes by itself: not at all, in real time, or faster."""
+
+    @property
+    def is_frozen(self) -> bool: ...
+    def now_ms(self) -> int:
+        """The virtual instant it is now. Asked of running clocks only."""
+
+    def rebase(self, now_ms: int) -> None:
+        """Virtual time was moved: it goes on from here."""
+
+    def wall_ms(self) -> int: ...
+
+
+class _Tally:
+    """What a clock advance did."""
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.schedules_fired = 0
+        self.messages_created = 0
+        self.stopped: str | None = None
+
+    @property
+    def deliveries(self) -> int:
+        return self.succeeded + self.failed
+
+
+class Driver:
+    """One world at work.
+
+    `concurrency` is how many attempts may be under way at once: per destination origin in a
+    running world, in all during a clock advance; None means 64 and 1.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        journal: Journal,
+        transport: Transport,
+        pace: Pace,
+        *,
+        concurrency: int | None = None,
+        max_attempts_per_instant: int = 10_000,
+        observe: Callable[[StateView, Sequence[facts.Fact]], None] | None = None,
+    ) -> None:
+        self._simulation = simulation
+        self._journal = journal
+        self._transport = transport
+        self._pace = pace
+        self._window = concurrency or ADVANCE_CONCURRENCY
+        self._per_origin = concurrency or REALTIME_CONCURRENCY
+        self._max_per_instant = max_attempts_per_instant
+        self._observe = observe
+        self._outbox: deque[Attempt] = deque()
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._changed = asyncio.Event()
+        self._asleep_until_ms: int | None = None
+        self._origins: dict[str, asyncio.Semaphore] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._drain_task: asyncio.Task[None] | None = None
+        self._advancing = False
+        self._tally = _Tally()
+        self._attempts_this_instant = 0
+        self._broken: str | None = None
+        self._closed = False
+
+    # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> StateView:
+        return self._simulation.state
+
+    @property
+    def in_flight(self) -> int:
+        """Attempts that have started and not come back, those that wait to leave included."""
+        return len(self._outbox) + self._under_way
+
+    @property
+    def is_advancing(self) -> bool:
+        return self._advancing
+
+    async def catch_up(self) -> None:
+        """In a running world, do what has come due since the last call. Call before reading state."""
+        self._check()
+        if self._pace.is_frozen or self._advancing:
+            return
+        target_ms = self._pace.now_ms()
+        simulation = self._simulation
+        steps = 0
+        while (due_ms := simulation.next_due_ms) is not None and due_ms <= target_ms and not self._advancing:
+            self._handle(commands.AdvanceClock(to_ms=max(due_ms, simulation.now_ms)))
+            steps += 1
+            if steps % _BREATHE_AFTER == 0:
+                self._pump()
+                await self._journal.commit()
+                await asyncio.sleep(0)
+        if target_ms > simulation.now_ms and not self._advancing:
+            self._handle(commands.AdvanceClock(to_ms=target_ms))
+        if steps:
+            self._pump()
+
+    # -- the only door ----------------------------------------------------------------------
+
+    async def submit(self, command: Command[R]) -> R:
+        """Carry out a command; when this returns, what it did is durable.
+
+        In a frozen world it also returns only when the deliveries it caused have come back, or
+        after `SETTLE_S`; not so when others were under way already, because the caller may be
+        one of their receivers. Raises Refused, with nothing changed; WorldBroken.
+        """
+        await self.catch_up()
+        was_quiet = self.in_flight == 0
+        reply = self._handle(command)
+        if self._outbox and not self._advancing and self._drain_task is None:
+            self._answer_inside(_INSIDE_PER_CALL)
+        await self._journal.commit()
+        self._pump()
+        if was_quiet and self.in_flight and self._pace.is_frozen and not self._advancing:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_S):
+                    await self._quiet.wait()
+        return reply
+
+    def _handle(self, command: Command[R]) -> R:
+        """Synchronous, so that nothing comes between a decision and its facts' way to the journal."""
+        self._check()
+        try:
+            outcome = self._simulation.handle(command)
+        except WorldBroken as error:
+            self._break(str(error))
+            raise
+        produced = outcome.facts
+        if produced:
+            self._journal.append(produced)
+            self._take_in(produced)
+            self._wake_for_sooner()
+            if self._observe is not None:
+                self._observe(self.state, produced)
+        return outcome.reply
+
+    def _take_in(self, produced: Sequence[facts.Fact]) -> None:
+        tally = self._tally
+        for fact in produced:
+            kind = type(fact)
+            if kind is facts.AttemptStarted:
+                assert isinstance(fact, facts.AttemptStarted)
+                progress = self.state.messages[fact.message_id]
+                self._outbox.append(self._attempt(progress.message, fact.number, fact.at_ms, fact.answer))
+                self._quiet.clear()
+            elif kind is facts.MessageCreated:
+                tally.messages_created += 1
+            elif kind is facts.AttemptFinished:
+                assert isinstance(fact, facts.AttemptFinished)
+                if fact.outcome.succeeded:
+                    tally.succeeded += 1
+                else:
+                    tally.failed += 1
+            elif kind is facts.ScheduleFired:
+                tally.schedules_fired += 1
+            elif kind is facts.ClockMoved:
+                self._attempts_this_instant = 0
+
+    def _wake_for_sooner(self) -> None:
+        if self._changed.is_set() or self._pace.is_frozen:
+            return
+        due_ms = self._simulation.next_due_ms
+        if due_ms is not None and (self._asleep_until_ms is None or due_ms < self._asleep_until_ms):
+            self._changed.set()
+
+    def _attempt(self, message: Message, number: int, at_ms: int, answer: ScriptedAnswer | None) -> Attempt:
+        account = self.state.accounts[message.account_id].account
+        return Attempt(
+            message=message,
+            number=number,
+            at_ms=at_ms,
+            answer=answer,
+            signing_key=account.signing_keys.current,
+            region=account.region,
+            # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
+            token_id=jwt_id(self.state.key, (message.number << 20) + number),
+        )
+
+    # -- performing attempts ----------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """See to it that what waits to leave leaves."""
+        if not self._outbox or self._advancing or self._closed:
+            return
+        if self._pace.is_frozen:
+            if self._drain_task is None:
+                self._drain_task = self._spawn(self._drain_in_background())
+        else:
+            self._dispatch()
+
+    def _answer_inside(self, limit: int) -> None:
+        """Answer what needs no network at once, as long as it comes first in line."""
+        while self._outbox and limit > 0 and (self._under_way == 0 or not self._pace.is_frozen):
+            outcome = self._transport.answer_inside(self._outbox[0])
+            if outcome is None:
+                return
+            attempt = self._outbox.popleft()
+            self._record(attempt, outcome)
+            limit -= 1
+
+    def _dispatch(self) -> None:
+        """A running world: every attempt leaves now, as far as its own destination has room."""
+        while self._outbox:
+            attempt = self._outbox.popleft()
+            self._under_way += 1
+            self._spawn(self._perform(attempt))
+
+    async def _perform(self, attempt: Attempt) -> None:
+        outcome = self._transport.answer_inside(attempt)
+        if outcome is None:
+            async with self._room_at(_origin_of(attempt.message.url)):
+                await self._journal.commit()
+                outcome = await self._transport.send(attempt)
+        await self.catch_up()
+        self._under_way -= 1
+        self._record(attempt, outcome)
+        self._pump()
+        await self._journal.commit()
+
+    def _room_at(self, origin: str) -> asyncio.Semaphore:
+        room = self._origins.get(origin)
+        if room is None:
+            room = self._origins[origin] = asyncio.Semaphore(self._per_origin)
+        return room
+
+    async def _drain_in_background(self) -> None:
+        """A frozen world: what is due leaves in start order, without anybody asking."""
+        try:
+            await self._drain()
+        except InstantExhausted as refusal:
+            logger.error("%s", refusal.text)
+        finally:
+            self._drain_task = None
+        await self._journal.commit()
+
+    async def _drain(self, max_deliveries: int | None = None) -> None:
+        """Perform everything that has started, outcomes applied in start order, until nothing is in flight.
+
+        Raises InstantExhausted when one instant takes more attempts than it may.
+        """
+        window: deque[tuple[Attempt, AttemptOutcome | asyncio.Task[AttemptOutcome]]] = deque()
+        turns = 0
+        try:
+            while self._outbox or window:
+                while self._outbox and len(window) < self._window:
+                    if max_deliveries is not None and self._tally.deliveries + len(window) >= max_deliveries:
+                        break
+                    self._guard_the_instant()
+                    attempt = self._outbox.popleft()
+                    self._under_way += 1
+                    window.append((attempt, await self._start(attempt)))
+                if not window:
+                    return
+                attempt, pending = window[0]
+                outcome = await pending if isinstance(pending, asyncio.Task) else pending
+                window.popleft()
+                self._under_way -= 1
+                self._record(attempt, outcome)
+                turns += 1
+                if turns % _BREATHE_AFTER == 0:
+                    await self._journal.relieve()
+                    await asyncio.sleep(0)
+        finally:
+            # On the way out early (a refusal, a cancellation) what was not recorded is tried again.
+            for attempt, pending in reversed(window):
+                if isinstance(pending, asyncio.Task):
+                    pending.cancel()
+                self._under_way -= 1
+                self._outbox.appendleft(attempt)
+            self._note_quiet()
+
+    async def _start(self, attempt: Attempt) -> AttemptOutcome | asyncio.Task[AttemptOutcome]:
+        inside = self._transport.answer_inside(attempt)
+        if inside is not None:
+            return inside
+        await self._journal.commit()
+        if self._window == 1:
+            return await self._transport.send(attempt)
+        return asyncio.get_running_loop().create_task(self._transport.send(attempt))
+
+    def _guard_the_instant(self) -> None:
+        self._attempts_this_instant += 1
+        if self._attempts_this_instant > self._max_per_instant:
+            first = self._outbox[0].message
+            raise InstantExhausted(
+                f"more than {self._max_per_instant} attempts started at the instant {self.state.now_ms}: "
+                f"does {first.url} publish to itself without a delay? (--max-attempts-per-instant)"
+            )
+
+    def _record(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
+        self._handle(
+            commands.RecordAttempt(message_id=attempt.message.message_id, number=attempt.number, outcome=outcome)
+        )
+        self._note_quiet()
+
+    def _note_quiet(self) -> None:
+        if self.in_flight == 0:
+            self._quiet.set()
+
+    # -- moving the clock -------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _exclusively(self) -> AsyncIterator[_Tally]:
+        """Only one advance at a time, and only when nothing is in flight any more."""
+        await self.catch_up()
+        if self._advancing:
+            raise Conflict("the clock is being advanced already; a receiver cannot advance it from its handler")
+        self._advancing = True
+        try:
+            # What left before the advance comes back on its own; what starts now waits in the outbox.
+            if self._tasks:
+                await asyncio.wait(tuple(self._tasks), timeout=PATIENCE_S)
+            if self._under_way:
+                raise Conflict(
+                    f"{self._under_way} attempts are still under way after {PATIENCE_S} s, and time moves only when "
+                    "none is; a receiver cannot advance the clock from its handler"
+                )
+            self._check()
+            self._tally = _Tally()
+            self._attempts_this_instant = 0
+            yield self._tally
+        finally:
+            self._advancing = False
+            self._pace.rebase(self._simulation.now_ms)
+            self._pump()
+            self._note_quiet()
+            self.poke()
+
+    async def advance_to(self, target_ms: int, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
+        """Move the clock to the target, doing all due work on the way, each at its own instant.
+
+        Returns when nothing is in flight. Raises Conflict during another advance or for a target
+        in the past, InstantExhausted when one instant would never end.
+        """
+        began_ms = self._pace.wall_ms()
+        async with self._exclusively() as tally:
+            from_ms = self._simulation.now_ms
+            if target_ms < from_ms:
+                raise Conflict("the clock cannot go back")
+            await self._run_to(target_ms, max_deliveries)
+            return await self._report(tally, from_ms, began_ms)
+
+    async def advance_to_next(self, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
+        """Jump to the next instant at which something is to be done, and do it."""
+        began_ms = self._pace.wall_ms()
+        async with self._exclusively() as tally:
+            from_ms = self._simulation.now_ms
+            await self._drain(max_deliveries)
+            next_ms = self.state.timers.next_work_ms()
+            if next_ms is not None:
+                await self._run_to(next_ms, max_deliveries)
+            return await self._report(tally, from_ms, began_ms)
+
+    async def advance_until_idle(self, horizon_ms: int, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
+        """Run until nothing is due but future schedule firings, at most for `horizon_ms`."""
+        began_ms = self._pace.wall_ms()
+        async with self._exclusively() as tally:
+            from_ms = self._simulation.now_ms
+            await self._drain(max_deliveries)
+            while tally.stopped is None:
+                next_ms = self.state.timers.next_work_ms(schedules=False)
+                if next_ms is None:
+                    break
+                await self._run_to(min(next_ms, from_ms + horizon_ms), max_deliveries)
+                if next_ms > from_ms + horizon_ms:
+                    break
+            is_idle = self.state.timers.next_work_ms(schedules=False) is None and not self._outbox
+            return await self._report(tally, from_ms, began_ms, idle=is_idle)
+
+    async def _run_to(self, target_ms: int, max_deliveries: int) -> None:
+        simulation, tally = self._simulation, self._tally
+        steps = 0
+        while True:
+            if self._outbox:
+                await self._drain(max_deliveries)
+            if tally.deliveries >= max_deliveries:
+                tally.stopped = "max_deliveries"
+                return
+            due_ms = simulation.next_due_ms
+            if due_ms is None or due_ms > target_ms:
+                break
+            self._handle(commands.AdvanceClock(to_ms=due_ms))
+            steps += 1
+            if steps % _BREATHE_AFTER == 0:
+                await self._journal.relieve()
+                await asyncio.sleep(0)
+        if target_ms > simulation.now_ms:
+            self._handle(commands.AdvanceClock(to_ms=target_ms))
+
+    async def _report(self, tally: _Tally, from_ms: int, began_ms: int, idle: bool | None = None) -> AdvanceReport:
+        await self._journal.commit()
+        return AdvanceReport(
+            from_ms=from_ms,
+            to_ms=self._simulation.now_ms,
+            deliveries=tally.deliveries,
+            succeeded=tally.succeeded,
+            failed=tally.failed,
+            schedules_fired=tally.schedules_fired,
+            messages_created=tally.messages_created,
+            wall_ms=self._pace.wall_ms() - began_ms,
+            stopped=tally.stopped,
+            idle=idle,
+        )
+
+    async def settle(self) -> None:
+        """Return when nothing is in flight."""
+        while self.in_flight:
+            self._check()
+            self._pump()
+            await self._quiet.wait()
+
+    # -- the running clock ------------------------------------------------------------------
+
+    async def sleep_until_due(self, seconds_to: Callable[[int], float]) -> None:
+        """Sleep until the next instant at which anything is due, or something sooner comes up, or `poke`.
+
+        `seconds_to` says how far away a virtual instant is in real seconds.
+        """
+        self._asleep_until_ms = self._simulation.next_due_ms
+        self._changed.clear()
+        try:
+            if self._asleep_until_ms is None or self._advancing:
+                self._asleep_until_ms = None
+                await self._changed.wait()
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, seconds_to(self._asleep_until_ms))):
+                        await self._changed.wait()
+        finally:
+            self._asleep_until_ms = None
+
+    def poke(self) -> None:
+        """Wake the clock: it was moved, or passes at another pace now."""
+        self._changed.set()
+
+    async def flush(self) -> None:
+        """Return when everything that has happened is durable."""
+        await self._journal.commit()
+
+    # -- life and death ---------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """After a restart: attempts that were under way are made again (at least once)."""
+        for progress in self.state.messages.values():
+            if progress.phase is Phase.ACTIVE and progress.outcome is None:
+                number = progress.retried + 1
+                self._outbox.append(self._attempt(progress.message, number, progress.started_ms, progress.answer))
+        if self._outbox:
+            self._quiet.clear()
+            self._pump()
+
+    async def close(self, grace_s: float = 0.5) -> None:
+        """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start."""
+        self._closed = True
+        tasks = tuple(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break(str(error) or type(error).__name__)
+            logger.error("the world has stopped: %s", self._broken, exc_info=error)
+
+    def _break(self, reason: str) -> None:
+        if self._broken is None:
+            self._broken = reason
+        self._quiet.set()
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise WorldBroken(f"this world has stopped: {self._broken}")
+
+
+def _origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

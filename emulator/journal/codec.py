@@ -1,0 +1,60 @@
+"""Facts, images and messages as bytes: MessagePack of the records, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, get_args
+
+import msgspec
+
+from emulator.core.facts import Fact
+from emulator.core.image import StateImage
+from emulator.core.model import AttemptOutcome, Message
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
+_GROUP: Final = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Fact]]] = {}
+_IMAGE: Final[list[msgspec.msgpack.Decoder[StateImage]]] = []
+_MESSAGE: Final = msgspec.msgpack.Decoder(Message)
+_OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
+
+
+def encode_facts(facts: Sequence[Fact]) -> bytes:
+    """A group of facts, each under the name of its class."""
+    return _ENCODER.encode([(type(fact).__name__, fact) for fact in facts])
+
+
+def decode_facts(payload: bytes) -> Iterable[Fact]:
+    for name, raw in _GROUP.decode(payload):
+        decoder = _DECODERS.get(name)
+        if decoder is None:
+            decoder = _DECODERS[name] = msgspec.msgpack.Decoder(_TYPES[name])
+        yield decoder.decode(raw)
+
+
+def encode_image(image: StateImage) -> bytes:
+    return _ENCODER.encode(image)
+
+
+def decode_image(payload: bytes) -> StateImage:
+    if not _IMAGE:
+        # Made at first use: a decoder for the whole state takes a while to build.
+        _IMAGE.append(msgspec.msgpack.Decoder(StateImage))
+    return _IMAGE[0].decode(payload)
+
+
+def encode_message(message: Message) -> bytes:
+    return _ENCODER.encode(message)
+
+
+def decode_message(payload: bytes) -> Message:
+    return _MESSAGE.decode(payload)
+
+
+def encode_outcome(outcome: AttemptOutcome) -> bytes:
+    return _ENCODER.encode(outcome)
+
+
+def decode_outcome(payload: bytes) -> AttemptOutcome:
+    return _OUTCOME.decode(payload)

@@ -1,0 +1,299 @@
+"""Reading history: messages that have ended, the event log, dead letters, the delivery journal, the trace.
+
+Filters become `?` parameters of fixed conditions; no text of a user's ever enters a statement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from emulator.core.errors import InvalidInput
+from emulator.core.history import (
+    DeadLetterEntry,
+    DeadLetterQuery,
+    Delivery,
+    DeliveryQuery,
+    EndedMessage,
+    Event,
+    EventQuery,
+    Page,
+)
+from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
+from emulator.journal import codec
+from emulator.journal.store import Store
+
+T = TypeVar("T")
+
+_SELECT_ENDED = """
+SELECT messages.definition, events.at_ms FROM messages JOIN events ON events.number = messages.number
+WHERE messages.message_id = ? AND messages.account_id = ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED')
+"""
+_SELECT_EVENTS = """
+SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome
+FROM events JOIN messages ON messages.number = events.number LEFT JOIN attempts ON attempts.seq = events.attempt_seq
+WHERE """
+_SELECT_OLDEST_KEPT = """
+SELECT events.seq FROM events JOIN messages ON messages.number = events.number
+WHERE messages.account_id = ? ORDER BY events.seq DESC LIMIT 1 OFFSET ?
+"""
+_SELECT_DEAD_LETTERS = """
+SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition, attempts.outcome
+FROM dead_letters JOIN messages ON messages.number = dead_letters.number
+JOIN attempts ON attempts.seq = dead_letters.attempt_seq
+WHERE """
+_SELECT_DELIVERIES = """
+SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome
+FROM attempts JOIN messages ON messages.number = attempts.number
+WHERE """
+_SELECT_TRACE = """
+SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome
+FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ?1 AND events.seq <= ?2
+UNION ALL
+SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome FROM attempts WHERE seq > ?1 AND seq <= ?2
+ORDER BY 1
+"""
+_TRACE_STEP = 5_000
+
+_LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """Conditions that hold together, and their parameters in order."""
+
+    texts: list[str] = field(default_factory=list)
+    parameters: list[object] = field(default_factory=list)
+
+    def add(self, text: str, *parameters: object) -> None:
+        self.texts.append(text)
+        self.parameters += parameters
+
+    def among(self, column: str, values: Sequence[object]) -> None:
+        """The column has one of the values; no values, no condition."""
+        if values:
+            # One parameter, however many values: SQLite limits the number of parameters.
+            self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
+
+    def labelled(self, labels: Sequence[str]) -> None:
+        if labels:
+            self.add(_LABELS, json.dumps(list(labels)))
+
+    @property
+    def text(self) -> str:
+        return " AND ".join(self.texts)
+
+
+@lru_cache(maxsize=1024)
+def _message(definition: bytes) -> Message:
+    return codec.decode_message(definition)
+
+
+class History:
+    """What has happened in one world, read after everything that has happened so far is written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cleared_up_to = 0
+
+    async def load(self) -> None:
+        """Recall which deliveries were removed from view."""
+        self._cleared_up_to = int((await self._store.meta()).get("deliveries_cleared", b"0"))
+
+    # -- messages ---------------------------------------------------------------------------
+
+    async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
+        """A message that has ended, whenever that was; None for one that has not, or never was."""
+        for definition, ended_ms in await self._store.rows(_SELECT_ENDED, (message_id, account_id)):
+            return EndedMessage(message_id=message_id, message=_message(definition), ended_ms=ended_ms)
+        return None
+
+    # -- events -----------------------------------------------------------------------------
+
+    async def events(self, query: EventQuery) -> Page[Event]:
+        """One page of the event log. Raises InvalidInput for a cursor that is none of ours."""
+        conditions = _Conditions()
+        conditions.add("messages.account_id = ?", query.account_id)
+        conditions.add("events.at_ms >= ?", max(query.since_ms, query.from_ms or 0))
+        if query.to_ms is not None:
+            conditions.add("events.at_ms <= ?", query.to_ms)
+        if query.newest is not None:
+            for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
+                conditions.add("events.seq >= ?", seq)
+        conditions.among("events.state", query.states)
+        conditions.among("messages.message_id", query.message_ids)
+        conditions.among("messages.url", query.urls)
+        conditions.among("messages.host", query.hosts)
+        conditions.among("messages.path", query.paths)
+        conditions.among("messages.url_group", query.url_groups)
+        conditions.among("messages.schedule_id", query.schedule_ids)
+        conditions.among("messages.queue", query.queues)
+        conditions.among("messages.flow_key", query.flow_keys)
+        conditions.among("messages.caller_ip", query.caller_ips)
+        conditions.labelled(query.labels)
+        _continue(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
+        order = "DESC" if query.latest_first else "ASC"
+        statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
+        rows = await self._store.rows(statement, [*conditions.parameters, query.count + 1])
+        found = [
+            _event(seq, at_ms, state, next_ms, definition, outcome)
+            for seq, at_ms, state, next_ms, definition, outcome in rows
+        ]
+        return _page(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
+
+    # -- dead letters -----------------------------------------------------------------------
+
+    async def dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetterEntry]:
+        """One page of the dead letter queue. Raises InvalidInput for a cursor that is none of ours."""
+        conditions = _Conditions()
+        conditions.add("messages.account_id = ?", query.account_id)
+        if query.from_ms is not None:
+            conditions.add("dead_letters.failed_ms >= ?", query.from_ms)
+        if query.to_ms is not None:
+            conditions.add("dead_letters.failed_ms <= ?", query.to_ms)
+        conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
+        conditions.among("dead_letters.status", query.response_statuses)
+        conditions.among("messages.message_id", query.message_ids)
+        conditions.among("messages.url", query.urls)
+        conditions.among("messages.url_group", query.url_groups)
+        conditions.among("messages.schedule_id", query.schedule_ids)
+        conditions.among("messages.queue", query.queues)
+        conditions.among("messages.flow_key", query.flow_keys)
+        conditions.among("messages.caller_ip", query.caller_ips)
+        conditions.labelled(query.labels)
+        _continue(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
+        order = "DESC" if query.latest_first else "ASC"
+        statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
+        rows = list(await self._store.rows(statement, [*conditions.parameters, query.count + 1]))
+        positions = {row[0]: row[2] for row in rows}
+        found = [
+            DeadLetterEntry(
+                dead_letter_id=DeadLetterId(dead_letter_id),
+                failed_ms=failed_ms,
+                message=_message(definition),
+                outcome=codec.decode_outcome(outcome),
+            )
+            for dead_letter_id, failed_ms, _, definition, outcome in rows
+        ]
+        return _page(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
+
+    # -- deliveries -------------------------------------------------------------------------
+
+    async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
+        """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
+        conditions = _Conditions()
+        conditions.add("attempts.seq > ?", self._cleared_up_to)
+        if query.url is not None:
+            if "*" in query.url:
+                conditions.add("messages.url GLOB ?", _glob(query.url))
+            else:
+                conditions.add("messages.url = ?", query.url)
+        if query.message_id is not None:
+            conditions.add("messages.message_id = ?", query.message_id)
+        if query.outcome is not None:
+            conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
+        _continue(conditions, "attempts.seq", query.cursor, latest_first=False)
+        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
+        rows = await self._store.rows(statement, [*conditions.parameters, query.limit + 1])
+        found = [
+            Delivery(
+                seq=seq,
+                at_ms=at_ms,
+                finished_ms=finished_ms,
+                message=_message(definition),
+                attempt=attempt,
+                outcome=codec.decode_outcome(outcome),
+            )
+            for seq, at_ms, finished_ms, attempt, definition, outcome in rows
+        ]
+        return _page(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
+
+    async def clear_deliveries(self) -> None:
+        """Empty the delivery journal. The event log and the trace keep what they need of it."""
+        for (seq,) in await self._store.rows("SELECT coalesce(max(seq), 0) FROM attempts", ()):
+            self._cleared_up_to = seq
+        await self._store.write_meta("deliveries_cleared", b"%d" % self._cleared_up_to)
+
+    # -- the trace --------------------------------------------------------------------------
+
+    async def trace(self) -> AsyncIterator[Event | Delivery]:
+        """Every event and attempt in order."""
+        last = 0
+        for (seq,) in await self._store.rows(
+            "SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))", ()
+        ):
+            last = seq
+        for start in range(0, last, _TRACE_STEP):
+            end = min(start + _TRACE_STEP, last)
+            rows = list(await self._store.rows(_SELECT_TRACE, (start, end)))
+            definitions = await self._definitions({row[1] for row in rows})
+            for seq, number, at_ms, finished_ms, attempt, state, next_ms, encoded in rows:
+                message = definitions[number]
+                outcome = None if encoded is None else codec.decode_outcome(encoded)
+                if state is not None:
+                    yield _event_of(seq, at_ms, state, next_ms, message, outcome)
+                elif outcome is not None:
+                    yield Delivery(
+                        seq=seq,
+                        at_ms=at_ms,
+                        finished_ms=finished_ms,
+                        message=message,
+                        attempt=attempt,
+                        outcome=outcome,
+                    )
+
+    async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
+        wanted = json.dumps(sorted(numbers))
+        rows = await self._store.rows(
+            "SELECT number, definition FROM messages WHERE number IN (SELECT value FROM json_each(?))", (wanted,)
+        )
+        return {number: _message(definition) for number, definition in rows}
+
+
+def _event(seq: int, at_ms: int, state: str, next_ms: int | None, definition: bytes, outcome: bytes | None) -> Event:
+    decoded = None if outcome is None else codec.decode_outcome(outcome)
+    return _event_of(seq, at_ms, state, next_ms, _message(definition), decoded)
+
+
+def _event_of(
+    seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, outcome: AttemptOutcome | None
+) -> Event:
+    return Event(
+        seq=seq,
+        at_ms=at_ms,
+        state=EventState(state),
+        message=message,
+        error=None if outcome is None else _error_text(outcome),
+        response=None if outcome is None else outcome.response,
+        next_delivery_ms=next_ms,
+    )
+
+
+def _error_text(outcome: AttemptOutcome) -> str | None:
+    if outcome.response is None:
+        return outcome.error
+    return f"destination answered {outcome.response.status}"
+
+
+def _continue(conditions: _Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
+    """Go on behind the last entry of the page before; the first part of a cursor is for people."""
+    if cursor is None:
+        return
+    at, _, seq = cursor.partition("-")
+    if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
+        raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
+    conditions.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
+
+
+def _page(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:
+    has_more = len(found) > count
+    items = tuple(found[:count])
+    return Page(items=items, cursor=cursor_of(items[-1]) if has_more and items else None)
+
+
+def _glob(pattern: str) -> str:
+    """Our globs know `*` only; SQLite's other wildcards are taken literally."""
+    return "".join(f"[{char}]" if char in "?[" else char for char in pattern)

@@ -1,0 +1,5 @@
+"""The version of the distribution, in the one place that every part of the program reads."""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"

@@ -1,0 +1,211 @@
+"""The names on the wire that the interface document only stands in for.
+
+A dialect renames; behaviour never depends on it. Built in are `svc`, the document as written, and
+`upstash`; any other is a TOML file of the same form (D-081).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from emulator import data_files
+from emulator.core.excerpts import excerpt
+from emulator.core.headers import canonical_name
+
+BUILT_IN = ("svc", "upstash")
+DOCUMENT_PREFIX = "Svc-"
+
+
+class DialectError(ValueError):
+    """A dialect cannot be used; the text names the file, and the key where one is to blame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The variables from which the dialect's clients take their configuration."""
+
+    url: str
+    token: str
+    current_signing_key: str
+    next_signing_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialectCredentials:
+    """Credentials that the dialect's clients expect of a local server, for its default account."""
+
+    token: str
+    current_signing_key: str
+    next_signing_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One set of names. `fields` maps the document's JSON fields and enum values to those on the wire."""
+
+    name: str
+    header_prefix: str
+    token_parameter: str
+    issuer: str
+    user_agent: str
+    queue_segment: str
+    environment: Environment
+    fields: Mapping[str, str] = field(hash=False, default_factory=lambda: MappingProxyType({}))
+    credentials: DialectCredentials | None = None
+    lower_prefix: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower_prefix", self.header_prefix.lower())
+
+    def header(self, suffix: str) -> str:
+        """The full name of a service header: `retry-delay` -> `Svc-Retry-Delay`."""
+        return self.header_prefix + canonical_name(suffix)
+
+    def wire_name(self, name: str) -> str:
+        """What a JSON field or an enum value of the management API is called on the wire."""
+        return self.fields.get(name, name)
+
+    def rename_field_at_fault(self, name: str) -> str:
+        """What the client calls a field that a refusal names: the core speaks the document's language."""
+        if name.startswith(self.header_prefix):
+            return name
+        if name.startswith(DOCUMENT_PREFIX):
+            return self.header_prefix + name[len(DOCUMENT_PREFIX) :]
+        return self.fields.get(name, name)
+
+
+# The dialect of the interface document, read at its first use.
+SVC: Dialect
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Dialect:
+        if name == "SVC":
+            return load("svc")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@functools.lru_cache(maxsize=16)
+def load(name_or_path: str) -> Dialect:
+    """A built-in dialect by its name, or the one in a TOML file. Read once per process.
+
+    Raises: DialectError, one line that names the file and the key. Source: D-081.
+    """
+    if name_or_path in BUILT_IN:
+        return _read(data_files.path("fixtures", "dialects", f"{name_or_path}.toml"))
+    path = Path(name_or_path)
+    if path.suffix != ".toml" and not path.exists():
+        raise DialectError(
+            f"unknown dialect {excerpt(name_or_path)}: expected {', '.join(BUILT_IN)} or the path of a TOML file"
+        )
+    return _read(path)
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What the text of a key has to look like, and how an error describes it."""
+
+    pattern: re.Pattern[str]
+    expected: str
+
+
+_HEADER_PREFIX = _Form(
+    pattern=re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-"),
+    expected="letters and digits in parts that end in a hyphen, such as Svc-",
+)
+_WORD = _Form(pattern=re.compile(r"[A-Za-z0-9_.-]+"), expected="letters, digits, hyphens, underscores or periods")
+_LINE = _Form(pattern=re.compile(r"[!-~](?:[ -~]*[!-~])?"), expected="printable ASCII characters")
+_VARIABLE = _Form(
+    pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), expected="the name of an environment variable, such as SVC_URL"
+)
+
+_FORMS = {
+    "header_prefix": _HEADER_PREFIX,
+    "token_parameter": _WORD,
+    "issuer": _LINE,
+    "user_agent": _LINE,
+    "queue_segment": _WORD,
+}
+_TABLES = ("environment", "fields", "credentials")
+_ENVIRONMENT_FORMS = dict.fromkeys(("url", "token", "current_signing_key", "next_signing_key"), _VARIABLE)
+_CREDENTIALS_FORMS = dict.fromkeys(("token", "current_signing_key", "next_signing_key"), _LINE)
+
+_Table = Mapping[str, object]
+
+
+def _read(path: Path) -> Dialect:
+    table = _parse(path)
+    for key in table:
+        if key not in _FORMS and key not in _TABLES:
+            raise DialectError(f"{path}: {key}: unknown key, expected {', '.join((*_FORMS, *_TABLES))}")
+    texts = {key: _text(path, table, key, "", form) for key, form in _FORMS.items()}
+    environment = _texts(path, _subtable(path, table, "environment"), "environment", _ENVIRONMENT_FORMS)
+    credentials: DialectCredentials | None = None
+    if "credentials" in table:
+        given = _texts(path, _subtable(path, table, "credentials"), "credentials", _CREDENTIALS_FORMS)
+        credentials = DialectCredentials(**given)
+    return Dialect(
+        name=path.stem,
+        environment=Environment(**environment),
+        fields=_renames(path, _subtable(path, table, "fields")) if "fields" in table else MappingProxyType({}),
+        credentials=credentials,
+        **texts,
+    )
+
+
+def _parse(path: Path) -> _Table:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DialectError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DialectError(f"{path}: is not a UTF-8 text file") from None
+    try:
+        table: _Table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DialectError(f"{path}: is not a TOML file: {error}") from None
+    return table
+
+
+def _subtable(path: Path, table: _Table, key: str) -> _Table:
+    if key not in table:
+        raise DialectError(f"{path}: {key}: this table is missing")
+    value = table[key]
+    if not isinstance(value, dict):
+        raise DialectError(f"{path}: {key}: expected a table, got {excerpt(str(value))}")
+    return value
+
+
+def _texts(path: Path, table: _Table, name: str, forms: Mapping[str, _Form]) -> dict[str, str]:
+    for key in table:
+        if key not in forms:
+            raise DialectError(f"{path}: {name}.{key}: unknown key, expected {', '.join(forms)}")
+    return {key: _text(path, table, key, f"{name}.", form) for key, form in forms.items()}
+
+
+def _text(path: Path, table: _Table, key: str, prefix: str, form: _Form) -> str:
+    if key not in table:
+        raise DialectError(f"{path}: {prefix}{key}: this key is missing")
+    value = table[key]
+    if not isinstance(value, str) or not form.pattern.fullmatch(value):
+        raise DialectError(f"{path}: {prefix}{key}: expected {form.expected}, got {excerpt(str(value))}")
+    return value
+
+
+def _renames(path: Path, table: _Table) -> Mapping[str, str]:
+    renames = {key: _text(path, table, key, "fields.", _WORD) for key in table}
+    if len(set(renames.values())) < len(renames):
+        values = list(renames.values())
+        twice = next(key for key, value in renames.items() if values.count(value) > 1)
+        raise DialectError(f"{path}: fields.{twice}: another field has the same name {excerpt(renames[twice])}")
+    return MappingProxyType(renames)

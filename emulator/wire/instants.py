@@ -1,0 +1,68 @@
+"""Instants of the virtual clock as text, for the control API and for people."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from emulator.core.errors import Malformed
+from emulator.core.excerpts import excerpt
+
+# What the calendar can show: the years 1 to 9999.
+MIN_INSTANT_MS = -62_135_596_800_000
+MAX_INSTANT_MS = 253_402_300_799_999
+
+_EXPECTED = "expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_ISO = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
+    r"(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2})?)?)?"
+)
+
+
+def read_instant_ms(value: str | int) -> int:
+    """An instant of the control API: ISO 8601, or integer milliseconds since the Unix epoch.
+
+    A time without an offset is UTC; a date alone is its midnight; fractions beyond the millisecond
+    are cut off. Only the extended form is read, so no run of digits can be meant as a number.
+
+    Units: epoch ms, in the years 1 to 9999. Raises: Malformed.
+    """
+    if isinstance(value, str):
+        instant_ms = _read_iso_ms(value.strip())
+    elif isinstance(value, bool):
+        # JSON's true and false arrive as integers of Python.
+        raise Malformed(f"{_EXPECTED}, got a boolean")
+    else:
+        instant_ms = value
+    if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
+        raise Malformed("expected a time in the years 1 to 9999")
+    return instant_ms
+
+
+def iso(instant_ms: int) -> str:
+    """An instant as `2026-01-01T00:00:00.000Z`. Raises: ValueError outside the years 1 to 9999."""
+    if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
+        raise ValueError(f"{instant_ms} ms is outside the years 1 to 9999")
+    moment = _EPOCH + instant_ms * _MS
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _read_iso_ms(text: str) -> int:
+    match = _ISO.fullmatch(text)
+    if match is None:
+        raise Malformed(f"{_EXPECTED}, got {excerpt(text)}")
+    year, month, day, hour, minute, second = (int(match[group] or 0) for group in range(1, 7))
+    fraction_ms = int((match[7] or "").ljust(3, "0")[:3])
+    offset_hours, offset_minutes = int(match[9] or 0), int(match[10] or 0)
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        raise Malformed(f"{_EXPECTED}, got {excerpt(text)}") from None
+    if offset_hours > 23 or offset_minutes > 59:
+        raise Malformed(f"expected an offset of at most 23:59, got {excerpt(text)}")
+    offset_ms = (offset_hours * 60 + offset_minutes) * 60_000
+    local_ms = (moment - _EPOCH) // _MS + fraction_ms
+    return local_ms + offset_ms if match[8] == "-" else local_ms - offset_ms

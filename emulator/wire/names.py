@@ -1,0 +1,70 @@
+"""Names and identifiers that clients choose: of queues, URL groups, schedules and flow control keys.
+
+Source: interface document, "Errors" (scheduleId and queue name). That URL group names follow the
+same rule, and that no name or key is longer than 256 characters, is chosen (D-076).
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.excerpts import excerpt
+from emulator.core.model import FlowKey, GroupName, QueueName
+
+MAX_LENGTH = 256
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text consists of letters, digits, hyphens, underscores and periods, 1 to 256 of them."""
+    return _NAME.fullmatch(text) is not None
+
+
+def parse_name(text: str) -> str:
+    """A name by the rule for queues, URL groups and schedules. Raises: Malformed."""
+    if not is_name(text):
+        raise Malformed(
+            f"expected 1 to {MAX_LENGTH} letters, digits, hyphens, underscores or periods, got {excerpt(text)}"
+        )
+    return text
+
+
+def parse_free_text(text: str) -> str:
+    """A label, a flow control key or an identifier without a grammar of its own. Raises: Malformed."""
+    if not 1 <= len(text) <= MAX_LENGTH or not text.isprintable():
+        raise Malformed(f"expected 1 to {MAX_LENGTH} printable characters, got {excerpt(text)}")
+    return text
+
+
+def read_queue_name(text: str, *, field: str = "queueName") -> QueueName:
+    """The queue named in a path or a body. Raises: InvalidInput naming `field`."""
+    return QueueName(_read(text, field))
+
+
+def read_group_name(text: str, *, field: str = "name") -> GroupName:
+    """The URL group named in a path. Raises: InvalidInput naming `field`."""
+    return GroupName(_read(text, field))
+
+
+def read_flow_key(raw_segment: str, *, field: str = "flowControlKey") -> FlowKey:
+    """The flow control key in a raw path: free text, and so percent-encoded there.
+
+    Raises: InvalidInput naming `field`.
+    """
+    try:
+        text = unquote_to_bytes(raw_segment.encode("latin-1", "replace")).decode()
+        return FlowKey(parse_free_text(text))
+    except UnicodeDecodeError:
+        raise InvalidInput(field, f"expected percent-encoded UTF-8, got {excerpt(raw_segment)}") from None
+    except Malformed as malformed:
+        raise InvalidInput(field, malformed.reason) from None
+
+
+def _read(text: str, field: str) -> str:
+    try:
+        return parse_name(text)
+    except Malformed as malformed:
+        raise InvalidInput(field, malformed.reason) from None

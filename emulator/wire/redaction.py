@@ -1,0 +1,62 @@
+"""Svc-Redact-Fields: which parts of a message the API shows only as a hash.
+
+Deliveries always carry the original values; this module serves the answers of the API and the log.
+Source: interface document, Svc-Redact-Fields. Not shown there, and chosen: the hash is lowercase
+hexadecimal, header names are compared without regard to case, everything else is case-sensitive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from emulator.core.errors import Malformed
+from emulator.core.excerpts import excerpt
+from emulator.core.model import Redaction
+
+# The name is what HTTP allows in a header's name.
+_ONE_HEADER = re.compile(r"headers?\[ *([-!#$%&'*+.^_`|~0-9A-Za-z]+) *\]")
+
+
+def parse_redaction(text: str) -> Redaction:
+    """The fields to redact, from a list of `body`, `headers` and `header[<name>]`, separated by commas.
+
+    `header` stands for `headers` and the other way round, because clients write both. Repetitions
+    are harmless; names come out in lower case, in the order of their first mention.
+
+    Raises: Malformed. Source: interface document, Svc-Redact-Fields.
+    """
+    body = False
+    all_headers = False
+    # Without values: a set that keeps its order.
+    names: dict[str, None] = {}
+    for item in (part.strip() for part in text.split(",")):
+        if item == "body":
+            body = True
+        elif item in ("header", "headers"):
+            all_headers = True
+        elif one_header := _ONE_HEADER.fullmatch(item):
+            names[one_header[1].lower()] = None
+        else:
+            raise Malformed(f"expected a list of body, headers, header[<name>], got {excerpt(item)}")
+    return Redaction(body=body, all_headers=all_headers, header_names=tuple(names))
+
+
+def redacted_text(value: bytes) -> str:
+    """What the API shows instead of a value: `REDACTED:` and its SHA-256."""
+    return "REDACTED:" + hashlib.sha256(value).hexdigest()
+
+
+def redact_headers(headers: tuple[tuple[str, str], ...], redaction: Redaction) -> tuple[tuple[str, str], ...]:
+    """The headers as the API shows them: same names, same order, redacted values replaced."""
+    return tuple(
+        (name, _redacted_header_value(value))
+        if redaction.all_headers or name.lower() in redaction.header_names
+        else (name, value)
+        for name, value in headers
+    )
+
+
+def _redacted_header_value(value: str) -> str:
+    # A text that came from JSON may hold half a surrogate pair, which plain UTF-8 refuses to encode.
+    return redacted_text(value.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,217 @@
+"""Destination rules as JSON, both ways: what a user writes and what the control API shows again."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from emulator.core.errors import InvalidInput
+from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
+from emulator.wire.json_fields import (
+    Json,
+    JsonObject,
+    joined,
+    kind_of,
+    read_choice,
+    read_duration_ms,
+    read_integer,
+    read_list,
+    read_object,
+    read_text,
+)
+
+_ANSWERS = ("respond", "sequence", "forward_to", "fault")
+_RULE_KEYS = ("match", *_ANSWERS, "latency", "times")
+_MATCH_KEYS = ("url", "method")
+_RESPONSE_KEYS = ("status", "headers", "body", "body_base64", "latency")
+
+_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+# What HTTP allows in a value: visible characters, blanks and tabs, and bytes beyond ASCII.
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+def read_rule(value: Json) -> DestinationRule:
+    """A destination rule as the control API and fixtures write it; its id is left empty.
+
+    Raises: InvalidInput, whose field is the path of the value at fault.
+    """
+    given = read_object(value, "", _RULE_KEYS)
+    url, method = _read_match(given)
+    answers = [key for key in _ANSWERS if key in given]
+    if len(answers) != 1:
+        found = " and ".join(answers) or "none"
+        raise InvalidInput(
+            answers[1] if answers else "respond", f"expected exactly one of {', '.join(_ANSWERS)}, got {found}"
+        )
+    answer = answers[0]
+    return DestinationRule(
+        rule_id=RuleId(""),
+        url=url,
+        method=method,
+        responses=_read_responses(given, answer),
+        forward_to=_read_origin(given["forward_to"], "forward_to") if answer == "forward_to" else None,
+        fault=Fault(read_choice(given["fault"], "fault", tuple(Fault))) if answer == "fault" else None,
+        latency_ms=_read_rule_latency(given, answer),
+        times=read_integer(given["times"], "times", 1) if "times" in given else None,
+        is_sequence=answer == "sequence",
+    )
+
+
+def rule_view(rule: DestinationRule) -> dict[str, Json]:
+    """A rule in the words it was given in, with its `id` and how many attempts it has decided (`used`)."""
+    match: dict[str, Json] = {"url": rule.url}
+    if rule.method is not None:
+        match["method"] = rule.method.value
+    view: dict[str, Json] = {"id": rule.rule_id, "match": match}
+    if rule.is_sequence:
+        view["sequence"] = [_response_view(response) for response in rule.responses]
+    elif rule.responses:
+        view["respond"] = _response_view(rule.responses[0])
+    if rule.forward_to is not None:
+        view["forward_to"] = rule.forward_to
+    if rule.fault is not None:
+        view["fault"] = rule.fault.value
+    if rule.latency_ms:
+        view["latency"] = _duration_text(rule.latency_ms)
+    if rule.times is not None:
+        view["times"] = rule.times
+    view["used"] = rule.used
+    return view
+
+
+def values_by_name(headers: Headers) -> dict[str, list[str]]:
+    """All values of each name, in order, under the name exactly as it is written."""
+    grouped: dict[str, list[str]] = {}
+    for name, value in headers:
+        grouped.setdefault(name, []).append(value)
+    return grouped
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def _read_match(given: JsonObject) -> tuple[str, Method | None]:
+    if "match" not in given:
+        raise InvalidInput("match", 'missing, expected an object such as {"url": "https://api.example.com/*"}')
+    match = read_object(given["match"], "match", _MATCH_KEYS)
+    if "url" not in match:
+        raise InvalidInput("match.url", "missing, expected a URL, or a glob in which * matches any characters")
+    url = read_text(match["url"], "match.url")
+    method = match.get("method")
+    if "method" not in match:
+        return url, None
+    name = method.upper() if isinstance(method, str) else method
+    return url, Method(read_choice(name, "match.method", tuple(Method)))
+
+
+def _read_responses(given: JsonObject, answer: str) -> tuple[ScriptedResponse, ...]:
+    if answer == "respond":
+        return (_read_response(given["respond"], "respond"),)
+    if answer != "sequence":
+        return ()
+    items = read_list(given["sequence"], "sequence")
+    if not items:
+        raise InvalidInput("sequence", "expected at least one response")
+    return tuple(_read_response(item, f"sequence[{index}]") for index, item in enumerate(items))
+
+
+def _read_response(value: Json, path: str) -> ScriptedResponse:
+    given = read_object(value, path, _RESPONSE_KEYS)
+    return ScriptedResponse(
+        # Statuses below 200 announce an answer and are none.
+        status=read_integer(given["status"], joined(path, "status"), 200, 599) if "status" in given else 200,
+        headers=_read_headers(given["headers"], joined(path, "headers")) if "headers" in given else (),
+        body=_read_body(given, path),
+        latency_ms=read_duration_ms(given["latency"], joined(path, "latency")) if "latency" in given else 0,
+    )
+
+
+def _read_headers(value: Json, path: str) -> Headers:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(path, f"expected an object, got {kind_of(value)}")
+    headers: list[tuple[str, str]] = []
+    for name, given in value.items():
+        at = joined(path, name)
+        if not _HEADER_NAME.fullmatch(name):
+            raise InvalidInput(at, "is not the name of a header")
+        values: Sequence[Json] = [given] if isinstance(given, str) else read_list(given, at)
+        for text in values:
+            if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
+                raise InvalidInput(at, "expected a header value of one line, or a list of them")
+            headers.append((name, text))
+    return tuple(headers)
+
+
+def _read_body(given: JsonObject, path: str) -> bytes:
+    if "body" in given and "body_base64" in given:
+        raise InvalidInput(joined(path, "body_base64"), "expected only one of body and body_base64")
+    if "body_base64" in given:
+        at = joined(path, "body_base64")
+        encoded = given["body_base64"]
+        if not isinstance(encoded, str):
+            raise InvalidInput(at, f"expected base64 text, got {kind_of(encoded)}")
+        try:
+            return b64decode(encoded.encode("ascii"), validate=True)
+        except (UnicodeEncodeError, Base64Error):
+            raise InvalidInput(at, "expected base64 text in the standard alphabet, padded") from None
+    body = given.get("body", "")
+    if not isinstance(body, str):
+        raise InvalidInput(joined(path, "body"), f"expected a text, got {kind_of(body)}")
+    try:
+        return body.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(joined(path, "body"), "holds half a surrogate pair, expected Unicode text") from None
+
+
+def _read_origin(value: Json, path: str) -> str:
+    """Where to send instead: scheme, host and port. Path and query stay those of the destination."""
+    text = read_text(value, path)
+    expected = "expected an origin such as http://127.0.0.1:3000, without path or query"
+    try:
+        parts = urlsplit(text)
+        is_origin = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise InvalidInput(path, expected) from None
+    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise InvalidInput(path, expected)
+    return text
+
+
+def _read_rule_latency(given: JsonObject, answer: str) -> int:
+    if "latency" not in given:
+        return 0
+    if answer in ("respond", "sequence"):
+        raise InvalidInput("latency", f"expected inside {answer}, beside status")
+    return read_duration_ms(given["latency"], "latency")
+
+
+# -- showing ----------------------------------------------------------------------------------
+
+
+def _response_view(response: ScriptedResponse) -> dict[str, Json]:
+    view: dict[str, Json] = {"status": response.status}
+    if response.headers:
+        view["headers"] = {
+            name: values[0] if len(values) == 1 else values for name, values in values_by_name(response.headers).items()
+        }
+    if response.body:
+        try:
+            view["body"] = response.body.decode()
+        except UnicodeDecodeError:
+            view["body_base64"] = b64encode(response.body).decode()
+    if response.latency_ms:
+        view["latency"] = _duration_text(response.latency_ms)
+    return view
+
+
+def _duration_text(ms: int) -> str:
+    """A duration in the form a rule may be written with: `2s`, `1m500ms`."""
+    terms: list[str] = []
+    for unit_ms, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")):
+        count, ms = divmod(ms, unit_ms)
+        if count:
+            terms.append(f"{count}{unit}")
+    return "".join(terms) or "0s"

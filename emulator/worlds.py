@@ -1,0 +1,410 @@
+"""Worlds: making, finding, resetting and removing them. They share nothing but the process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from emulator import sample_data
+from emulator.core import commands, facts
+from emulator.core.errors import Conflict, InvalidInput, NotFound, Unsupported, WorldBroken
+from emulator.core.identifiers import token_text, world_key
+from emulator.core.image import StateImage, capture
+from emulator.core.model import Account, AccountId, Plan, SigningKeys
+from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, WorldRequest
+from emulator.core.simulation import Simulation
+from emulator.core.state import State, StateView
+from emulator.driver import Driver, Transport
+from emulator.journal.files import UnusableDatabase
+from emulator.journal.history import History
+from emulator.journal.store import MEMORY, Store, open_store
+from emulator.realtime import Anchor, PacedClock, keep_time, wall_ms
+from emulator.wire.dialect import Dialect
+
+logger = logging.getLogger(__name__)
+
+DEFAULT = "default"
+_WORLD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSetup:
+    """What a world was made of; it is made of the same again by a reset."""
+
+    id: str
+    seed: int
+    epoch_ms: int
+    rate: float
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who makes a messaging call: the world and account behind a token."""
+
+    world: World
+    account_id: AccountId
+    is_read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """What all worlds of a server have in common."""
+
+    db: str = MEMORY
+    concurrency: int | None = None
+    max_attempts_per_instant: int = 10_000
+
+
+Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
+
+
+class World:
+    """One isolated universe: its clock, accounts, pending work and history."""
+
+    def __init__(self, setup: WorldSetup, clock: PacedClock, store: Store, state: State, make: Worlds) -> None:
+        self.setup = setup
+        self.clock = clock
+        self._worlds = make
+        self._login = (f"{setup.id}@emulator.example", token_text(_secret_key(setup), "management", 1, 40))
+        self._begin(store, state)
+
+    def _begin(self, store: Store, state: State) -> None:
+        options = self._worlds.options
+        self._store = store
+        self.history = History(store)
+        self.driver = Driver(
+            Simulation(state),
+            store,
+            self._worlds.transport,
+            self.clock,
+            concurrency=options.concurrency,
+            max_attempts_per_instant=options.max_attempts_per_instant,
+            observe=self._observed,
+        )
+        self._timekeeper = asyncio.get_running_loop().create_task(
+            keep_time(self.driver, self.clock), name=f"clock of {self.setup.id}"
+        )
+        self._timekeeper.add_done_callback(_report_end)
+
+    def _observed(self, state: StateView, produced: Sequence[facts.Fact]) -> None:
+        for observer in self._worlds.observers:
+            observer(self, state, produced)
+
+    @property
+    def id(self) -> str:
+        return self.setup.id
+
+    @property
+    def state(self) -> StateView:
+        return self.driver.state
+
+    async def submit(self, command: commands.Command[commands.R_co]) -> commands.R_co:
+        """Carry out a command; see `Driver.submit`."""
+        return await self.driver.submit(command)
+
+    async def present(self) -> StateView:
+        """The state as of now, with everything done that has come due."""
+        await self.driver.catch_up()
+        return self.driver.state
+
+    # -- the clock --------------------------------------------------------------------------
+
+    async def clock_status(self) -> ClockStatus:
+        state = await self.present()
+        return ClockStatus(
+            now_ms=state.now_ms,
+            rate=self.clock.rate,
+            next_due_ms=state.timers.next_work_ms(),
+            pending=len(state.messages),
+            in_flight=self.driver.in_flight,
+        )
+
+    async def set_clock(self, *, rate: float | None, now_ms: int | None) -> ClockStatus:
+        """Change the pace, the instant, or both. Forward does the work on the way; back only in an unused world."""
+        state = await self.present()
+        if now_ms is not None and now_ms != state.now_ms:
+            if now_ms > state.now_ms:
+                await self.driver.advance_to(now_ms)
+            else:
+                await self.driver.submit(commands.SetBackClock(to_ms=now_ms))
+                self.clock.rebase(now_ms)
+        if rate is not None:
+            await self.driver.catch_up()
+            self.clock.set_rate(rate, self.state.now_ms)
+        self.driver.poke()
+        await self._remember_clock()
+        return await self.clock_status()
+
+    async def advance_to(self, target_ms: int, max_deliveries: int) -> AdvanceReport:
+        return await self._moved(await self.driver.advance_to(target_ms, max_deliveries))
+
+    async def advance_by(self, duration_ms: int, max_deliveries: int) -> AdvanceReport:
+        state = await self.present()
+        return await self.advance_to(state.now_ms + duration_ms, max_deliveries)
+
+    async def advance_to_next(self) -> AdvanceReport:
+        return await self._moved(await self.driver.advance_to_next())
+
+    async def advance_until_idle(self, horizon_ms: int, max_deliveries: int) -> AdvanceReport:
+        return await self._moved(await self.driver.advance_until_idle(horizon_ms, max_deliveries))
+
+    async def _moved(self, report: AdvanceReport) -> AdvanceReport:
+        await self._remember_clock()
+        return report
+
+    async def _remember_clock(self) -> None:
+        """A restart goes on at the same pace from the same correspondence of virtual and real time."""
+        if self._worlds.keeps_state:
+            await self._store.write_meta("clock", json.dumps(asdict(self.clock.anchor)).encode())
+
+    # -- credentials ------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """The built-in account: the first of the world."""
+        return next(iter(self.state.accounts.values())).account
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """User name and password of the management API."""
+        return self._login
+
+    def credentials(self) -> Credentials:
+        account = self.account()
+        username, password = self._login
+        return Credentials(
+            account_id=account.id,
+            token=account.token,
+            read_only_token=account.read_only_token,
+            current_signing_key=account.signing_keys.current,
+            next_signing_key=account.signing_keys.next,
+            username=username,
+            password=password,
+            search_index_ids=(),
+            vector_index_ids=(),
+        )
+
+    # -- reset and end ----------------------------------------------------------------------
+
+    async def reset(self) -> None:
+        """Make the world again as it was created; what is under way is forgotten with the rest."""
+        await self._stop(grace_s=0)
+        self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)
+        store, state = await self._store.start_over()
+        self._begin(store, state)
+        await self._remember_clock()
+
+    async def close(self) -> None:
+        await self._stop(grace_s=0.5)
+        await self._store.close()
+
+    async def _stop(self, *, grace_s: float) -> None:
+        self._timekeeper.cancel()
+        await asyncio.wait((self._timekeeper,))
+        await self.driver.close(grace_s)
+
+
+class Worlds:
+    """All worlds of a server. `transport` sends for all of them; each world's facts reach every observer."""
+
+    def __init__(self, *, options: WorldOptions, dialect: Dialect, transport: Transport) -> None:
+        self.options = options
+        self.dialect = dialect
+        self.transport = transport
+        self.observers: list[Observer] = []
+        self._worlds: dict[str, World] = {}
+        self._lock = asyncio.Lock()
+        self._callers: dict[str, Caller] = {}
+        self._made = 0
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.options.db != MEMORY
+
+    def __len__(self) -> int:
+        return len(self._worlds)
+
+    def all(self) -> tuple[World, ...]:
+        return tuple(self._worlds.values())
+
+    def get(self, world_id: str) -> World:
+        """Raises NotFound for a world that does not exist."""
+        world = self._worlds.get(world_id)
+        if world is None:
+            raise NotFound(f"world {world_id} not found")
+        return world
+
+    # -- finding ----------------------------------------------------------------------------
+
+    def by_token(self, token: str) -> Caller | None:
+        """Whose messaging token this is, in whichever world; None for nobody's."""
+        known = self._callers.get(token)
+        if known is not None and self._still_holds(known, token):
+            return known
+        for world in self._worlds.values():
+            for book in world.state.accounts.values():
+                account = book.account
+                if token in (account.token, account.read_only_token):
+                    caller = Caller(world=world, account_id=account.id, is_read_only=token == account.read_only_token)
+                    self._callers[token] = caller
+                    return caller
+        self._callers.pop(token, None)
+        return None
+
+    def _still_holds(self, caller: Caller, token: str) -> bool:
+        if self._worlds.get(caller.world.id) is not caller.world:
+            return False
+        book = caller.world.state.accounts.get(caller.account_id)
+        if book is None:
+            return False
+        return token == (book.account.read_only_token if caller.is_read_only else book.account.token)
+
+    def by_login(self, username: str, password: str) -> World | None:
+        """Which world's management credentials these are."""
+        for world in self._worlds.values():
+            if (username, password) == world.login:
+                return world
+        return None
+
+    # -- making and removing ----------------------------------------------------------------
+
+    async def start(self, setup: WorldSetup) -> None:
+        """Open the default world, and with a database file every world it holds.
+
+        Raises UnusableDatabase with one clear line.
+        """
+        await self._open(setup)
+        if self.keeps_state:
+            for path in sorted(self._folder().glob("*.db")):
+                await self._open(_setup_of_file(path, setup))
+
+    async def create(self, request: WorldRequest, defaults: WorldSetup) -> World:
+        """Make a world. Raises InvalidInput for a bad id, Conflict for one that exists."""
+        if request.fixtures is not None:
+            raise Unsupported("fixtures: this version does not read fixtures yet, leave it out")
+        async with self._lock:
+            world_id = request.id or self._unused_id()
+            if not _WORLD_ID.fullmatch(world_id):
+                raise InvalidInput("id", "expected 1 to 64 letters, digits, hyphens, underscores or periods")
+            if world_id in self._worlds:
+                raise Conflict(f"world {world_id} exists already")
+            return await self._open(
+                WorldSetup(
+                    id=world_id,
+                    seed=defaults.seed if request.seed is None else request.seed,
+                    epoch_ms=wall_ms() if request.epoch_ms is None else request.epoch_ms,
+                    rate=0.0 if request.rate is None else request.rate,
+                    plan=defaults.plan if request.plan is None else request.plan,
+                )
+            )
+
+    def _unused_id(self) -> str:
+        self._made += 1
+        while f"world-{self._made}" in self._worlds:
+            self._made += 1
+        return f"world-{self._made}"
+
+    async def delete(self, world_id: str) -> None:
+        """Remove a world for good. The default world stays. Raises NotFound, Conflict."""
+        world = self.get(world_id)
+        if world_id == DEFAULT:
+            raise Conflict("the default world cannot be deleted; reset it instead")
+        async with self._lock:
+            del self._worlds[world_id]
+            await world.close()
+            if self.keeps_state:
+                for path in self._folder().glob(f"{world_id}.db*"):
+                    if path.name.removeprefix(f"{world_id}.db") in ("", "-wal", "-shm"):
+                        path.unlink()
+
+    async def close(self) -> None:
+        """Let every world finish what is in flight, and let go of the files."""
+        await asyncio.gather(*(world.close() for world in self._worlds.values()))
+
+    async def _open(self, setup: WorldSetup) -> World:
+        store, has_world = await open_store(self._path(setup.id))
+        try:
+            if has_world:
+                setup, clock, state = await _resume(store)
+            else:
+                clock = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
+                meta = {
+                    "world": json.dumps(asdict(setup)).encode(),
+                    "clock": json.dumps(asdict(clock.anchor)).encode(),
+                }
+                state = await store.begin(self._first_image(setup), meta)
+        except BaseException:
+            await store.close()
+            raise
+        world = World(setup, clock, store, state, self)
+        await world.history.load()
+        self._worlds[setup.id] = world
+        world.driver.resume()
+        return world
+
+    def _first_image(self, setup: WorldSetup) -> StateImage:
+        owner = f"{setup.id}@emulator.example"
+        secret = _secret_key(setup)
+        account = sample_data.queue_account(key=secret, number=1, plan=setup.plan, owner=owner, epoch_ms=setup.epoch_ms)
+        published = self.dialect.credentials
+        if setup.id == DEFAULT and published is not None:
+            # The dialect's service publishes a local-development account; clients look for it (D-052).
+            keys = SigningKeys(current=published.current_signing_key, next=published.next_signing_key)
+            account = sample_data.with_credentials(account, token=published.token, signing_keys=keys)
+        # Message ids follow from the seed alone, so that the same seed gives the same trace in any world.
+        return capture(State(key=world_key(setup.seed), now_ms=setup.epoch_ms, accounts=(account,)))
+
+    def _path(self, world_id: str) -> str:
+        if not self.keeps_state:
+            return MEMORY
+        if world_id == DEFAULT:
+            return self.options.db
+        folder = self._folder()
+        folder.mkdir(exist_ok=True)
+        return str(folder / f"{world_id}.db")
+
+    def _folder(self) -> Path:
+        """Where the worlds besides the default one keep their files: beside its database."""
+        return Path(f"{self.options.db}-worlds")
+
+
+async def _resume(store: Store) -> tuple[WorldSetup, PacedClock, State]:
+    meta = await store.meta()
+    setup = _setup_from(json.loads(meta["world"]))
+    anchor = json.loads(meta["clock"])
+    state = await store.resume()
+    clock = PacedClock(Anchor(virtual_ms=anchor["virtual_ms"], wall_ms=anchor["wall_ms"], rate=anchor["rate"]))
+    if clock.is_frozen or clock.now_ms() < state.now_ms:
+        clock.rebase(state.now_ms)
+    return setup, clock, state
+
+
+def _setup_from(content: dict[str, object]) -> WorldSetup:
+    seed, epoch_ms, rate = content["seed"], content["epoch_ms"], content["rate"]
+    if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
+        raise UnusableDatabase("the record of the world in the database is damaged")
+    return WorldSetup(
+        id=str(content["id"]), seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"]))
+    )
+
+
+def _setup_of_file(path: Path, defaults: WorldSetup) -> WorldSetup:
+    return WorldSetup(
+        id=path.stem, seed=defaults.seed, epoch_ms=defaults.epoch_ms, rate=defaults.rate, plan=defaults.plan
+    )
+
+
+def _secret_key(setup: WorldSetup) -> bytes:
+    """Tokens and account ids differ from world to world, so that a call finds its world by them."""
+    return world_key(setup.seed, setup.id)
+
+
+def _report_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        level = logging.WARNING if isinstance(error, WorldBroken) else logging.ERROR
+        logger.log(level, "%s stopped: %s", task.get_name(), error)

@@ -1,0 +1,185 @@
+"""Identifiers: the forms of the service, the same in every run (D-060)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from uuid import RFC_4122, UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.core import identifiers
+
+ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+BASE58 = f"[{ALPHABET}]"
+KEY = bytes.fromhex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
+
+keys = st.binary(min_size=1, max_size=64)
+numbers = st.integers(0, 10**18)
+
+
+def decoded(text: str) -> bytes:
+    """The bytes that base58 characters stand for, without zeros in front."""
+    value = 0
+    for character in text:
+        value = value * 58 + ALPHABET.index(character)
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
+
+def checked(text: str) -> bytes:
+    """The content of a Base58Check text, its checksum verified."""
+    content, checksum = decoded(text)[:-4], decoded(text)[-4:]
+    assert sha256(sha256(content).digest()).digest()[:4] == checksum
+    return content
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param("7c8F3D7T64XecBkStgxwpDNuho1R", id="schedule"),
+        pytest.param("7kYjw48mhY7kAjqNGcy6cr29RJ6r", id="signing-key"),
+        pytest.param("5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs", id="next-signing-key"),
+    ],
+)
+def test_published_identifiers_have_the_form_that_ours_are_held_to(published: str) -> None:
+    """D-060."""
+    assert (len(published), checked(published)[0], len(checked(published))) == (28, 1, 17)
+
+
+@given(keys, st.text(st.characters(codec="utf-8"), max_size=20), numbers)
+def test_short_id_is_28_characters_with_version_and_checksum(key: bytes, kind: str, number: int) -> None:
+    """D-060."""
+    text = identifiers.short_id(key, kind, number)
+    assert re.fullmatch(BASE58 + "{28}", text)
+    assert checked(text)[0] == 1
+    assert len(checked(text)) == 17
+
+
+@given(keys, numbers)
+def test_message_id_holds_a_shard_and_a_short_id(key: bytes, number: int) -> None:
+    """D-060."""
+    text = identifiers.message_id(key, number)
+    assert re.fullmatch("msg_" + BASE58 + "{53}", text)
+    content = decoded(text.removeprefix("msg_"))
+    assert content[:11] == b"\x0a\x07shard-1\x12\x1c"
+    assert checked(content[11:].decode("ascii"))[0] == 1
+    assert len(content) == 39
+
+
+@pytest.mark.parametrize(
+    ("make", "prefix"),
+    [
+        pytest.param(identifiers.schedule_id, "scd_", id="schedule"),
+        pytest.param(identifiers.signing_key, "sig_", id="signing-key"),
+        pytest.param(identifiers.jwt_id, "jwt_", id="jwt"),
+    ],
+)
+def test_prefixed_identifier_is_its_prefix_and_a_short_id(make: Callable[[bytes, int], str], prefix: str) -> None:
+    """D-060."""
+    text = make(KEY, 7)
+    assert re.fullmatch(prefix + BASE58 + "{28}", text)
+    assert checked(text[4:])[0] == 1
+
+
+def test_signing_key_is_long_enough_for_its_algorithm() -> None:
+    """HS256 wants a secret of at least 32 bytes."""
+    assert len(identifiers.signing_key(KEY, 0).encode()) == 32
+
+
+# Written out, so that a change of the derivation shows: it would give every stored world other identifiers.
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param(
+            identifiers.world_key(0).hex(),
+            "eb1e58071d01708ab270210ec51b948cff63263da354f987f15a58a288033b13",
+            id="world-key",
+        ),
+        pytest.param(
+            identifiers.world_key(1, "a").hex(),
+            "ce3df91bfc4e49bc14a2a48f9c689ba5caf55c5bb4e6d66ecb7d1c9060bc2edd",
+            id="world-key-with-scope",
+        ),
+        pytest.param(
+            identifiers.message_id(identifiers.world_key(0), 1),
+            "msg_7YoJxFpwkEy4DbXxsjpuX4xtqjWjnJwiXxPPmHHRYbF9Y2WhiEzzG",
+            id="message",
+        ),
+        pytest.param(
+            identifiers.schedule_id(identifiers.world_key(0), 1), "scd_74cPLPLY15sid3bMn5m1ibeqREXU", id="schedule"
+        ),
+        pytest.param(
+            identifiers.signing_key(identifiers.world_key(0), 1), "sig_7wjuJuV3ZbNttfF6HGLgtVjscTJN", id="signing-key"
+        ),
+        pytest.param(identifiers.jwt_id(identifiers.world_key(0), 1), "jwt_7oUShdpWqowpUMeAogDVGd5uRAaF", id="jwt"),
+        pytest.param(
+            identifiers.uuid(identifiers.world_key(0), "search index", 1),
+            "17cc9332-d7ad-432d-801e-6ffdc56e767c",
+            id="uuid",
+        ),
+        pytest.param(
+            identifiers.token_text(identifiers.world_key(0), "password", 1, 32),
+            "UXDhNRqyaJCMNitSUAGnuh7JDZJYuc9h",
+            id="token",
+        ),
+    ],
+)
+def test_identifiers_stay_the_same_from_version_to_version(made: str, expected: str) -> None:
+    assert made == expected
+
+
+def test_numbers_kinds_and_keys_tell_identifiers_apart() -> None:
+    other_key = identifiers.world_key(1)
+    made = [
+        *(identifiers.message_id(KEY, number) for number in range(500)),
+        *(identifiers.schedule_id(KEY, number) for number in range(500)),
+        *(identifiers.jwt_id(KEY, number) for number in range(500)),
+        *(identifiers.jwt_id(other_key, number) for number in range(500)),
+        identifiers.short_id(KEY, "a/1", 2),
+        identifiers.short_id(KEY, "a", 12),
+        identifiers.uuid(KEY, "a", 1),
+        identifiers.uuid(KEY, "b", 1),
+        identifiers.token_text(KEY, "a", 1, 20),
+        identifiers.token_text(KEY, "a", 11, 20),
+    ]
+    assert len({text[4:] for text in made}) == 2006
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param((1, ""), (2, ""), id="seed"),
+        pytest.param((1, ""), (1, "a"), id="scope"),
+        pytest.param((1, "1"), (11, ""), id="seed-and-scope-do-not-run-together"),
+        pytest.param((-1, ""), (1, ""), id="sign"),
+    ],
+)
+def test_seed_and_scope_tell_world_keys_apart(left: tuple[int, str], right: tuple[int, str]) -> None:
+    assert identifiers.world_key(*left) != identifiers.world_key(*right)
+
+
+def test_world_key_is_long_enough_to_be_a_key() -> None:
+    assert len(identifiers.world_key(0, "\u00fc\udc80")) == 32
+
+
+@given(keys, numbers)
+def test_uuid_has_the_shape_of_a_random_one(key: bytes, number: int) -> None:
+    text = identifiers.uuid(key, "search index", number)
+    assert (UUID(text).version, UUID(text).variant, str(UUID(text))) == (4, RFC_4122, text)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 28, 40, 64, 1000])
+def test_token_text_has_the_length_asked_for(length: int) -> None:
+    assert re.fullmatch(f"{BASE58}{{{length}}}", identifiers.token_text(KEY, "password", 1, length))
+
+
+def test_token_text_uses_the_whole_alphabet() -> None:
+    assert set(identifiers.token_text(KEY, "password", 1, 2000)) == set(ALPHABET)
+
+
+def test_dead_letter_id_is_the_moment_and_a_number() -> None:
+    """D-060."""
+    assert identifiers.dead_letter_id(1_725_323_658_779, 0) == "1725323658779-0"

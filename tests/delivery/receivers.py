@@ -1,0 +1,87 @@
+"""Real receivers on loopback that record the exact bytes of each request."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Then(Enum):
+    """What a receiver does after it has written an answer."""
+
+    KEEP = "keep"
+    CLOSE = "close"
+    WAIT = "wait"  # holds the connection and says nothing more
+
+
+@dataclass(frozen=True)
+class Answer:
+    data: bytes = OK
+    then: Then = Then.KEEP
+
+
+@dataclass
+class Receiver:
+    port: int = 0
+    connections: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def url(self, path: str = "/hook", *, host: str = "127.0.0.1", scheme: str = "http") -> str:
+        return f"{scheme}://{host}:{self.port}{path}"
+
+
+@asynccontextmanager
+async def receiver(
+    answers: Sequence[Answer] = (Answer(),), *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Receiver]:
+    """A server that gives the n-th request the n-th answer; the last answer repeats."""
+    state = Receiver()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        state.connections += 1
+        try:
+            while True:
+                state.requests.append(await _read_request(reader))
+                state.arrived.set()
+                answer = answers[min(len(state.requests), len(answers)) - 1]
+                writer.write(answer.data)
+                if answer.then is Then.CLOSE:
+                    return
+                if answer.then is Then.WAIT:
+                    await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(converse, "127.0.0.1", 0, ssl=tls, backlog=512)
+    state.port = server.sockets[0].getsockname()[1]
+    try:
+        yield state
+    finally:
+        server.close()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = 0
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length: "):
+            length = int(line.removeprefix(b"content-length: "))
+    return head + await reader.readexactly(length)
+
+
+async def unused_port() -> int:
+    """A port on loopback that nobody listens on."""
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port

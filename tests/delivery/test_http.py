@@ -1,0 +1,388 @@
+"""The HTTP client against real sockets on loopback: exact bytes, and one text for each way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.core.model import Headers, Method, Response
+from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
+from emulator.delivery.http import Failure, HttpClient
+from tests.delivery.conftest import Run
+from tests.delivery.receivers import OK, Answer, Then, receiver, unused_port
+
+HOST = ("Host", "receiver.test")
+
+
+@asynccontextmanager
+async def client(lookup: Lookup | None = None, *, max_response_bytes: int = 1000) -> AsyncIterator[HttpClient]:
+    made = HttpClient(CheckedResolver(EgressPolicy(), lookup), max_response_bytes=max_response_bytes)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def post(
+    http: HttpClient,
+    url: str,
+    *,
+    method: Method = Method.POST,
+    headers: Headers = (HOST, ("Content-Length", "5")),
+    body: bytes = b"hello",
+    timeout_ms: int = 5000,
+) -> Response | Failure:
+    return await http.exchange(method=method, url=url, headers=headers, body=body, timeout_ms=timeout_ms)
+
+
+# -- what is sent -----------------------------------------------------------------------------
+
+
+def test_the_request_is_exactly_what_was_given(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            headers = (HOST, ("X-Two", "a"), ("x-two", "b"), ("svc-region", "EU"), ("Content-Length", "5"))
+            await post(http, there.url("/b//c/../%zz%2F?x=1&y=?"), headers=headers)
+            assert there.requests == [
+                b"POST /b//c/../%zz%2F?x=1&y=? HTTP/1.1\r\n"
+                b"Host: receiver.test\r\nX-Two: a\r\nx-two: b\r\nsvc-region: EU\r\nContent-Length: 5\r\n\r\nhello"
+            ]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "expected"),
+    [
+        (Method.GET, b"", b"GET /hook HTTP/1.1\r\nHost: receiver.test\r\n\r\n"),
+        (Method.GET, b"abc", b"GET /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 3\r\n\r\nabc"),
+        (Method.POST, b"", b"POST /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 0\r\n\r\n"),
+        (Method.DELETE, b"", b"DELETE /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 0\r\n\r\n"),
+        (Method.DELETE, b"abc", b"DELETE /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 3\r\n\r\nabc"),
+        (Method.PUT, b"\x00\xff", b"PUT /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 2\r\n\r\n\x00\xff"),
+        (Method.PATCH, b"abc", b"PATCH /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 3\r\n\r\nabc"),
+    ],
+)
+def test_nothing_is_added_for_any_method(run: Run, method: Method, body: bytes, expected: bytes) -> None:
+    async def scenario() -> None:
+        headers = (HOST,) if method is Method.GET and not body else (HOST, ("Content-Length", str(len(body))))
+        async with client() as http, receiver() as there:
+            await post(http, there.url(), method=method, headers=headers, body=body)
+            assert there.requests == [expected]
+
+    run(scenario())
+
+
+def test_a_large_body_arrives_whole(run: Run) -> None:
+    async def scenario() -> None:
+        body = bytes(range(256)) * 12_000
+        headers = (HOST, ("Content-Length", str(len(body))))
+        async with client() as http, receiver() as there:
+            assert await post(http, there.url(), headers=headers, body=body) == Response(
+                status=200, headers=(("Content-Length", "2"),), body=b"ok"
+            )
+            assert there.requests[0].partition(b"\r\n\r\n")[2] == body
+
+    run(scenario())
+
+
+def test_credentials_and_fragment_of_the_url_are_not_sent(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            await post(http, there.url("/x#part").replace("//", "//user:secret@"))
+            assert there.requests[0].startswith(b"POST /x HTTP/1.1\r\nHost: receiver.test\r\nContent-Length")
+
+    run(scenario())
+
+
+def test_a_header_that_cannot_be_sent_fails_the_request(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            headers = (HOST, ("X-Evil", "a\r\nX-Smuggled: b"))
+            assert await post(http, there.url(), headers=headers) == Failure(
+                text="invalid request: a header or the URL cannot be sent"
+            )
+            assert there.requests == []
+
+    run(scenario())
+
+
+# -- what comes back --------------------------------------------------------------------------
+
+
+def test_the_response_is_kept_as_received(run: Run) -> None:
+    async def scenario() -> None:
+        data = (
+            b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nset-cookie: a=1\r\nSet-Cookie: b=2\r\n"
+            b"X-Text: sch\xc3\xb6n\r\nX-Odd: \xff\r\nContent-Encoding: gzip\r\nConnection: keep-alive\r\n"
+            b"Content-Length: 3\r\n\r\n\x1f\x8bx"
+        )
+        async with client() as http, receiver([Answer(data), Answer()]) as there:
+            assert await post(http, there.url()) == Response(
+                status=302,
+                headers=(
+                    ("Location", "/elsewhere"),
+                    ("set-cookie", "a=1"),
+                    ("Set-Cookie", "b=2"),
+                    ("X-Text", "schön"),
+                    ("X-Odd", "\N{REPLACEMENT CHARACTER}"),
+                    ("Content-Encoding", "gzip"),
+                    ("Connection", "keep-alive"),
+                    ("Content-Length", "3"),
+                ),
+                body=b"\x1f\x8bx",
+            )
+            await post(http, there.url())
+            assert b"cookie" not in there.requests[1].lower()
+            assert there.connections == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body"),
+    [
+        (Answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"), 200, b"abc"),
+        (Answer(b"HTTP/1.1 200 OK\r\n\r\nuntil the end", Then.CLOSE), 200, b"until the end"),
+        (Answer(b"HTTP/1.0 200 OK\r\n\r\nold", Then.CLOSE), 200, b"old"),
+        (Answer(b"HTTP/1.1 204 No Content\r\n\r\n"), 204, b""),
+        (Answer(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"), 304, b""),
+        (Answer(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK), 200, b"ok"),
+        (Answer(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), 101, b""),
+        (Answer(b"HTTP/1.1 489 Non Retryable\r\nContent-Length: 0\r\n\r\n"), 489, b""),
+        (Answer(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 60_000 + b"\r\nContent-Length: 0\r\n\r\n"), 200, b""),
+    ],
+    ids=["chunked", "until close", "HTTP/1.0", "204", "304", "early hints", "101", "489", "large header"],
+)
+def test_every_kind_of_response_is_read(run: Run, answer: Answer, status: int, body: bytes) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver([answer]) as there:
+            response = await post(http, there.url())
+            assert isinstance(response, Response)
+            assert (response.status, response.body) == (status, body)
+
+    run(scenario())
+
+
+def test_names_below_localhost_are_reached_without_dns(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            assert isinstance(await post(http, there.url(host="app.localhost")), Response)
+
+    run(scenario())
+
+
+# -- failures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_listening_is_a_refused_connection(run: Run, host: str) -> None:
+    """D-108: also where one of the host's addresses fails for another reason."""
+
+    async def scenario() -> None:
+        async with client() as http:
+            outcome = await post(http, f"http://{host}:{await unused_port()}/")
+            assert outcome == Failure(text="connection refused")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Answer(b"", Then.CLOSE), "server disconnected without a response"),
+        (Answer(b"HTTP/1.1 200 OK\r\n", Then.CLOSE), "server disconnected without a response"),
+        (
+            Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", Then.CLOSE),
+            "server disconnected in the middle of the response",
+        ),
+        (Answer(b"SSH-2.0-OpenSSH\r\n\r\n", Then.CLOSE), "invalid response"),
+        (Answer(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Then.CLOSE), "invalid response"),
+        (Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"a" * 1001), "response body too large"),
+    ],
+    ids=["nothing", "half a head", "half a body", "not HTTP", "bad length", "too large"],
+)
+@pytest.mark.parametrize("method", [Method.POST, Method.GET])
+def test_a_broken_answer_fails_once_and_is_not_asked_again(run: Run, answer: Answer, text: str, method: Method) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver([answer]) as there:
+            assert await post(http, there.url(), method=method) == Failure(text=text)
+            assert len(there.requests) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(b"", Then.WAIT), Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", Then.WAIT)],
+    ids=["head", "body"],
+)
+def test_the_timeout_covers_the_whole_exchange(run: Run, answer: Answer) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver([answer]) as there:
+            assert await post(http, there.url(), timeout_ms=30) == Failure(text="timeout: no response in time")
+
+    run(scenario())
+
+
+def test_a_reset_connection_is_called_so(run: Run) -> None:
+    async def scenario() -> None:
+        async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            # Closing with a linger time of zero sends a reset.
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+
+        server = await asyncio.start_server(reset, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with client() as http:
+            assert await post(http, f"http://127.0.0.1:{port}/") == Failure(text="connection reset by peer")
+        server.close()
+
+    run(scenario())
+
+
+def test_an_unknown_name_is_called_so(run: Run) -> None:
+    async def nobody_knows(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def scenario() -> None:
+        async with client(nobody_knows) as http:
+            assert await post(http, "http://nowhere.internal:81/x") == Failure(text="name not known: nowhere.internal")
+
+    run(scenario())
+
+
+def test_a_server_without_tls_fails_the_handshake(run: Run) -> None:
+    async def scenario() -> None:
+        async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with client() as http:
+            assert await post(http, f"https://127.0.0.1:{port}/") == Failure(text="TLS handshake failed")
+        server.close()
+
+    run(scenario())
+
+
+def test_a_server_that_hangs_up_during_the_handshake_fails_it(run: Run) -> None:
+    async def scenario() -> None:
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.close()
+
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with client() as http:
+            assert await post(http, f"https://127.0.0.1:{port}/") == Failure(text="TLS handshake failed")
+        server.close()
+
+    run(scenario())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_that_nobody_vouches_for_is_not_accepted(run: Run, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost"
+    command += " -addext subjectAltName=DNS:localhost -keyout"
+    subprocess.run([*command.split(), key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    async def scenario() -> None:
+        async with client() as http, receiver(tls=context) as there:
+            assert await post(http, there.url(host="localhost", scheme="https")) == Failure(text="TLS handshake failed")
+            assert there.requests == []
+
+    run(scenario())
+
+
+def test_a_name_that_turns_to_a_metadata_address_is_never_connected_to(run: Run) -> None:
+    """D-105: DNS rebinding."""
+
+    async def rebind(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+        return [Resolved(hostname=host, host="169.254.169.254", port=port, family=socket.AF_INET, proto=0, flags=0)]
+
+    async def scenario() -> None:
+        async with client(rebind) as http:
+            assert await post(http, "http://web.internal/latest/meta-data") == Failure(
+                text="egress refused: web.internal resolves to a cloud metadata or link-local address"
+            )
+
+    run(scenario())
+
+
+# -- connections ------------------------------------------------------------------------------
+
+
+def test_connections_are_kept_and_used_again(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            for _ in range(5):
+                assert isinstance(await post(http, there.url()), Response)
+            assert (there.connections, len(there.requests)) == (1, 5)
+
+    run(scenario())
+
+
+def test_a_server_that_closes_after_each_answer_gets_each_request_once(run: Run) -> None:
+    """It does not announce the close, so every connection in the pool is stale."""
+
+    async def scenario() -> None:
+        async with client() as http, receiver([Answer(OK, Then.CLOSE)]) as there:
+            for _ in range(20):
+                assert isinstance(await post(http, there.url()), Response)
+            assert len(there.requests) == 20
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("body", [b"hello", b"x" * 2_000_000], ids=["small", "large"])
+def test_a_kept_connection_that_dies_under_a_request_is_replaced(run: Run, body: bytes) -> None:
+    """D-109: from here a server that closed an idle connection just then looks the same."""
+
+    async def scenario() -> None:
+        headers = (HOST, ("Content-Length", str(len(body))))
+        async with client() as http, receiver([Answer(), Answer(b"", Then.CLOSE), Answer()]) as there:
+            assert isinstance(await post(http, there.url()), Response)
+            assert isinstance(await post(http, there.url(), headers=headers, body=body), Response)
+            assert (there.connections, len(there.requests)) == (2, 3)
+            assert there.requests[1] == there.requests[2]
+
+    run(scenario())
+
+
+def test_requests_in_parallel_each_get_a_connection(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver() as there:
+            answers = await asyncio.gather(*(post(http, there.url()) for _ in range(150)))
+            assert all(isinstance(answer, Response) for answer in answers)
+
+    run(scenario())
+
+
+def test_a_canceled_request_lets_the_cancellation_through(run: Run) -> None:
+    async def scenario() -> None:
+        async with client() as http, receiver([Answer(b"", Then.WAIT)]) as there:
+            task = asyncio.create_task(post(http, there.url()))
+            await there.arrived.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    run(scenario())
