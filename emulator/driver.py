@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, InstantExhausted, WorldBroken
 from emulator.core.identifiers import jwt_id
-from emulator.core.model import Attempt, AttemptOutcome, Message, Phase, ScriptedAnswer
+from emulator.core.model import Attempt, AttemptOutcome, Message, Phase, ScriptedAnswer, Via
 from emulator.core.reports import AdvanceReport
 from emulator.core.simulation import Simulation
 from emulator.core.state import StateView
@@ -120,13 +121,20 @@ class Driver:
         self._quiet.set()
         self._changed = asyncio.Event()
         self._asleep_until_ms: int | None = None
-        self._origins: dict[str, asyncio.Semaphore] = {}
+        # Only as long as an attempt holds or wants a place there.
+        self._origins: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._drain_task: asyncio.Task[None] | None = None
         self._advancing = False
         self._tally = _Tally()
-        self._attempts_this_instant = 0
+        # What could go on for ever at this instant; see `_guard_the_instant`.
+        self._own_work = 0
+        self._round_left = 0
+        self._without_end = 0
+        self._exhausted: InstantExhausted | None = None
+        self._outcomes = 0
         self._broken: str | None = None
+        self._closing = False
         self._closed = False
 
     # -- reading ----------------------------------------------------------------------------
@@ -157,7 +165,7 @@ class Driver:
             steps += 1
             if steps % _BREATHE_AFTER == 0:
                 self._pump()
-                await self._journal.commit()
+                await self._commit()
                 await asyncio.sleep(0)
         if target_ms > simulation.now_ms and not self._advancing:
             self._handle(commands.AdvanceClock(to_ms=target_ms))
@@ -178,8 +186,11 @@ class Driver:
         reply = self._handle(command)
         if self._outbox and not self._advancing and self._drain_task is None:
             self._answer_inside(_INSIDE_PER_CALL)
-        await self._journal.commit()
-        self._pump()
+        try:
+            await self._commit()
+        finally:
+            # Also for a caller that has gone away: what it published is accepted.
+            self._pump()
         if was_quiet and self.in_flight and self._pace.is_frozen and not self._advancing:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SETTLE_S):
@@ -192,7 +203,7 @@ class Driver:
         try:
             outcome = self._simulation.handle(command)
         except WorldBroken as error:
-            self._break(str(error))
+            self._break(str(error), error)
             raise
         produced = outcome.facts
         if produced:
@@ -202,6 +213,22 @@ class Driver:
             if self._observe is not None:
                 self._observe(self.state, produced)
         return outcome.reply
+
+    async def _commit(self) -> None:
+        """Return when everything that has happened is durable. Raises WorldBroken if that cannot be."""
+        self._check()
+        try:
+            await self._journal.commit()
+        except WorldBroken as error:
+            self._break(str(error))
+            raise
+
+    async def _relieve(self) -> None:
+        try:
+            await self._journal.relieve()
+        except WorldBroken as error:
+            self._break(str(error))
+            raise
 
     def _take_in(self, produced: Sequence[facts.Fact]) -> None:
         tally = self._tally
@@ -223,7 +250,15 @@ class Driver:
             elif kind is facts.ScheduleFired:
                 tally.schedules_fired += 1
             elif kind is facts.ClockMoved:
-                self._attempts_this_instant = 0
+                # The state has taken in all of `produced`, and so what the new instant itself has caused.
+                self._begin_instant()
+
+    def _begin_instant(self) -> None:
+        """What is there now is the instant's own work, however much it is."""
+        self._own_work = self.state.counters.messages
+        self._round_left = 0
+        self._without_end = 0
+        self._exhausted = None
 
     def _wake_for_sooner(self) -> None:
         if self._changed.is_set() or self._pace.is_frozen:
@@ -249,10 +284,10 @@ class Driver:
 
     def _pump(self) -> None:
         """See to it that what waits to leave leaves."""
-        if not self._outbox or self._advancing or self._closed:
+        if not self._outbox or self._advancing or self._closing or self._broken is not None:
             return
         if self._pace.is_frozen:
-            if self._drain_task is None:
+            if self._drain_task is None and self._exhausted is None:
                 self._drain_task = self._spawn(self._drain_in_background())
         else:
             self._dispatch()
@@ -260,7 +295,7 @@ class Driver:
     def _answer_inside(self, limit: int) -> None:
         """Answer what needs no network at once, as long as it comes first in line."""
         while self._outbox and limit > 0 and (self._under_way == 0 or not self._pace.is_frozen):
-            outcome = self._transport.answer_inside(self._outbox[0])
+            outcome = self._inside_answer(self._outbox[0])
             if outcome is None:
                 return
             attempt = self._outbox.popleft()
@@ -275,16 +310,28 @@ class Driver:
             self._spawn(self._perform(attempt))
 
     async def _perform(self, attempt: Attempt) -> None:
-        outcome = self._transport.answer_inside(attempt)
+        outcome = self._inside_answer(attempt)
         if outcome is None:
             async with self._room_at(_origin_of(attempt.message.url)):
-                await self._journal.commit()
-                outcome = await self._transport.send(attempt)
+                await self._commit()
+                outcome = await self._send(attempt)
         await self.catch_up()
         self._under_way -= 1
         self._record(attempt, outcome)
         self._pump()
-        await self._journal.commit()
+        await self._commit()
+
+    def _inside_answer(self, attempt: Attempt) -> AttemptOutcome | None:
+        try:
+            return self._transport.answer_inside(attempt)
+        except Exception as error:  # An edge: a fault of the transport is a failed attempt.
+            return _fault_of_transport(error)
+
+    async def _send(self, attempt: Attempt) -> AttemptOutcome:
+        try:
+            return await self._transport.send(attempt)
+        except Exception as error:  # An edge: a fault of the transport is a failed attempt.
+            return _fault_of_transport(error)
 
     def _room_at(self, origin: str) -> asyncio.Semaphore:
         room = self._origins.get(origin)
@@ -295,68 +342,96 @@ class Driver:
     async def _drain_in_background(self) -> None:
         """A frozen world: what is due leaves in start order, without anybody asking."""
         try:
-            await self._drain()
+            await self._drain(in_background=True)
         except InstantExhausted as refusal:
+            # Not again until the clock moves or somebody asks for an advance; who waits for it need not wait.
+            self._exhausted = refusal
+            self._quiet.set()
             logger.error("%s", refusal.text)
         finally:
             self._drain_task = None
-        await self._journal.commit()
+        await self._commit()
 
-    async def _drain(self, max_deliveries: int | None = None) -> None:
+    async def _drain(self, max_deliveries: int | None = None, *, in_background: bool = False) -> None:
         """Perform everything that has started, outcomes applied in start order, until nothing is in flight.
 
-        Raises InstantExhausted when one instant takes more attempts than it may.
+        In the background it hands over to an advance as soon as one begins. Raises InstantExhausted
+        when one instant takes more attempts than it may.
         """
-        window: deque[tuple[Attempt, AttemptOutcome | asyncio.Task[AttemptOutcome]]] = deque()
+        window: deque[_UnderWay] = deque()
         turns = 0
         try:
             while self._outbox or window:
                 while self._outbox and len(window) < self._window:
+                    if in_background and self._advancing:
+                        break
                     if max_deliveries is not None and self._tally.deliveries + len(window) >= max_deliveries:
                         break
-                    self._guard_the_instant()
-                    attempt = self._outbox.popleft()
+                    try:
+                        self._guard_the_instant()
+                    except InstantExhausted:
+                        if window:
+                            break  # What is under way comes back first.
+                        raise
+                    under_way = _UnderWay(self._outbox.popleft())
                     self._under_way += 1
-                    window.append((attempt, await self._start(attempt)))
+                    window.append(under_way)
+                    await self._start(under_way)
                 if not window:
                     return
-                attempt, pending = window[0]
-                outcome = await pending if isinstance(pending, asyncio.Task) else pending
+                first = window[0]
+                outcome = first.outcome if first.task is None else await first.task
+                assert outcome is not None
                 window.popleft()
                 self._under_way -= 1
-                self._record(attempt, outcome)
+                self._record(first.attempt, outcome)
                 turns += 1
                 if turns % _BREATHE_AFTER == 0:
-                    await self._journal.relieve()
+                    await self._relieve()
                     await asyncio.sleep(0)
         finally:
             # On the way out early (a refusal, a cancellation) what was not recorded is tried again.
-            for attempt, pending in reversed(window):
-                if isinstance(pending, asyncio.Task):
-                    pending.cancel()
+            for under_way in reversed(window):
+                if under_way.task is not None:
+                    under_way.task.cancel()
                 self._under_way -= 1
-                self._outbox.appendleft(attempt)
+                self._outbox.appendleft(under_way.attempt)
             self._note_quiet()
 
-    async def _start(self, attempt: Attempt) -> AttemptOutcome | asyncio.Task[AttemptOutcome]:
-        inside = self._transport.answer_inside(attempt)
-        if inside is not None:
-            return inside
-        await self._journal.commit()
+    async def _start(self, under_way: _UnderWay) -> None:
+        attempt = under_way.attempt
+        under_way.outcome = self._inside_answer(attempt)
+        if under_way.outcome is not None:
+            return
+        await self._commit()
         if self._window == 1:
-            return await self._transport.send(attempt)
-        return asyncio.get_running_loop().create_task(self._transport.send(attempt))
+            under_way.outcome = await self._send(attempt)
+        else:
+            under_way.task = asyncio.get_running_loop().create_task(self._send(attempt))
 
     def _guard_the_instant(self) -> None:
-        self._attempts_this_instant += 1
-        if self._attempts_this_instant > self._max_per_instant:
-            first = self._outbox[0].message
+        """Count what could go on for ever. Raises InstantExhausted beyond the maximum.
+
+        In an advance these are the attempts of messages that were published on the way, not by
+        the instant itself. Without one anybody may publish, and as much as they like; so what
+        counts is each round of the outbox, which is every attempt if one message goes round.
+        """
+        message = self._outbox[0].message
+        if self._advancing:
+            # A callback is caused by an attempt, and causes no further one.
+            counts = message.number > self._own_work and message.source_message_id is None
+        else:
+            counts = self._round_left <= 1
+        if counts and self._without_end >= self._max_per_instant:
             raise InstantExhausted(
                 f"more than {self._max_per_instant} attempts started at the instant {self.state.now_ms}: "
-                f"does {first.url} publish to itself without a delay? (--max-attempts-per-instant)"
+                f"does {message.url} publish to itself without a delay? (--max-attempts-per-instant)"
             )
+        self._without_end += counts
+        self._round_left = len(self._outbox) if self._round_left <= 1 else self._round_left - 1
 
     def _record(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
+        self._outcomes += 1
         self._handle(
             commands.RecordAttempt(message_id=attempt.message.message_id, number=attempt.number, outcome=outcome)
         )
@@ -364,6 +439,8 @@ class Driver:
 
     def _note_quiet(self) -> None:
         if self.in_flight == 0:
+            # Nothing goes on for ever here: whatever comes next was asked for anew.
+            self._begin_instant()
             self._quiet.set()
 
     # -- moving the clock -------------------------------------------------------------------
@@ -375,25 +452,36 @@ class Driver:
         if self._advancing:
             raise Conflict("the clock is being advanced already; a receiver cannot advance it from its handler")
         self._advancing = True
+        before_ms = self._simulation.now_ms
         try:
-            # What left before the advance comes back on its own; what starts now waits in the outbox.
-            if self._tasks:
-                await asyncio.wait(tuple(self._tasks), timeout=PATIENCE_S)
-            if self._under_way:
+            await self._wait_for_tasks()
+            self._check()
+            self._tally = _Tally()
+            self._begin_instant()
+            yield self._tally
+        finally:
+            self._advancing = False
+            if self._simulation.now_ms != before_ms and not self._closed:
+                self._pace.rebase(self._simulation.now_ms)
+            self._pump()
+            self._note_quiet()
+            self.poke()
+
+    async def _wait_for_tasks(self) -> None:
+        """What left before an advance comes back on its own; what has not left yet waits in the outbox.
+
+        Raises Conflict when no attempt has come back for a while.
+        """
+        while self._tasks:
+            outcomes = self._outcomes
+            _, pending = await asyncio.wait(tuple(self._tasks), timeout=PATIENCE_S)
+            if pending and self._outcomes == outcomes:
                 raise Conflict(
                     f"{self._under_way} attempts are still under way after {PATIENCE_S} s, and time moves only when "
                     "none is; a receiver cannot advance the clock from its handler"
                 )
-            self._check()
-            self._tally = _Tally()
-            self._attempts_this_instant = 0
-            yield self._tally
-        finally:
-            self._advancing = False
-            self._pace.rebase(self._simulation.now_ms)
-            self._pump()
-            self._note_quiet()
-            self.poke()
+            if not pending:
+                return
 
     async def advance_to(self, target_ms: int, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
         """Move the clock to the target, doing all due work on the way, each at its own instant.
@@ -408,6 +496,20 @@ class Driver:
                 raise Conflict("the clock cannot go back")
             await self._run_to(target_ms, max_deliveries)
             return await self._report(tally, from_ms, began_ms)
+
+    async def advance_by(self, duration_ms: int, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
+        """As `advance_to`, for a duration from the instant at which the advance begins."""
+        began_ms = self._pace.wall_ms()
+        async with self._exclusively() as tally:
+            from_ms = self._simulation.now_ms
+            await self._run_to(from_ms + duration_ms, max_deliveries)
+            return await self._report(tally, from_ms, began_ms)
+
+    async def set_back(self, to_ms: int) -> None:
+        """Move the clock back, which only an unused world allows. Raises Conflict."""
+        async with self._exclusively():
+            self._handle(commands.SetBackClock(to_ms=to_ms))
+            await self._commit()
 
     async def advance_to_next(self, max_deliveries: int = MAX_DELIVERIES) -> AdvanceReport:
         """Jump to the next instant at which something is to be done, and do it."""
@@ -442,7 +544,7 @@ class Driver:
         while True:
             if self._outbox:
                 await self._drain(max_deliveries)
-            if tally.deliveries >= max_deliveries:
+            if tally.deliveries >= max_deliveries and self._has_work_until(target_ms):
                 tally.stopped = "max_deliveries"
                 return
             due_ms = simulation.next_due_ms
@@ -451,13 +553,17 @@ class Driver:
             self._handle(commands.AdvanceClock(to_ms=due_ms))
             steps += 1
             if steps % _BREATHE_AFTER == 0:
-                await self._journal.relieve()
+                await self._relieve()
                 await asyncio.sleep(0)
         if target_ms > simulation.now_ms:
             self._handle(commands.AdvanceClock(to_ms=target_ms))
 
+    def _has_work_until(self, target_ms: int) -> bool:
+        next_ms = self.state.timers.next_work_ms()
+        return bool(self._outbox) or (next_ms is not None and next_ms <= target_ms)
+
     async def _report(self, tally: _Tally, from_ms: int, began_ms: int, idle: bool | None = None) -> AdvanceReport:
-        await self._journal.commit()
+        await self._commit()
         return AdvanceReport(
             from_ms=from_ms,
             to_ms=self._simulation.now_ms,
@@ -472,9 +578,11 @@ class Driver:
         )
 
     async def settle(self) -> None:
-        """Return when nothing is in flight."""
+        """Return when nothing is in flight. Raises InstantExhausted when that would never be."""
         while self.in_flight:
             self._check()
+            if self._exhausted is not None:
+                raise InstantExhausted(self._exhausted.text)
             self._pump()
             await self._quiet.wait()
 
@@ -504,30 +612,37 @@ class Driver:
 
     async def flush(self) -> None:
         """Return when everything that has happened is durable."""
-        await self._journal.commit()
+        await self._commit()
 
     # -- life and death ---------------------------------------------------------------------
 
     def resume(self) -> None:
         """After a restart: attempts that were under way are made again (at least once)."""
-        for progress in self.state.messages.values():
-            if progress.phase is Phase.ACTIVE and progress.outcome is None:
-                number = progress.retried + 1
-                self._outbox.append(self._attempt(progress.message, number, progress.started_ms, progress.answer))
+        under_way = [
+            progress
+            for progress in self.state.messages.values()
+            if progress.phase is Phase.ACTIVE and progress.outcome is None
+        ]
+        for progress in sorted(under_way, key=lambda each: each.started_ms):
+            number = progress.retried + 1
+            self._outbox.append(self._attempt(progress.message, number, progress.started_ms, progress.answer))
+        self._begin_instant()
         if self._outbox:
             self._quiet.clear()
             self._pump()
 
     async def close(self, grace_s: float = 0.5) -> None:
         """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start."""
-        self._closed = True
+        self._closing = True
         tasks = tuple(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
+        self._closed = True
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._quiet.set()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -538,17 +653,35 @@ class Driver:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._break(str(error) or type(error).__name__)
-            logger.error("the world has stopped: %s", self._broken, exc_info=error)
+            self._break(str(error) or type(error).__name__, error)
 
-    def _break(self, reason: str) -> None:
+    def _break(self, reason: str, error: BaseException | None = None) -> None:
         if self._broken is None:
             self._broken = reason
+            logger.error("the world has stopped: %s", reason, exc_info=error)
         self._quiet.set()
 
     def _check(self) -> None:
         if self._broken is not None:
             raise WorldBroken(f"this world has stopped: {self._broken}")
+        if self._closed:
+            raise Conflict("this world is being reset or removed")
+
+
+class _UnderWay:
+    """An attempt in the window of a drain, and its outcome or the task that will have it."""
+
+    __slots__ = ("attempt", "outcome", "task")
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.outcome: AttemptOutcome | None = None
+        self.task: asyncio.Task[AttemptOutcome] | None = None
+
+
+def _fault_of_transport(error: Exception) -> AttemptOutcome:
+    logger.error("an attempt could not be made", exc_info=error)
+    return AttemptOutcome(response=None, error=f"the emulator failed: {type(error).__name__}", via=Via.NETWORK)
 
 
 def _origin_of(url: str) -> str:

@@ -6,11 +6,11 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.core import facts
-from emulator.core.model import AttemptOutcome, Message, MessageId
+from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
 from emulator.core.state import StateView
 from emulator.wire.instants import iso
 
@@ -58,10 +58,18 @@ def configure(log_format: str, level: str) -> None:
 
 
 class DeliveryLog:
-    """An observer of worlds that logs every attempt that comes back, one line each."""
+    """An observer of worlds that logs every attempt that comes back, one line each.
 
-    def __init__(self) -> None:
-        self._under_way: dict[tuple[str, MessageId], Message] = {}
+    `worlds` are those that exist already: after a restart their attempts may be under way.
+    """
+
+    def __init__(self, worlds: Iterable[World] = ()) -> None:
+        self._under_way: dict[tuple[str, MessageId], Message] = {
+            (world.id, progress.message.message_id): progress.message
+            for world in worlds
+            for progress in world.state.messages.values()
+            if progress.phase is Phase.ACTIVE
+        }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
         if not logger.isEnabledFor(logging.INFO):

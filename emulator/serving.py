@@ -4,37 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.applications import Starlette
 
-from emulator.settings import SettingsError
-
 if TYPE_CHECKING:
+    import uvicorn
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # How long running requests may take to end after a signal; what they did is recorded either way.
-_GRACE_S = 0.3
+_GRACE_S = 0.2
+
+
+class CannotListen(Exception):
+    """The address to listen on cannot be used; the text says why, in one line."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises SettingsError in one line if the address cannot be used."""
+    """A listening socket. Raises CannotListen."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise CannotListen(f"cannot listen on {host} port {port}: {_reason(error)}") from error
+    try:
+        if sys.platform != "win32":
+            # There it would let two servers share a port; elsewhere it skips the wait after a restart.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
         listener.listen(2048)
         listener.setblocking(False)
     except OSError as error:
-        raise SettingsError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+        listener.close()
+        raise CannotListen(f"cannot listen on {host} port {port}: {_reason(error)}") from error
     return listener
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return "another program is listening there already (--port 0 picks a free port)"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def url_of(listener: socket.socket) -> str:
@@ -45,11 +62,30 @@ def url_of(listener: socket.socket) -> str:
 
 
 async def serve(app: Starlette, listener: socket.socket, *, server: str, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set, then end within a second."""
-    if server == "hypercorn":
-        await _serve_hypercorn(app, listener, stop)
-    else:
-        await _serve_uvicorn(app, listener, stop)
+    """Serve until `stop` is set, then end within a second. The listener is closed at the end."""
+    watcher = asyncio.get_running_loop().create_task(_mute_when_stopping(stop))
+    try:
+        if server == "hypercorn":
+            await _serve_hypercorn(app, listener, stop)
+        else:
+            await _serve_uvicorn(app, listener, stop)
+    finally:
+        watcher.cancel()
+        await asyncio.wait((watcher,))
+
+
+async def _mute_when_stopping(stop: asyncio.Event) -> None:
+    """What is cut off at the end is no error, although the servers would log each with a traceback."""
+    await stop.wait()
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        await asyncio.Event().wait()
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 async def _serve_uvicorn(app: Starlette, listener: socket.socket, stop: asyncio.Event) -> None:
@@ -79,9 +115,9 @@ async def _serve_uvicorn(app: Starlette, listener: socket.socket, stop: asyncio.
         watcher.cancel()
 
 
-async def _end_when_asked(instance: object, stop: asyncio.Event) -> None:
+async def _end_when_asked(instance: uvicorn.Server, stop: asyncio.Event) -> None:
     await stop.wait()
-    instance.should_exit = True  # type: ignore[attr-defined]  # a uvicorn.Server, imported only when one runs
+    instance.should_exit = True
 
 
 def _exact_target_protocol() -> type[HttpToolsProtocol]:
@@ -108,7 +144,7 @@ async def _serve_hypercorn(app: Starlette, listener: socket.socket, stop: asynci
     from hypercorn.config import Config
 
     config = Config()
-    config.bind = [f"fd://{listener.fileno()}"]
+    config.bind = [f"fd://{listener.detach()}"]  # It closes what it is given.
     config.accesslog = None
     config.errorlog = None
     config.graceful_timeout = _GRACE_S
@@ -117,7 +153,7 @@ async def _serve_hypercorn(app: Starlette, listener: socket.socket, stop: asynci
     await hypercorn_serve(app, config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]  # its own ASGI types
 
 
-def run(main: Callable[[], object]) -> object:
+def run(main: Callable[[], Coroutine[None, None, T]]) -> T:
     """Run a coroutine function to its end on the fastest event loop there is."""
     try:
         import uvloop
@@ -126,7 +162,7 @@ def run(main: Callable[[], object]) -> object:
     else:
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(main())  # type: ignore[arg-type]  # a coroutine
+        return runner.run(main())
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

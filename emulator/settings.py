@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 PREFIX = "EMULATOR_"
 FILE_NAME = "emulator.toml"
+
+# The largest integer every JSON reader keeps exact; the control API takes no larger seed either.
+_EXACT = 2**53 - 1
 
 
 class SettingsError(Exception):
     """A setting has a value that cannot be used; the text names it."""
 
 
-def _setting(default: object, text: str, **extra: object) -> object:
+_T = TypeVar("_T")
+
+
+def _setting(default: _T, text: str, **extra: object) -> _T:
     return field(default=default, metadata={"help": text, **extra})
 
 
@@ -28,64 +35,58 @@ def _setting(default: object, text: str, **extra: object) -> object:
 class Settings:
     """One server's settings, read once at its start."""
 
-    host: str = _setting("127.0.0.1", "Address to listen on. Only this machine can reach the default.")  # type: ignore[assignment]
-    port: int = _setting(8080, "Port to listen on; 0 picks a free one and prints it.")  # type: ignore[assignment]
-    db: str = _setting(":memory:", "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")  # type: ignore[assignment]
-    clock: str = _setting(  # type: ignore[assignment]
+    host: str = _setting("127.0.0.1", "Address to listen on. Only this machine can reach the default.")
+    port: int = _setting(8080, "Port to listen on; 0 picks a free one and prints it.", least=0, most=65_535)
+    db: str = _setting(":memory:", "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")
+    clock: str = _setting(
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )
-    epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")  # type: ignore[assignment]
-    seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.")  # type: ignore[assignment]
-    dialect: str = _setting("svc", "Names on the wire: 'svc', 'upstash', or a TOML file.", metavar="NAME|FILE")  # type: ignore[assignment]
-    external: str = _setting(  # type: ignore[assignment]
+    epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")
+    seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.", least=-_EXACT, most=_EXACT)
+    dialect: str = _setting("svc", "Names on the wire: 'svc', 'upstash', or a TOML file.", metavar="NAME|FILE")
+    external: str = _setting(
         "capture",
         "Destinations outside this machine and private networks: 'capture' journals and answers 200, "
         "'fail' is a connection error, 'allow' really sends.",
         choices=("capture", "fail", "allow"),
     )
-    allow_host: tuple[str, ...] = _setting(  # type: ignore[assignment]
+    allow_host: tuple[str, ...] = _setting(
         (), "Host that may really be contacted although it is external. Repeatable.", metavar="HOST"
     )
-    plan: str = _setting("paid", "Plan of the built-in account.", choices=("free", "paid"))  # type: ignore[assignment]
-    concurrency: int = _setting(  # type: ignore[assignment]
+    plan: str = _setting("paid", "Plan of the built-in account.", choices=("free", "paid"))
+    concurrency: int = _setting(
         0,
         "Attempts under way at once: per destination in a running clock, in all during a clock advance. "
         "Default: 64 and 1.",
+        least=0,
+        most=10_000,
     )
-    max_attempts_per_instant: int = _setting(  # type: ignore[assignment]
-        10_000, "Stops a message that keeps republishing itself without delay."
+    max_attempts_per_instant: int = _setting(
+        10_000, "Stops a message that keeps republishing itself without delay.", least=1, most=10**9
     )
-    server: str = _setting("uvicorn", "HTTP server; hypercorn speaks HTTP/2.", choices=("uvicorn", "hypercorn"))  # type: ignore[assignment]
-    control_token: str = _setting(  # type: ignore[assignment]
+    server: str = _setting("uvicorn", "HTTP server; hypercorn speaks HTTP/2.", choices=("uvicorn", "hypercorn"))
+    control_token: str = _setting(
         "", "Bearer token that every control request must carry. Default: none needed.", metavar="TOKEN"
     )
-    allow_control_host: tuple[str, ...] = _setting(  # type: ignore[assignment]
+    allow_control_host: tuple[str, ...] = _setting(
         (), "Further host name under which the control API may be called. Repeatable.", metavar="HOST"
     )
     log_format: str = _setting(
         "text", "'text' lines, coloured on a terminal, or 'json' lines.", choices=("text", "json")
-    )  # type: ignore[assignment]
-    log_level: str = _setting(  # type: ignore[assignment]
-        "info", "How much to log.", choices=("debug", "info", "warning", "error")
     )
+    log_level: str = _setting("info", "How much to log.", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
         """Check what a type cannot say. Raises SettingsError."""
         self.rate  # noqa: B018  # raises for a clock that is none
-        for name, least, most in (
-            ("port", 0, 65_535),
-            ("concurrency", 0, 10_000),
-            ("max_attempts_per_instant", 1, 10**9),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise SettingsError(f"{name}: expected a number from {least} to {most}, got {value}")
         for entry in fields(self):
-            choices = entry.metadata.get("choices")
-            if choices and getattr(self, entry.name) not in choices:
+            value, limits = getattr(self, entry.name), entry.metadata
+            if "least" in limits and not limits["least"] <= value <= limits["most"]:
                 raise SettingsError(
-                    f"{entry.name}: expected one of {', '.join(choices)}, got {getattr(self, entry.name)!r}"
+                    f"{entry.name}: expected a number from {limits['least']} to {limits['most']}, got {value}"
                 )
+            if "choices" in limits and value not in limits["choices"]:
+                raise SettingsError(f"{entry.name}: expected one of {', '.join(limits['choices'])}, got {value!r}")
 
     @property
     def rate(self) -> float:
@@ -102,33 +103,48 @@ class Settings:
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """The settings of an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
+    """The settings that an `emulator.toml` gives. Raises SettingsError with the file's name and the line or key."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not a UTF-8 text file") from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: {error}") from error
-    return _checked(content, str(path))
-
-
-def _checked(content: Mapping[str, object], source: str) -> dict[str, object]:
     known = {entry.name: entry for entry in fields(Settings)}
-    settings: dict[str, object] = {}
+    given: dict[str, object] = {}
     for key, value in content.items():
-        name = key.replace("-", "_")
-        if name not in known:
-            raise SettingsError(f"{source}: {key}: no such setting; there are {', '.join(sorted(known))}")
-        default = known[name].default
-        if isinstance(default, tuple):
-            is_good = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            value = tuple(value) if isinstance(value, list) else value
-        elif isinstance(default, int):
-            is_good = isinstance(value, int) and not isinstance(value, bool)
-        else:
-            value = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-            is_good = isinstance(value, str)
-        if not is_good:
-            raise SettingsError(f"{source}: {key}: expected a {type(default).__name__}, got {value!r}")
-        settings[name] = value
-    return settings
+        entry = known.get(key.replace("-", "_"))
+        if entry is None:
+            raise SettingsError(f"{path}: {key}: no such setting; there are {', '.join(known)}")
+        try:
+            given[entry.name] = _value(value, entry.default)
+            Settings(**{entry.name: given[entry.name]})  # type: ignore[arg-type]  # of the type just made sure of
+        except SettingsError as error:
+            # What Settings refuses begins with the name already.
+            raise SettingsError(f"{path}: {key}: {str(error).removeprefix(f'{entry.name}: ')}") from None
+    return given
+
+
+def _value(value: object, default: object) -> object:
+    """A value of TOML as the type of the setting's default. Raises SettingsError without the key."""
+    match default:
+        case tuple():
+            if isinstance(value, list) and all(isinstance(each, str) for each in value):
+                return tuple(value)
+            expected = "a list of texts"
+        case int():
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            expected = "a whole number"
+        case _:
+            if isinstance(value, str):
+                return value
+            # A clock's rate and an epoch have types of their own in TOML.
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return str(value)
+            if isinstance(value, date):
+                return value.isoformat()
+            expected = "a text"
+    raise SettingsError(f"expected {expected}, got {value!r}")

@@ -7,11 +7,11 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from emulator import sample_data
-from emulator.core import commands, facts
+from emulator.core import commands, facts, limits
 from emulator.core.errors import Conflict, InvalidInput, NotFound, Unsupported, WorldBroken
 from emulator.core.identifiers import token_text, world_key
 from emulator.core.image import StateImage, capture
@@ -25,6 +25,7 @@ from emulator.journal.history import History
 from emulator.journal.store import MEMORY, Store, open_store
 from emulator.realtime import Anchor, PacedClock, keep_time, wall_ms
 from emulator.wire.dialect import Dialect
+from emulator.wire.instants import MAX_INSTANT_MS
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +72,15 @@ class World:
         self.setup = setup
         self.clock = clock
         self._worlds = make
+        # One reset or removal at a time.
+        self._lock = asyncio.Lock()
         self._login = (f"{setup.id}@emulator.example", token_text(_secret_key(setup), "management", 1, 40))
         self._begin(store, state)
 
     def _begin(self, store: Store, state: State) -> None:
         options = self._worlds.options
         self._store = store
+        self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = History(store)
         self.driver = Driver(
             Simulation(state),
@@ -87,6 +91,11 @@ class World:
             max_attempts_per_instant=options.max_attempts_per_instant,
             observe=self._observed,
         )
+
+    def start(self) -> None:
+        """Go on with what was under way, and let time pass. Call once the world can be found."""
+        # Before the clock can start anything else: what is under way now is what has to be made again.
+        self.driver.resume()
         self._timekeeper = asyncio.get_running_loop().create_task(
             keep_time(self.driver, self.clock), name=f"clock of {self.setup.id}"
         )
@@ -132,10 +141,10 @@ class World:
             if now_ms > state.now_ms:
                 await self.driver.advance_to(now_ms)
             else:
-                await self.driver.submit(commands.SetBackClock(to_ms=now_ms))
-                self.clock.rebase(now_ms)
+                await self.driver.set_back(now_ms)
         if rate is not None:
-            await self.driver.catch_up()
+            if now_ms is None:
+                await self.driver.catch_up()
             self.clock.set_rate(rate, self.state.now_ms)
         self.driver.poke()
         await self._remember_clock()
@@ -145,13 +154,21 @@ class World:
         return await self._moved(await self.driver.advance_to(target_ms, max_deliveries))
 
     async def advance_by(self, duration_ms: int, max_deliveries: int) -> AdvanceReport:
+        """Raises InvalidInput for a target that no calendar shows."""
         state = await self.present()
-        return await self.advance_to(state.now_ms + duration_ms, max_deliveries)
+        if duration_ms > MAX_INSTANT_MS - state.now_ms:
+            raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
+        return await self._moved(await self.driver.advance_by(duration_ms, max_deliveries))
 
     async def advance_to_next(self) -> AdvanceReport:
+        next_ms = (await self.present()).timers.next_work_ms()
+        if next_ms is not None and next_ms > MAX_INSTANT_MS:
+            raise Conflict("what is due next is due after the year 9999")
         return await self._moved(await self.driver.advance_to_next())
 
     async def advance_until_idle(self, horizon_ms: int, max_deliveries: int) -> AdvanceReport:
+        state = await self.present()
+        horizon_ms = min(horizon_ms, MAX_INSTANT_MS - state.now_ms)
         return await self._moved(await self.driver.advance_until_idle(horizon_ms, max_deliveries))
 
     async def _moved(self, report: AdvanceReport) -> AdvanceReport:
@@ -161,13 +178,31 @@ class World:
     async def _remember_clock(self) -> None:
         """A restart goes on at the same pace from the same correspondence of virtual and real time."""
         if self._worlds.keeps_state:
-            await self._store.write_meta("clock", json.dumps(asdict(self.clock.anchor)).encode())
+            await self._store.write_meta("clock", _encoded(self.clock.anchor))
 
     # -- credentials ------------------------------------------------------------------------
 
     def account(self) -> Account:
         """The built-in account: the first of the world."""
         return next(iter(self.state.accounts.values())).account
+
+    def find_account(self, account_id: AccountId) -> Account:
+        """Raises NotFound for an account of another world, or of none."""
+        book = self.state.accounts.get(account_id)
+        if book is None:
+            raise NotFound(f"account {account_id} not found")
+        return book.account
+
+    async def change_account(self, account: Account) -> None:
+        """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
+        self._worlds.check_tokens_are_free(account)
+        await self.submit(commands.ChangeAccount(account=account))
+
+    def count_call(self, account_id: AccountId) -> None:
+        """Count a call against the account's burst limit. Raises QuotaExceeded."""
+        account = self.state.accounts[account_id].account
+        window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
+        self._bursts[account_id] = window
 
     @property
     def login(self) -> tuple[str, str]:
@@ -193,15 +228,17 @@ class World:
 
     async def reset(self) -> None:
         """Make the world again as it was created; what is under way is forgotten with the rest."""
-        await self._stop(grace_s=0)
-        self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)
-        store, state = await self._store.start_over()
-        self._begin(store, state)
-        await self._remember_clock()
+        async with self._lock:
+            await self._stop(grace_s=0)
+            self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)
+            store, state = await self._store.start_over({"clock": _encoded(self.clock.anchor)})
+            self._begin(store, state)
+            self.start()
 
     async def close(self) -> None:
-        await self._stop(grace_s=0.5)
-        await self._store.close()
+        async with self._lock:
+            await self._stop(grace_s=0.5)
+            await self._store.close()
 
     async def _stop(self, *, grace_s: float) -> None:
         self._timekeeper.cancel()
@@ -264,6 +301,14 @@ class Worlds:
             return False
         return token == (book.account.read_only_token if caller.is_read_only else book.account.token)
 
+    def check_tokens_are_free(self, account: Account) -> None:
+        """Every token finds one account only, whichever worlds there are. Raises Conflict."""
+        for world in self._worlds.values():
+            for book in world.state.accounts.values():
+                others = {book.account.token, book.account.read_only_token}
+                if book.account.id != account.id and others & {account.token, account.read_only_token}:
+                    raise Conflict("token: another account has this token already")
+
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are."""
         for world in self._worlds.values():
@@ -278,10 +323,10 @@ class Worlds:
 
         Raises UnusableDatabase with one clear line.
         """
-        await self._open(setup)
+        await self._open(setup, wanted_rate=setup.rate)
         if self.keeps_state:
             for path in sorted(self._folder().glob("*.db")):
-                await self._open(_setup_of_file(path, setup))
+                await self._open(replace(setup, id=path.stem))
 
     async def create(self, request: WorldRequest, defaults: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id, Conflict for one that exists."""
@@ -311,40 +356,38 @@ class Worlds:
 
     async def delete(self, world_id: str) -> None:
         """Remove a world for good. The default world stays. Raises NotFound, Conflict."""
-        world = self.get(world_id)
         if world_id == DEFAULT:
             raise Conflict("the default world cannot be deleted; reset it instead")
         async with self._lock:
+            world = self.get(world_id)
             del self._worlds[world_id]
+            self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
             if self.keeps_state:
-                for path in self._folder().glob(f"{world_id}.db*"):
-                    if path.name.removeprefix(f"{world_id}.db") in ("", "-wal", "-shm"):
-                        path.unlink()
+                for suffix in ("", "-wal", "-shm", "-journal"):
+                    self._folder().joinpath(f"{world_id}.db{suffix}").unlink(missing_ok=True)
 
     async def close(self) -> None:
         """Let every world finish what is in flight, and let go of the files."""
         await asyncio.gather(*(world.close() for world in self._worlds.values()))
 
-    async def _open(self, setup: WorldSetup) -> World:
+    async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
+        """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
         store, has_world = await open_store(self._path(setup.id))
         try:
             if has_world:
-                setup, clock, state = await _resume(store)
+                setup, clock, state = await _resume(store, setup.id, wanted_rate)
             else:
                 clock = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
-                meta = {
-                    "world": json.dumps(asdict(setup)).encode(),
-                    "clock": json.dumps(asdict(clock.anchor)).encode(),
-                }
+                meta = {"world": _encoded(setup), "clock": _encoded(clock.anchor)}
                 state = await store.begin(self._first_image(setup), meta)
+            world = World(setup, clock, store, state, self)
+            await world.history.load()
         except BaseException:
             await store.close()
             raise
-        world = World(setup, clock, store, state, self)
-        await world.history.load()
         self._worlds[setup.id] = world
-        world.driver.resume()
+        world.start()
         return world
 
     def _first_image(self, setup: WorldSetup) -> StateImage:
@@ -373,30 +416,40 @@ class Worlds:
         return Path(f"{self.options.db}-worlds")
 
 
-async def _resume(store: Store) -> tuple[WorldSetup, PacedClock, State]:
-    meta = await store.meta()
-    setup = _setup_from(json.loads(meta["world"]))
-    anchor = json.loads(meta["clock"])
+async def _resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:
+    """The world of a database, under the id by which it is opened. Raises UnusableDatabase.
+
+    Its pace goes on as it was left, unless the settings now ask for another one than when it was made.
+    """
     state = await store.resume()
-    clock = PacedClock(Anchor(virtual_ms=anchor["virtual_ms"], wall_ms=anchor["wall_ms"], rate=anchor["rate"]))
-    if clock.is_frozen or clock.now_ms() < state.now_ms:
+    meta = await store.meta()
+    setup, anchor = _setup_from(json.loads(meta["world"]), world_id), _anchor_from(json.loads(meta["clock"]))
+    clock = PacedClock(anchor)
+    # A clock that stood still, or ran ahead of a machine's clock that was set back, goes on from where it was.
+    now_ms = state.now_ms if clock.is_frozen else max(clock.now_ms(), state.now_ms)
+    if wanted_rate is not None and wanted_rate != setup.rate:
+        setup = replace(setup, rate=wanted_rate)
+        clock.set_rate(wanted_rate, now_ms if wanted_rate else state.now_ms)
+        await store.write_meta("world", _encoded(setup))
+        await store.write_meta("clock", _encoded(clock.anchor))
+    elif clock.is_frozen or now_ms == state.now_ms:
         clock.rebase(state.now_ms)
     return setup, clock, state
 
 
-def _setup_from(content: dict[str, object]) -> WorldSetup:
+def _encoded(record: WorldSetup | Anchor) -> bytes:
+    return json.dumps(asdict(record)).encode()
+
+
+def _setup_from(content: dict[str, object], world_id: str) -> WorldSetup:
     seed, epoch_ms, rate = content["seed"], content["epoch_ms"], content["rate"]
     if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
         raise UnusableDatabase("the record of the world in the database is damaged")
-    return WorldSetup(
-        id=str(content["id"]), seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"]))
-    )
+    return WorldSetup(id=world_id, seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"])))
 
 
-def _setup_of_file(path: Path, defaults: WorldSetup) -> WorldSetup:
-    return WorldSetup(
-        id=path.stem, seed=defaults.seed, epoch_ms=defaults.epoch_ms, rate=defaults.rate, plan=defaults.plan
-    )
+def _anchor_from(content: dict[str, float]) -> Anchor:
+    return Anchor(virtual_ms=int(content["virtual_ms"]), wall_ms=int(content["wall_ms"]), rate=content["rate"])
 
 
 def _secret_key(setup: WorldSetup) -> bytes:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,9 +16,10 @@ from emulator.api.exchange import Answer, Endpoint, Request
 from emulator.core import commands
 from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated, Unsupported
 from emulator.core.history import Event
-from emulator.core.model import RuleId
+from emulator.core.model import AccountId, RuleId
 from emulator.version import VERSION
 from emulator.wire import control_json, trace
+from emulator.wire.account_json import account_view, read_account_changes
 from emulator.wire.credentials import bearer_token
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
@@ -67,6 +68,8 @@ class Call:
             content: Json = msgspec.json.decode(self.parts.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidInput("body", f"expected JSON: {error}") from error
+        except RecursionError:
+            raise InvalidInput("body", "expected JSON: too many nested values") from None
         return content
 
 
@@ -96,8 +99,15 @@ def _check_origin(parts: RequestParts, allowed_hosts: Sequence[str]) -> None:
     if host and not _is_own_name(_host_name(f"//{host}"), allowed_hosts):
         raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
     origin = parts.header("origin")
-    if origin is not None and urlsplit(origin).netloc != host:
+    if origin is not None and _authority(origin) != host:
         raise Forbidden(f"the control API is not served to pages of {origin!r}")
+
+
+def _authority(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _host_name(url: str) -> str:
@@ -192,7 +202,9 @@ async def remove_rule(call: Call) -> Response:
 
 
 async def get_credentials(call: Call) -> Response:
-    return Answer(control_json.credentials_view(call.world.credentials()))
+    # Beside the world's own, the names under which the dialect's clients look for them.
+    names = asdict(call.worlds.dialect.environment)
+    return Answer({**control_json.credentials_view(call.world.credentials()), "environment": names})
 
 
 async def list_worlds(call: Call) -> Response:
@@ -225,6 +237,23 @@ async def _world_view(world: World) -> dict[str, Json]:
     return control_json.world_view(world.id, world.credentials(), await world.clock_status())
 
 
+# -- accounts ---------------------------------------------------------------------------------
+
+
+async def list_accounts(call: Call) -> Response:
+    state = await call.world.present()
+    dialect = call.worlds.dialect
+    return Answer({"accounts": [account_view(book.account, dialect) for book in state.accounts.values()]})
+
+
+async def change_account(call: Call) -> Response:
+    world, dialect = call.world, call.worlds.dialect
+    account = world.find_account(AccountId(call.name))
+    changed = read_account_changes(call.body, account, dialect)
+    await world.change_account(changed)
+    return Answer(account_view(changed, dialect))
+
+
 # -- the trace --------------------------------------------------------------------------------
 
 
@@ -255,6 +284,8 @@ _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/destinations": {"GET": list_rules, "POST": add_rule, "DELETE": remove_rules},
     "/_emulator/destinations/{name}": {"DELETE": remove_rule},
     "/_emulator/credentials": {"GET": get_credentials},
+    "/_emulator/accounts": {"GET": list_accounts},
+    "/_emulator/accounts/{name}": {"PUT": change_account},
     "/_emulator/worlds": {"GET": list_worlds, "POST": create_world},
     "/_emulator/worlds/{name}": {"GET": get_world, "DELETE": delete_world},
     "/_emulator/reset": {"POST": reset},

@@ -20,7 +20,7 @@ from emulator.core.errors import PayloadTooLarge, Refused, WorldBroken
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
-from emulator.wire.parts import RequestParts, read_parts
+from emulator.wire.parts import Pairs, RequestParts, read_parts
 
 logger = logging.getLogger(__name__)
 
@@ -84,11 +84,13 @@ class Endpoint(Generic[C]):
         handler = self._handlers.get(method)
         if handler is None:
             return method_not_allowed(method, self.methods)
+        query: Pairs = ()
         try:
-            call = await self._open(await read_request(scope, receive))
-            return await handler(call)
+            request = await read_request(scope, receive)
+            query = request.parts.query
+            return await handler(await self._open(request))
         except Refused as refused:
-            return refusal(refused, self._dialect)
+            return refusal(refused, self._dialect, query)
         except WorldBroken as broken:
             return Answer({"error": str(broken)}, 500)
         except Exception as error:
@@ -134,13 +136,13 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def refusal(refused: Refused, dialect: Dialect) -> Response:
+def refusal(refused: Refused, dialect: Dialect, query: Pairs = ()) -> Response:
     """The one error shape: `{"error": ..., "field"?: ...}` (D-001)."""
     headers = dict(error_body.extra_headers(refused))
     status = error_body.status_of(refused)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Answer(dict(error_body.error_json(refused, dialect)), status, headers)
+    return Answer(dict(error_body.error_json(refused, dialect, query)), status, headers)
 
 
 def method_not_allowed(method: str, allowed: tuple[str, ...]) -> Response:

@@ -15,13 +15,14 @@ from emulator.core import commands
 from emulator.core.errors import Forbidden, NotFound, Unauthenticated
 from emulator.core.flow_keys import flow_key as find_flow_key
 from emulator.core.history import DeadLetterEntry, DeadLetterQuery, Page
-from emulator.core.limits import default_retries
-from emulator.core.model import AccountId, DeadLetterId, MessageId, QueueName, ScheduleId
+from emulator.core.limits import check_account_is_active, daily_quota, default_retries
+from emulator.core.model import AccountId, DeadLetterId, FlowKey, MessageId, QueueName, ScheduleId
 from emulator.core.state import AccountView
 from emulator.wire import filters, flow_requests, json_bodies, message_options, names, views
 from emulator.wire.credentials import bearer_token
 from emulator.wire.destinations import read_destination
 from emulator.wire.dialect import Dialect
+from emulator.wire.error_body import quota_headers
 from emulator.wire.message_options import RequestKind, read_options
 from emulator.wire.parts import RequestParts
 from emulator.worlds import World, Worlds
@@ -55,22 +56,36 @@ class Call:
         """The path parameter that names what the call is about."""
         return self.request.path_parameters["name"]
 
+    @property
+    def flow_key(self) -> FlowKey:
+        """The flow control key before an action: all between the path's fixed parts, as a key may hold slashes."""
+        return names.read_flow_key(self.request.raw_rest(2).rpartition("/")[0])
+
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call]]:
     """Every path of the API with its operations; the destination of a publish is the rest of the raw path."""
     dialect = worlds.dialect
 
-    async def open_call(request: Request) -> Call:
+    async def open_publish(request: Request) -> Call:
         token = bearer_token(request.parts, dialect)
         caller = None if token is None else worlds.by_token(token)
         if caller is None:
             raise Unauthenticated("unable to authenticate: invalid token")
         if caller.is_read_only and request.parts.method != "GET":
             raise Forbidden("the read-only token cannot publish, create or change anything")
-        await caller.world.present()
+        state = await caller.world.present()
+        check_account_is_active(state.accounts[caller.account_id].account)
         return Call(request=request, dialect=dialect, world=caller.world, account_id=caller.account_id)
 
-    return {path: Endpoint(dialect, open_call, handlers) for path, handlers in _OPERATIONS.items()}
+    async def open_call(request: Request) -> Call:
+        call = await open_publish(request)
+        call.world.count_call(call.account_id)
+        return call
+
+    return {
+        path: Endpoint(dialect, open_publish if path in _WITHOUT_BURST_LIMIT else open_call, handlers)
+        for path, handlers in _OPERATIONS.items()
+    }
 
 
 # -- publish, enqueue, batch ------------------------------------------------------------------
@@ -96,13 +111,20 @@ async def _publish(call: Call, *, fixed_segments: int, kind: RequestKind, queue:
     )
     reply = await call.world.submit(commands.Publish(account_id=call.account_id, item=item))
     deduplicated = all(message.deduplicated for message in reply.messages)
-    return Answer(views.publish_reply(reply), 202 if deduplicated and reply.messages else 200)
+    status = 202 if deduplicated and reply.messages else 200
+    return Answer(views.publish_reply(reply), status, _daily_quota(call))
+
+
+def _daily_quota(call: Call) -> dict[str, str]:
+    """What is left of the day, on every answer to a call that counts against it (D-028)."""
+    quota = daily_quota(call.book, call.world.state.now_ms)
+    return dict(quota_headers(quota.limit, quota.remaining, quota.reset_s, daily=True))
 
 
 async def batch(call: Call) -> Response:
     items = json_bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip)
     replies = await call.world.submit(commands.PublishBatch(account_id=call.account_id, items=items))
-    return Answer(views.batch_reply(replies, call.dialect))
+    return Answer(views.batch_reply(replies, call.dialect), headers=_daily_quota(call))
 
 
 # -- messages ---------------------------------------------------------------------------------
@@ -281,7 +303,7 @@ async def list_flow_keys(call: Call) -> Response:
 
 
 async def get_flow_key(call: Call) -> Response:
-    key = names.read_flow_key(call.request.raw_segment(2))
+    key = names.read_flow_key(call.request.raw_rest(2))
     flow = find_flow_key(call.world.state, call.account_id, key)
     return Answer(views.flow_key(flow, len(call.book.flow_lines[key]), call.world.state.now_ms))
 
@@ -295,13 +317,12 @@ async def resume_flow_key(call: Call) -> Response:
 
 
 async def _set_flow_paused(call: Call, *, paused: bool) -> Response:
-    key = names.read_flow_key(call.request.raw_segment(2))
-    await call.world.submit(commands.SetFlowPaused(account_id=call.account_id, key=key, paused=paused))
+    await call.world.submit(commands.SetFlowPaused(account_id=call.account_id, key=call.flow_key, paused=paused))
     return Answer()
 
 
 async def pin_flow_key(call: Call) -> Response:
-    key, pin = names.read_flow_key(call.request.raw_segment(2)), flow_requests.read_pin(call.parts)
+    key, pin = call.flow_key, flow_requests.read_pin(call.parts)
     await call.world.submit(
         commands.PinFlow(
             account_id=call.account_id,
@@ -315,7 +336,7 @@ async def pin_flow_key(call: Call) -> Response:
 
 
 async def unpin_flow_key(call: Call) -> Response:
-    key, unpin = names.read_flow_key(call.request.raw_segment(2)), flow_requests.read_unpin(call.parts)
+    key, unpin = call.flow_key, flow_requests.read_unpin(call.parts)
     await call.world.submit(
         commands.UnpinFlow(account_id=call.account_id, key=key, parallelism=unpin.parallelism, rate=unpin.rate)
     )
@@ -331,8 +352,7 @@ async def reset_flow_rate(call: Call) -> Response:
 
 
 async def _reset_flow(call: Call, *, parallelism: bool) -> Response:
-    key = names.read_flow_key(call.request.raw_segment(2))
-    await call.world.submit(commands.ResetFlow(account_id=call.account_id, key=key, parallelism=parallelism))
+    await call.world.submit(commands.ResetFlow(account_id=call.account_id, key=call.flow_key, parallelism=parallelism))
     return Answer()
 
 
@@ -436,6 +456,11 @@ async def rotate_signing_keys(call: Call) -> Response:
 
 Handler = Callable[[Call], Awaitable[Response]]
 
+# The calls whose number is limited by the day; all others are limited by the second (D-032).
+_WITHOUT_BURST_LIMIT = frozenset(
+    ("/v2/publish/{destination:path}", "/v2/enqueue/{queue}/{destination:path}", "/v2/batch")
+)
+
 _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/v2/publish/{destination:path}": {"POST": publish},
     "/v2/enqueue/{queue}/{destination:path}": {"POST": enqueue},
@@ -455,13 +480,13 @@ _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/v2/queues/{name}/pause": {"POST": pause_queue},
     "/v2/queues/{name}/resume": {"POST": resume_queue},
     "/v2/flowControl": {"GET": list_flow_keys},
-    "/v2/flowControl/{name}": {"GET": get_flow_key},
-    "/v2/flowControl/{name}/pause": {"POST": pause_flow_key},
-    "/v2/flowControl/{name}/resume": {"POST": resume_flow_key},
-    "/v2/flowControl/{name}/pin": {"POST": pin_flow_key},
-    "/v2/flowControl/{name}/unpin": {"POST": unpin_flow_key},
-    "/v2/flowControl/{name}/reset": {"POST": reset_flow_key},
-    "/v2/flowControl/{name}/resetRate": {"POST": reset_flow_rate},
+    "/v2/flowControl/{name:path}/pause": {"POST": pause_flow_key},
+    "/v2/flowControl/{name:path}/resume": {"POST": resume_flow_key},
+    "/v2/flowControl/{name:path}/pin": {"POST": pin_flow_key},
+    "/v2/flowControl/{name:path}/unpin": {"POST": unpin_flow_key},
+    "/v2/flowControl/{name:path}/reset": {"POST": reset_flow_key},
+    "/v2/flowControl/{name:path}/resetRate": {"POST": reset_flow_rate},
+    "/v2/flowControl/{name:path}": {"GET": get_flow_key},
     "/v2/globalParallelism": {"GET": get_global_parallelism},
     "/v2/events": {"GET": list_events},
     "/v2/logs": {"GET": list_logs},

@@ -13,6 +13,9 @@ from emulator.core.identifiers import signing_key
 from emulator.core.model import RuleId, SigningKeys
 from emulator.core.state import StateView
 
+# How long a change of an account's state shows in `modifying_state`, on the virtual clock (D-166).
+TRANSITION_MS = 60_000
+
 
 def rotate_signing_keys(state: StateView, command: RotateSigningKeys) -> Decision[SigningKeys]:
     """The next key becomes the current one, and a fresh one the next."""
@@ -24,10 +27,18 @@ def rotate_signing_keys(state: StateView, command: RotateSigningKeys) -> Decisio
 
 
 def change_account(state: StateView, command: ChangeAccount) -> Decision[None]:
-    """Put a changed record in place; its limits hold from this instant on."""
-    book_of(state, command.account.id)
-    yield AccountChanged(account=command.account)
-    yield from admit_globally(state, command.account.id)
+    """Put a changed record in place; its limits hold from this instant on.
+
+    A change of its state holds at once too, and shows as a transition for a minute (D-166).
+    """
+    old, account = book_of(state, command.account.id).account, command.account
+    settles_ms: int | None = None
+    if account.state != old.state:
+        settles_ms = state.now_ms + TRANSITION_MS
+        if account.modifying_state == old.modifying_state:
+            account = replace(account, modifying_state=account.state)
+    yield AccountChanged(account=account, settles_ms=settles_ms)
+    yield from admit_globally(state, account.id)
 
 
 def add_rule(state: StateView, command: AddRule) -> Decision[RuleId]:

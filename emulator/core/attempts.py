@@ -6,6 +6,8 @@ global parallelism. Where it cannot pass it stands in that line, by ticket.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from emulator.core import flow_control, scripted
 from emulator.core.callbacks import send_callback
 from emulator.core.commands import RecordAttempt
@@ -188,7 +190,7 @@ def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Deci
     book = state.accounts[message.account_id]
     excess = len(book.dead_letters) - book.account.max_dlq_size
     if excess > 0:
-        oldest = tuple(list(book.dead_letters)[:excess])
+        oldest = tuple(islice(book.dead_letters, excess))
         yield DeadLettersRemoved(
             account_id=message.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size"
         )

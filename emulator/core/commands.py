@@ -16,6 +16,8 @@ from emulator.core.model import (
     Endpoint,
     FlowKey,
     GroupName,
+    IndexId,
+    IndexType,
     Message,
     MessageFilter,
     MessageId,
@@ -23,8 +25,10 @@ from emulator.core.model import (
     QueueName,
     RuleId,
     ScheduleId,
+    SearchIndex,
     SigningKeys,
 )
+from emulator.core.plans import PlanName
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -298,6 +302,43 @@ class ChangeAccount(Command[None]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RotateToken(Command[Account]):
+    """Give a queue account new credentials; the old ones end with this."""
+
+    account_id: AccountId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPlan(Command[None]):
+    """Move a queue account to a plan, whose limits hold from this instant on."""
+
+    account_id: AccountId
+    plan: PlanName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudget(Command[None]):
+    """`budget` is in dollars a month; 0 means none is set."""
+
+    account_id: AccountId
+    budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetProductionPack(Command[None]):
+    account_id: AccountId
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveToTeam(Command[None]):
+    """Make a team the customer of a queue account."""
+
+    account_id: AccountId
+    team_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddRule(Command[RuleId]):
     """Append a destination rule; its `rule_id` is replaced by a new one, which is the reply."""
 
@@ -316,3 +357,40 @@ class SetBackClock(Command[None]):
     """Move virtual time back, which a world allows only as long as nothing has happened in it."""
 
     to_ms: int
+
+
+# -- search indexes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSearchIndex(Command[SearchIndex]):
+    """`customer_id` is whoever creates it."""
+
+    customer_id: str
+    name: str
+    region: str
+    type: IndexType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameSearchIndex(Command[None]):
+    index_id: IndexId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetSearchIndexPassword(Command[SearchIndex]):
+    """Give a search index new tokens, the read-only one too."""
+
+    index_id: IndexId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSearchIndex(Command[None]):
+    index_id: IndexId
+    target_account: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSearchIndex(Command[None]):
+    index_id: IndexId

@@ -24,7 +24,8 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from importlib import resources
+from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
 from emulator.core.excerpts import excerpt
@@ -134,14 +135,17 @@ def _parse_trimmed(text: str) -> CronSchedule:
     return CronSchedule(text=text, time_zone=name, calendar=_compile(fields), zone=zone)
 
 
+@functools.lru_cache(maxsize=1024)
 def _load_zone(name: str) -> ZoneInfo | None:
     """The zone of that name, None for plain UTC. Its data is read once per process."""
     if name == "UTC":
         return None
     if len(name) <= MAX_ZONE_LENGTH and _ZONE_NAME.fullmatch(name) and not _MACHINE_ZONES.fullmatch(name):
         try:
-            return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
+            # From the package, never from the machine's own files: those differ from machine to machine.
+            with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+                return ZoneInfo.from_file(file, key=name)
+        except (ValueError, OSError):
             pass  # no such file, a file of another kind, or a folder such as `Europe`
     raise Malformed(
         f"provided bad location {excerpt(name)}: expected a name of the IANA time zone database such as Europe/Berlin"
@@ -157,7 +161,7 @@ def _compile(fields: tuple[str, ...]) -> _Calendar:
     masks = [_mask(values, bounds) for values, bounds in zip(expanded, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = masks
     minute_text, _, day_text, month_text, weekday_text = fields
-    either_day = not _is_wildcard(day_text) and not _is_wildcard(weekday_text)
+    either_day = not _is_unrestricted(day_text) and not _is_unrestricted(weekday_text)
     if not either_day and not _has_a_date(days, months):
         raise Malformed(f"expected a date that exists, found day of month {day_text} in month {month_text}")
     return _Calendar(
@@ -167,13 +171,17 @@ def _compile(fields: tuple[str, ...]) -> _Calendar:
         months=months,
         weekday_patterns=tuple(_weekday_pattern(weekdays, first) for first in range(7)),
         either_day=either_day,
-        every_minute=_is_wildcard(minute_text),
+        # Stepped wildcards too: `*/5` means every fifth minute that really passes (D-011).
+        every_minute=minute_text[0] in "*?",
     )
 
 
-def _is_wildcard(text: str) -> bool:
-    """Whether a field restricts nothing: it begins with `*` or `?`, whatever its step (D-012)."""
-    return text[0] in "*?"
+def _is_unrestricted(text: str) -> bool:
+    """Whether a day field restricts nothing, so that the other one alone decides.
+
+    One of its items is `*` or `?`; with a step above 1 it is a restriction like any other (D-012).
+    """
+    return any(item in ("*", "?", "*/1", "?/1") for item in text.split(","))
 
 
 def _has_a_date(days: int, months: int) -> bool:

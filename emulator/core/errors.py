@@ -47,6 +47,10 @@ class Forbidden(Refused):
     """The credentials are good, and do not permit this."""
 
 
+class NotAcceptable(Refused):
+    """The client wants an answer in a form that there is none of."""
+
+
 class Conflict(Refused):
     """The request contradicts what is going on at the moment."""
 

@@ -18,6 +18,7 @@ from emulator.core.model import (
     FlowKey,
     GroupName,
     Hold,
+    IndexId,
     Message,
     MessageId,
     Queue,
@@ -26,6 +27,7 @@ from emulator.core.model import (
     Schedule,
     ScheduleId,
     ScriptedAnswer,
+    SearchIndex,
     SigningKeys,
     UrlGroup,
 )
@@ -273,7 +275,27 @@ class RateWindowOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountChanged:
+    """An account's record as it stands from now on; a change of its state is under way until `settles_ms`."""
+
     account: Account
+    settles_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSettled:
+    """The change of the account's state is through: it is no longer in transition."""
+
+    account_id: AccountId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTokenRotated:
+    """The account has new credentials; nobody holds the old ones any more."""
+
+    account_id: AccountId
+    password: str
+    token: str
+    read_only_token: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +312,26 @@ class RuleAdded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesRemoved:
     rule_ids: tuple[RuleId, ...]
+
+
+# -- search indexes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchIndexCreated:
+    index: SearchIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchIndexChanged:
+    """A search index was renamed, transferred, or given new tokens."""
+
+    index: SearchIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchIndexDeleted:
+    index_id: IndexId
 
 
 Fact = (
@@ -321,7 +363,12 @@ Fact = (
     | FlowCountersReset
     | RateWindowOpened
     | AccountChanged
+    | AccountSettled
+    | AccountTokenRotated
     | SigningKeysRotated
     | RuleAdded
     | RulesRemoved
+    | SearchIndexCreated
+    | SearchIndexChanged
+    | SearchIndexDeleted
 )

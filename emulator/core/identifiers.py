@@ -9,6 +9,8 @@ public service (D-060). All of them stand in a URL path as they are.
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from hashlib import blake2b, sha256
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -21,10 +23,10 @@ _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SHORT_LENGTH = 28
 _MESSAGE_LENGTH = 53
 
-# What the characters of a message id decode to: two fields of a protocol buffer, 1 the name of a
-# shard and 2 the 28 characters; each is its tag, its length and its text.
-_SHARD = b"shard-1"
-_MESSAGE_HEAD = bytes((0x0A, len(_SHARD))) + _SHARD + bytes((0x12, _SHORT_LENGTH))
+# Every byte as one base58 character: for identifiers that are made in the thousands a second.
+_CHARACTER_OF_BYTE = bytes(ord(_ALPHABET[byte % 58]) for byte in range(256))
+# All message ids of the service begin alike.
+_MESSAGE_HEAD = "7YoJx"
 
 _VERSION = b"\x01"
 
@@ -45,9 +47,8 @@ def short_id(key: bytes, kind: str, number: int) -> str:
 
 
 def message_id(key: bytes, number: int) -> str:
-    """`msg_` and 53 base58 characters that hold the name of a shard and a short id (D-060)."""
-    content = _MESSAGE_HEAD + short_id(key, "message", number).encode("ascii")
-    return "msg_" + _base58(int.from_bytes(content, "big"), _MESSAGE_LENGTH)
+    """`msg_` and 53 base58 characters (D-060). Raises: nothing."""
+    return f"msg_{_MESSAGE_HEAD}{_characters(key, b'message', number, _MESSAGE_LENGTH - len(_MESSAGE_HEAD))}"
 
 
 def schedule_id(key: bytes, number: int) -> str:
@@ -61,8 +62,8 @@ def signing_key(key: bytes, number: int) -> str:
 
 
 def jwt_id(key: bytes, number: int) -> str:
-    """`jwt_` and a short id: the `jti` of one signature (D-060)."""
-    return "jwt_" + short_id(key, "jwt", number)
+    """`jwt_` and 28 base58 characters: the `jti` of one signature (D-060). Raises: nothing."""
+    return "jwt_" + _characters(key, b"jwt", number, _SHORT_LENGTH)
 
 
 def dead_letter_id(at_ms: int, number: int) -> str:
@@ -86,6 +87,17 @@ def token_text(key: bytes, kind: str, number: int, length: int) -> str:
     blocks = (needed + 15) // 16
     digest = b"".join(_digest(key, b"token", f"{kind}/{number}", block) for block in range(blocks))
     return _base58(int.from_bytes(digest, "big"), length)
+
+
+def queue_token(user_id: str, password: str) -> str:
+    """A messaging token: base64 of the JSON that names its user (D-051)."""
+    return b64encode(json.dumps({"UserID": user_id, "Password": password}, separators=(",", ":")).encode()).decode()
+
+
+def _characters(key: bytes, purpose: bytes, number: int, length: int) -> str:
+    """`length` base58 characters, at most 64, that differ for every purpose and number."""
+    digest = blake2b(b"%d" % number, key=key, digest_size=length, person=purpose).digest()
+    return digest.translate(_CHARACTER_OF_BYTE).decode("ascii")
 
 
 def _digest(key: bytes, purpose: bytes, kind: str, number: int) -> bytes:

@@ -21,7 +21,10 @@ from emulator.core.model import (
     Queue,
     QueueName,
     ScheduleProgress,
+    SearchIndex,
+    TeamMember,
     UrlGroup,
+    VectorIndex,
 )
 from emulator.core.state import AccountBook, State
 from emulator.core.timers import Timer
@@ -66,6 +69,9 @@ class CountersImage:
     dead_letters: int
     signing_keys: int
     tickets: int
+    indexes: int = 0
+    account_tokens: int = 0
+    index_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,9 @@ class StateImage:
     rules: tuple[DestinationRule, ...]
     timers: tuple[Timer, ...]
     timer_sequence: int
+    search_indexes: tuple[SearchIndex, ...] = ()
+    vector_indexes: tuple[VectorIndex, ...] = ()
+    team: tuple[TeamMember, ...] = ()
 
 
 def capture(state: State) -> StateImage:
@@ -93,12 +102,18 @@ def capture(state: State) -> StateImage:
             dead_letters=counters.dead_letters,
             signing_keys=counters.signing_keys,
             tickets=counters.tickets,
+            indexes=counters.indexes,
+            account_tokens=counters.account_tokens,
+            index_tokens=counters.index_tokens,
         ),
         accounts=tuple(_capture_account(book) for book in state.accounts.values()),
         messages=tuple(state.messages.values()),
         rules=tuple(state.rules.values()),
         timers=tuple(state.timers),
         timer_sequence=state.timers.sequence,
+        search_indexes=tuple(state.search_indexes.values()),
+        vector_indexes=tuple(state.vector_indexes.values()),
+        team=state.team,
     )
 
 
@@ -134,12 +149,18 @@ def restore(image: StateImage) -> State:
     counters.dead_letters = image.counters.dead_letters
     counters.signing_keys = image.counters.signing_keys
     counters.tickets = image.counters.tickets
+    counters.indexes = image.counters.indexes
+    counters.account_tokens = image.counters.account_tokens
+    counters.index_tokens = image.counters.index_tokens
     for each in image.accounts:
         _restore_account(state.accounts[each.account.id], each)
     for progress in image.messages:
         state.messages[progress.message.message_id] = progress
         _restore_place(state.accounts[progress.message.account_id], progress)
     state.rules = {rule.rule_id: rule for rule in image.rules}
+    state.search_indexes = {index.id: index for index in image.search_indexes}
+    state.vector_indexes = {index.id: index for index in image.vector_indexes}
+    state.team = image.team
     state.timers.restore(image.timers, image.timer_sequence)
     return state
 

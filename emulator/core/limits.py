@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
 from emulator.core.state import AccountView
@@ -66,7 +68,7 @@ def check_daily_quota(book: AccountView, now_ms: int, adding: int) -> None:
             f"quota maxRequestsPerDay exceeded, current limit: {limit}",
             limit=limit,
             remaining=max(0, limit - used),
-            reset_s=(now_ms // DAY_MS + 1) * 86_400,
+            reset_s=_next_midnight_s(now_ms),
             daily=True,
         )
 
@@ -79,3 +81,56 @@ def check_count(name: str, present: int, limit: int) -> None:
     """A limit on how many of something an account may have: `present` exist already."""
     if present >= limit:
         raise LimitReached(f"quota {name} exceeded, current limit: {limit}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstWindow:
+    """The second in which calls are being counted, by the virtual and by the wall clock."""
+
+    virtual_s: int
+    began_wall_ms: int
+    count: int
+
+
+def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_ms: int) -> BurstWindow:
+    """Count one call against the limit of calls a second. Raises QuotaExceeded.
+
+    The second is one of the virtual clock; where that stands still, one of the wall clock ends
+    the count as well, because a frozen test must be able to poll (D-032).
+    """
+    virtual_s = now_ms // 1000
+    if window is None or virtual_s != window.virtual_s or not 0 <= wall_ms - window.began_wall_ms < 1000:
+        window = BurstWindow(virtual_s=virtual_s, began_wall_ms=wall_ms, count=0)
+    limit = account.max_requests_per_second
+    if window.count >= limit:
+        raise QuotaExceeded(
+            f"quota maxRequestsPerSecond exceeded, current limit: {limit}",
+            limit=limit,
+            remaining=0,
+            reset_s=virtual_s + 1,
+            daily=False,
+        )
+    return replace(window, count=window.count + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DailyQuota:
+    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+
+def daily_quota(book: AccountView, now_ms: int) -> DailyQuota:
+    """Where an account stands with its soft limit, which is reported and not enforced (D-028)."""
+    limit = book.account.max_requests_per_day
+    return DailyQuota(
+        limit=limit,
+        remaining=max(0, limit - messages_today(book, now_ms)),
+        reset_s=_next_midnight_s(now_ms),
+    )
+
+
+def _next_midnight_s(now_ms: int) -> int:
+    return (now_ms // DAY_MS + 1) * 86_400

@@ -18,6 +18,7 @@ QueueName = NewType("QueueName", str)
 FlowKey = NewType("FlowKey", str)
 DeadLetterId = NewType("DeadLetterId", str)
 RuleId = NewType("RuleId", str)
+IndexId = NewType("IndexId", str)
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -93,13 +94,14 @@ class TimerKind(StrEnum):
     RATE_WINDOW = "rate_window"
     DEDUPLICATION_EXPIRY = "deduplication_expiry"
     DEAD_LETTER_EXPIRY = "dead_letter_expiry"
+    ACCOUNT = "account"
 
     @property
     def is_quiet(self) -> bool:
         return self in _QUIET
 
 
-_QUIET = frozenset((TimerKind.DEDUPLICATION_EXPIRY, TimerKind.DEAD_LETTER_EXPIRY))
+_QUIET = frozenset((TimerKind.DEDUPLICATION_EXPIRY, TimerKind.DEAD_LETTER_EXPIRY, TimerKind.ACCOUNT))
 
 
 class DestinationKind(StrEnum):
@@ -478,6 +480,74 @@ class Account:
     budget: int
     created_by: str
     creation_time: int
+
+
+class IndexType(StrEnum):
+    """The payment plan of an index (interface document, "Search index")."""
+
+    FREE = "free"
+    PAYG = "payg"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchIndex:
+    """A search index with every field of the interface document's table but `throughput_vector`.
+
+    That one is a statistic. `profile_number` is the index's own number in its world: what seeds
+    the usage that is invented for it. A limit of -1 means unlimited.
+    """
+
+    id: IndexId
+    profile_number: int
+    customer_id: str
+    name: str
+    endpoint: str
+    type: IndexType
+    region: str
+    integration_email: str
+    token: str
+    read_only_token: str
+    max_vector_count: int
+    max_monthly_reranks: int
+    max_daily_updates: int
+    max_daily_queries: int
+    max_monthly_bandwidth: int
+    max_writes_per_second: int
+    max_query_per_second: int
+    max_reads_per_request: int
+    max_writes_per_request: int
+    creation_time: int
+    input_enrichment_enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorIndex:
+    """A vector index, of which the service shows only statistics; its caps are those of its type."""
+
+    id: IndexId
+    profile_number: int
+    customer_id: str
+    name: str
+    type: IndexType
+    region: str
+    creation_time: int
+
+
+class TeamRole(StrEnum):
+    OWNER = "owner"
+    ADMIN = "admin"
+    DEV = "dev"
+    FINANCE = "finance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamMember:
+    """A person of the team that owns the world's resources."""
+
+    name: str
+    email: str
+    role: TeamRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

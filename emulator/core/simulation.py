@@ -18,6 +18,7 @@ from emulator.core import (
     commands,
     dead_letters,
     flow_keys,
+    management,
     publishing,
     queues,
     schedules,
@@ -26,7 +27,7 @@ from emulator.core import (
 from emulator.core.commands import Command
 from emulator.core.decision import Decision
 from emulator.core.errors import Conflict, Refused, WorldBroken
-from emulator.core.facts import ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
+from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
 from emulator.core.state import State, StateView, split_subject
 from emulator.core.timers import Timer
@@ -84,6 +85,16 @@ _DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any
     commands.ResetFlow: flow_keys.reset_flow,
     commands.RotateSigningKeys: accounts.rotate_signing_keys,
     commands.ChangeAccount: accounts.change_account,
+    commands.RotateToken: management.rotate_token,
+    commands.SetPlan: management.set_plan,
+    commands.SetBudget: management.set_budget,
+    commands.SetProductionPack: management.set_production_pack,
+    commands.MoveToTeam: management.move_to_team,
+    commands.CreateSearchIndex: management.create_search_index,
+    commands.RenameSearchIndex: management.rename_search_index,
+    commands.ResetSearchIndexPassword: management.reset_search_index_password,
+    commands.TransferSearchIndex: management.transfer_search_index,
+    commands.DeleteSearchIndex: management.delete_search_index,
     commands.AddRule: accounts.add_rule,
     commands.RemoveRules: accounts.remove_rules,
 }
@@ -115,28 +126,32 @@ class Simulation:
         Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
-        reply = self._run(_DECISIONS[type(command)](self._state, command), produced)
+        reply = self._run(_DECISIONS[type(command)](self._state, command), produced, may_refuse=True)
         while (timer := self._state.timers.due(self._state.now_ms)) is not None:
             count = len(produced)
-            self._run(_fire(self._state, timer), produced)
+            self._run(_fire(self._state, timer), produced, may_refuse=False)
             if len(produced) == count:
                 raise WorldBroken(f"the timer {timer.kind} of {timer.subject} fired and nothing came of it")
         return Outcome(reply=cast(R, reply), facts=produced)
 
-    def _run(self, decision: Generator[Fact, None, R], produced: list[Fact]) -> R:
+    def _run(self, decision: Generator[Fact, None, R], produced: list[Fact], *, may_refuse: bool) -> R:
         """The only loop over facts: each is applied before the decision goes on."""
         apply = self._state.apply
         try:
             while True:
                 fact = next(decision)
-                apply(fact)
+                # Noted before it is applied: one that fails half-way counts as one that has happened.
                 produced.append(fact)
+                apply(fact)
         except StopIteration as stop:
             return cast(R, stop.value)
-        except Refused as refusal:
-            if not produced:
+        except WorldBroken:
+            raise
+        except Exception as error:
+            if may_refuse and not produced:
                 raise
-            raise WorldBroken(f"refused after its first fact: {refusal.text}") from refusal
+            what = f"refused: {error.text}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+            raise WorldBroken(f"a rule failed after its first fact: {what}") from error
 
 
 def _fire(state: StateView, timer: Timer) -> Decision[None]:
@@ -156,6 +171,8 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
             yield from _expire_deduplications(state, AccountId(timer.subject))
         case TimerKind.DEAD_LETTER_EXPIRY:
             yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
+        case TimerKind.ACCOUNT:
+            yield AccountSettled(account_id=AccountId(timer.subject))
 
 
 def _expire_deduplications(state: StateView, account_id: AccountId) -> Decision[None]:

@@ -6,7 +6,7 @@ it. Decisions see the same object through `StateView`, which has no `apply`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, assert_never
 
@@ -24,6 +24,7 @@ from emulator.core.model import (
     FlowState,
     GroupName,
     HoldKind,
+    IndexId,
     Message,
     MessageId,
     Phase,
@@ -35,8 +36,11 @@ from emulator.core.model import (
     ScheduleId,
     ScheduleProgress,
     ScheduleRunState,
+    SearchIndex,
+    TeamMember,
     TimerKind,
     UrlGroup,
+    VectorIndex,
 )
 from emulator.core.timers import Timers
 
@@ -131,7 +135,17 @@ class AccountView(Protocol):
 class Counters:
     """How many of each kind the world has made; the next id of a kind follows from its counter."""
 
-    __slots__ = ("dead_letters", "messages", "rules", "schedules", "signing_keys", "tickets")
+    __slots__ = (
+        "account_tokens",
+        "dead_letters",
+        "index_tokens",
+        "indexes",
+        "messages",
+        "rules",
+        "schedules",
+        "signing_keys",
+        "tickets",
+    )
 
     def __init__(self) -> None:
         self.messages = 0
@@ -140,6 +154,10 @@ class Counters:
         self.dead_letters = 0
         self.signing_keys = 0
         self.tickets = 0
+        # Search and vector indexes together, and how often an account's or an index's tokens were made anew.
+        self.indexes = 0
+        self.account_tokens = 0
+        self.index_tokens = 0
 
 
 class StateView(Protocol):
@@ -157,6 +175,12 @@ class StateView(Protocol):
     def rules(self) -> Mapping[RuleId, DestinationRule]: ...
     @property
     def accounts(self) -> Mapping[AccountId, AccountView]: ...
+    @property
+    def search_indexes(self) -> Mapping[IndexId, SearchIndex]: ...
+    @property
+    def vector_indexes(self) -> Mapping[IndexId, VectorIndex]: ...
+    @property
+    def team(self) -> Sequence[TeamMember]: ...
     @property
     def timers(self) -> Timers: ...
 
@@ -195,6 +219,10 @@ class State:
         self.messages: dict[MessageId, Progress] = {}
         self.rules: dict[RuleId, DestinationRule] = {}
         self.accounts: dict[AccountId, AccountBook] = {account.id: AccountBook(account) for account in accounts}
+        self.search_indexes: dict[IndexId, SearchIndex] = {}
+        # No command changes these two: they are what the world was made with.
+        self.vector_indexes: dict[IndexId, VectorIndex] = {}
+        self.team: tuple[TeamMember, ...] = ()
         self.timers = Timers()
 
     def apply(self, fact: facts.Fact) -> None:
@@ -267,9 +295,13 @@ class State:
                 self._replace_flow(flow, active=flow.active, rate_count=0, window_start_ms=fact.at_ms)
                 self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(fact.account_id, fact.key))
             case facts.AccountChanged():
-                book = self.accounts[fact.account.id]
-                book.account = fact.account
-                self._arm_dead_letter_expiry(book)
+                self._account_changed(fact)
+            case facts.AccountSettled():
+                book = self.accounts[fact.account_id]
+                book.account = replace(book.account, modifying_state="")
+                self.timers.disarm(TimerKind.ACCOUNT, fact.account_id)
+            case facts.AccountTokenRotated():
+                self._account_token_rotated(fact)
             case facts.SigningKeysRotated():
                 self._signing_keys_rotated(fact)
             case facts.RuleAdded():
@@ -278,6 +310,13 @@ class State:
             case facts.RulesRemoved():
                 for rule_id in fact.rule_ids:
                     del self.rules[rule_id]
+            case facts.SearchIndexCreated():
+                self.counters.indexes += 1
+                self.search_indexes[fact.index.id] = fact.index
+            case facts.SearchIndexChanged():
+                self._search_index_changed(fact.index)
+            case facts.SearchIndexDeleted():
+                del self.search_indexes[fact.index_id]
             case _:
                 assert_never(fact)
 
@@ -628,7 +667,7 @@ class State:
             message = progress.message
             key = None if message.flow_control is None else message.flow_control.key
             if progress.holds_key_slot and key == fact.key and message.account_id == fact.account_id:
-                pass
+                self.messages[message.message_id] = replace(progress, holds_key_slot=False)
 
     def _replace_flow(self, flow: FlowState, *, active: int, rate_count: int, window_start_ms: int) -> None:
         book = self.accounts[flow.account_id]
@@ -654,3 +693,24 @@ class State:
         self.counters.signing_keys += 1
         book = self.accounts[fact.account_id]
         book.account = replace(book.account, signing_keys=fact.keys)
+
+    def _account_changed(self, fact: facts.AccountChanged) -> None:
+        book = self.accounts[fact.account.id]
+        book.account = fact.account
+        self._arm_dead_letter_expiry(book)
+        if fact.settles_ms is not None:
+            self.timers.arm(TimerKind.ACCOUNT, fact.account.id, fact.settles_ms)
+
+    def _account_token_rotated(self, fact: facts.AccountTokenRotated) -> None:
+        self.counters.account_tokens += 1
+        book = self.accounts[fact.account_id]
+        book.account = replace(
+            book.account, password=fact.password, token=fact.token, read_only_token=fact.read_only_token
+        )
+
+    # -- search indexes ---------------------------------------------------------------------
+
+    def _search_index_changed(self, index: SearchIndex) -> None:
+        if index.token != self.search_indexes[index.id].token:
+            self.counters.index_tokens += 1
+        self.search_indexes[index.id] = index

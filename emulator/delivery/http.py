@@ -124,7 +124,7 @@ class HttpClient:
             await session.close()
 
     async def _exchange(self, method: Method, target: Target, headers: Headers, body: bytes) -> Response:
-        """Send, and send once more if the pooled connection had died before the request reached the server.
+        """Send, and send again if the connection came from the pool and died without an answer.
 
         A server may close an idle connection at any time, also while a request is on its way. Only a
         connection that was used before can be stale, so a failure on a new one counts at once (D-109).
@@ -253,10 +253,10 @@ def failure_text(error: Exception, target: Target) -> str:
             return TIMEOUT_ERROR
         case _BodyTooLarge():
             return TOO_LARGE
-        case aiohttp.ClientConnectorError():
-            return _connecting_failed(error.os_error, target)
         case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
             return TLS_FAILED
+        case aiohttp.ClientConnectorError():
+            return _connecting_failed(error.os_error, target)
         case aiohttp.ServerDisconnectedError():
             return DISCONNECTED
         case aiohttp.ClientPayloadError():

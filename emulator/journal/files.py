@@ -26,6 +26,8 @@ def check(path: Path) -> None:
             return
         if path.is_dir():
             raise UnusableDatabase(f"{path}: is a directory, expected a file")
+        if not path.is_file():
+            raise UnusableDatabase(f"{path}: is no ordinary file")
         with path.open("rb") as file:
             header = file.read(_HEADER_SIZE)
     except OSError as error:

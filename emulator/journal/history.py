@@ -87,8 +87,18 @@ class _Conditions:
         return " AND ".join(self.texts)
 
 
+# Large messages are read again each time: what memory holds must not grow with what has happened.
+_CACHED_BYTES = 4_096
+
+
 @lru_cache(maxsize=1024)
+def _small_message(definition: bytes) -> Message:
+    return codec.decode_message(definition)
+
+
 def _message(definition: bytes) -> Message:
+    if len(definition) <= _CACHED_BYTES:
+        return _small_message(definition)
     return codec.decode_message(definition)
 
 

@@ -9,8 +9,9 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from emulator.core import facts
-from emulator.core.model import EventState, Message, MessageId
-from emulator.journal import codec
+from emulator.core.model import AccountId, EventState, Message, MessageId
+from emulator.journal import codec, meters
+from emulator.journal.meters import Meter, UsageRow, bytes_carried
 
 Row = tuple[object, ...]
 
@@ -24,6 +25,17 @@ class Rows:
     attempts: list[Row] = field(default_factory=list)
     dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
+    usage_minutes: list[UsageRow] = field(default_factory=list)
+    usage_days: list[UsageRow] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Live:
+    """What history needs to know of a message until it ends. `meter` is its account's."""
+
+    number: int
+    meter: Meter
+    body_bytes: int
 
 
 @lru_cache(maxsize=4096)
@@ -33,25 +45,34 @@ def _host_and_path(url: str) -> tuple[str, str]:
 
 
 class Projector:
-    """Turns facts into rows. It remembers the numbers of live messages.
+    """Turns facts into rows, and counts them for statistics. It remembers a little of each live message.
 
     `seq` counts events and attempts together, so that history has one order.
     """
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-        self._numbers: dict[MessageId, int] = {}
+        self._live: dict[MessageId, _Live] = {}
+        self._meters: dict[AccountId, Meter] = {}
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
 
     def know(self, messages: Iterable[Message]) -> None:
         """Learn the live messages after a restart."""
-        self._numbers.update((message.message_id, message.number) for message in messages)
+        for message in messages:
+            self._know(message)
+
+    def _know(self, message: Message) -> _Live:
+        meter = self._meters.get(message.account_id)
+        if meter is None:
+            meter = self._meters[message.account_id] = Meter(message.account_id)
+        live = self._live[message.message_id] = _Live(message.number, meter, len(message.body))
+        return live
 
     def __len__(self) -> int:
         """How many live messages there are."""
-        return len(self._numbers)
+        return len(self._live)
 
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
@@ -61,29 +82,39 @@ class Projector:
                 case facts.MessageCreated():
                     self._created(rows, fact.message)
                 case facts.AttemptStarted():
-                    self._event(rows, fact.message_id, fact.at_ms, EventState.ACTIVE)
+                    live = self._live[fact.message_id]
+                    live.meter.at(fact.at_ms)[meters.ACTIVE] += 1
+                    self._event(rows, live, fact.at_ms, EventState.ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
                 case facts.MessageDelivered():
-                    self._event(rows, fact.message_id, fact.at_ms, EventState.DELIVERED)
-                    self._forget(fact.message_id)
+                    live = self._forget(fact.message_id)
+                    live.meter.at(fact.at_ms)[meters.DELIVERED] += 1
+                    self._event(rows, live, fact.at_ms, EventState.DELIVERED)
                 case facts.RetryScheduled():
-                    self._event(rows, fact.message_id, fact.at_ms, EventState.RETRY, next_ms=fact.due_ms)
+                    live = self._live[fact.message_id]
+                    live.meter.at(fact.at_ms)[meters.RETRY] += 1
+                    self._event(rows, live, fact.at_ms, EventState.RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
                 case facts.CancelRequested():
-                    self._event(rows, fact.message_id, fact.at_ms, EventState.CANCEL_REQUESTED)
+                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.CANCEL_REQUESTED)
                 case facts.MessageCanceled():
-                    self._event(rows, fact.message_id, fact.at_ms, EventState.CANCELED)
-                    self._forget(fact.message_id)
+                    live = self._forget(fact.message_id)
+                    live.meter.at(fact.at_ms)[meters.CANCELED] += 1
+                    self._event(rows, live, fact.at_ms, EventState.CANCELED)
                 case facts.DeadLettersRemoved():
                     rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
                 case _:
                     pass  # Other facts leave no trace in history.
+        for meter in self._meters.values():
+            minutes, days = meter.take()
+            rows.usage_minutes += minutes
+            rows.usage_days += days
         return rows
 
     def _created(self, rows: Rows, message: Message) -> None:
-        self._numbers[message.message_id] = message.number
+        live = self._know(message)
         host, path = _host_and_path(message.url)
         rows.messages.append(
             (
@@ -102,16 +133,20 @@ class Projector:
                 codec.encode_message(message),
             )
         )
-        self._event(rows, message.message_id, message.created_ms, EventState.CREATED)
+        live.meter.at(message.created_ms)[meters.CREATED] += 1
+        self._event(rows, live, message.created_ms, EventState.CREATED)
 
     def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
         self.seq += 1
+        live = self._live[fact.message_id]
         outcome = fact.outcome
+        counts = live.meter.at(fact.at_ms)
+        counts[meters.BYTES] += bytes_carried(live.body_bytes, outcome)
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
                 self.seq,
-                self._numbers[fact.message_id],
+                live.number,
                 fact.number,
                 fact.started_ms,
                 fact.at_ms,
@@ -122,27 +157,28 @@ class Projector:
         )
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
-            self._event(rows, fact.message_id, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)
+            counts[meters.ERROR] += 1
+            self._event(rows, live, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)
 
     def _failed(self, rows: Rows, fact: facts.MessageFailed) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]
-        number = self._numbers[fact.message_id]
-        self._event(rows, fact.message_id, fact.at_ms, EventState.FAILED, attempt_seq=attempt_seq)
-        rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, number, status, attempt_seq))
-        self._forget(fact.message_id)
+        live = self._forget(fact.message_id)
+        live.meter.at(fact.at_ms)[meters.FAILED] += 1
+        self._event(rows, live, fact.at_ms, EventState.FAILED, attempt_seq=attempt_seq)
+        rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
 
     def _event(
         self,
         rows: Rows,
-        message_id: MessageId,
+        live: _Live,
         at_ms: int,
         state: EventState,
         attempt_seq: int | None = None,
         next_ms: int | None = None,
     ) -> None:
         self.seq += 1
-        rows.events.append((self.seq, self._numbers[message_id], at_ms, state.value, attempt_seq, next_ms))
+        rows.events.append((self.seq, live.number, at_ms, state.value, attempt_seq, next_ms))
 
-    def _forget(self, message_id: MessageId) -> None:
-        del self._numbers[message_id]
+    def _forget(self, message_id: MessageId) -> _Live:
         self._last_failures.pop(message_id, None)
+        return self._live.pop(message_id)

@@ -9,7 +9,10 @@ from __future__ import annotations
 APPLICATION_ID = 0x53564345  # "SVCE"
 FORMAT = 1
 
-CREATE_TABLES = """
+CREATE = f"""
+BEGIN EXCLUSIVE;
+PRAGMA application_id = {APPLICATION_ID:d};
+PRAGMA user_version = {FORMAT:d};
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE facts (last_seq INTEGER PRIMARY KEY, count INTEGER NOT NULL, payload BLOB NOT NULL);
 CREATE TABLE checkpoint (id INTEGER PRIMARY KEY CHECK (id = 1), covers INTEGER NOT NULL, image BLOB NOT NULL);
@@ -56,7 +59,51 @@ CREATE TABLE dead_letters (
     attempt_seq INTEGER NOT NULL
 );
 CREATE INDEX dead_letters_in_order ON dead_letters (position);
+CREATE TABLE usage_minutes (
+    account_id TEXT NOT NULL,
+    minute INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    error INTEGER NOT NULL,
+    retry INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    canceled INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (account_id, minute)
+) WITHOUT ROWID;
+CREATE TABLE usage_days (
+    account_id TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    error INTEGER NOT NULL,
+    retry INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    canceled INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (account_id, day)
+) WITHOUT ROWID;
 """
+
+# Safe against `kill -9`, though not against a power cut: what is written is the system's to keep.
+RUN_FILE = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+"""
+# The first write takes the lock that keeps every other process out.
+OPEN_FILE = """
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA synchronous = OFF;
+BEGIN EXCLUSIVE;
+COMMIT;
+"""
+OPEN_MEMORY = """
+PRAGMA synchronous = OFF;
+PRAGMA temp_store = MEMORY;
+"""
+SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
 
 EMPTY_EVERYTHING = (
     "DELETE FROM facts",
@@ -64,7 +111,9 @@ EMPTY_EVERYTHING = (
     "DELETE FROM events",
     "DELETE FROM attempts",
     "DELETE FROM dead_letters",
-    "DELETE FROM meta WHERE name IN ('projected', 'history_seq', 'deliveries_cleared')",
+    "DELETE FROM usage_minutes",
+    "DELETE FROM usage_days",
+    "DELETE FROM meta WHERE name IN ('projected', 'history_seq', 'deliveries_cleared', 'set_back_to')",
 )
 
 INSERT_FACTS = "INSERT INTO facts (last_seq, count, payload) VALUES (?, ?, ?)"
@@ -92,3 +141,29 @@ INSERT INTO dead_letters (dead_letter_id, position, failed_ms, number, status, a
 VALUES (?, ?, ?, ?, ?, ?)
 """
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
+ADD_USAGE_MINUTES = """
+INSERT INTO usage_minutes (account_id, minute, created, active, delivered, error, retry, failed, canceled, bytes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (account_id, minute) DO UPDATE SET
+    created = created + excluded.created,
+    active = active + excluded.active,
+    delivered = delivered + excluded.delivered,
+    error = error + excluded.error,
+    retry = retry + excluded.retry,
+    failed = failed + excluded.failed,
+    canceled = canceled + excluded.canceled,
+    bytes = bytes + excluded.bytes
+"""
+ADD_USAGE_DAYS = """
+INSERT INTO usage_days (account_id, day, created, active, delivered, error, retry, failed, canceled, bytes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (account_id, day) DO UPDATE SET
+    created = created + excluded.created,
+    active = active + excluded.active,
+    delivered = delivered + excluded.delivered,
+    error = error + excluded.error,
+    retry = retry + excluded.retry,
+    failed = failed + excluded.failed,
+    canceled = canceled + excluded.canceled,
+    bytes = bytes + excluded.bytes
+"""

@@ -10,39 +10,49 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 import aiosqlite
+import msgspec
 
-from emulator.core.errors import WorldBroken
-from emulator.core.facts import Fact
+from emulator.core.errors import Conflict, WorldBroken
+from emulator.core.facts import Fact, MessageCreated
 from emulator.core.image import StateImage, capture, restore
 from emulator.core.state import State
 from emulator.journal import codec, files, schema
 from emulator.journal.projection import Projector
 
 MEMORY = ":memory:"
-_PROJECT_AT = 4_000  # facts; enough to make a transaction cheap, few enough not to be felt
-_RELIEVE_AT = 20_000
+# History is written behind: at so many facts or bytes of bodies, or when somebody reads it. A burst of
+# publishes is answered first; what it left behind is a view of facts that are durable already.
+_PROJECT_AT = 20_000
+_PROJECT_AT_BYTES = 32 * 1024 * 1024
+_RELIEVE_AT = 40_000
 _CHECKPOINT_AT = 50_000
+_BUSY_S = 0.2
 
 
 class Store:
     """Facts and history of one world in SQLite. Made by `open_store`."""
 
-    def __init__(self, connection: aiosqlite.Connection, *, is_file: bool) -> None:
+    def __init__(self, connection: aiosqlite.Connection, path: str) -> None:
         self._connection = connection
-        self._is_file = is_file
+        self._path = path
+        self._is_file = path != MEMORY
+        # One at a time: a reader must not see half of a transaction.
+        self._turn = asyncio.Lock()
         self._projector = Projector(0)
         self._image: Callable[[], StateImage] | None = None
-        # How many facts were ever appended; written and projected are numbers of the same count.
+        # How many facts were ever appended; the others are numbers of the same count: how far the
+        # facts are written, how far history shows them, how far a checkpoint covers them.
         self._appended = 0
         self._written = 0
         self._projected = 0
         self._covered = 0
         self._to_write: list[Fact] = []
         self._to_project: list[Fact] = []
+        self._body_bytes = 0
         self._wake = asyncio.Event()
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
@@ -53,36 +63,56 @@ class Store:
     # -- opening ----------------------------------------------------------------------------
 
     async def begin(self, image: StateImage, meta: dict[str, bytes]) -> State:
-        """Fill a new database with the state a world starts from."""
-        await self._connection.executescript(schema.CREATE_TABLES)
-        await self._connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID:d}")
-        await self._connection.execute(f"PRAGMA user_version = {schema.FORMAT:d}")
+        """Fill a new database with the state a world starts from. Raises UnusableDatabase.
+
+        All of it is one transaction, which also marks the file as ours: killed at any moment, it
+        leaves an empty file or a whole world.
+        """
         encoded = codec.encode_image(image)
-        await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", encoded)])
-        await self._connection.execute(schema.WRITE_CHECKPOINT, (0, encoded))
-        if self._is_file:
-            # The header must say whose file this is even if the process is killed right away.
-            await self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        try:
+            await self._connection.executescript(schema.CREATE)
+            await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", encoded)])
+            await self._connection.execute(schema.WRITE_CHECKPOINT, (0, encoded))
+            await self._connection.execute("COMMIT")
+            if self._is_file:
+                await self._connection.executescript(schema.RUN_FILE)
+        except sqlite3.Error as error:
+            raise files.UnusableDatabase(f"{self._path}: {error}") from error
         return self._go(restore(image))
 
     async def resume(self) -> State:
-        """The state as it was when the last process left, however it left."""
-        checkpoints = await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT)
-        (covers, image) = next(iter(checkpoints))
-        state = restore(codec.decode_image(image))
+        """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
+        try:
+            return self._go(await self._recall())
+        except (sqlite3.Error, msgspec.MsgspecError, WorldBroken, LookupError, ValueError) as error:
+            raise files.UnusableDatabase(f"{self._path}: damaged: {error!r}") from error
+
+    async def _recall(self) -> State:
         meta = await self.meta()
         self._projected = int(meta.get("projected", b"0"))
         self._projector = Projector(int(meta.get("history_seq", b"0")))
-        self._projector.know(progress.message for progress in state.messages.values())
+        covers, image = list(await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT))[0]
+        state = restore(codec.decode_image(image))
         self._appended = self._written = self._covered = int(covers)
+        is_projected = True
         async with self._connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
             async for last_seq, count, payload in cursor:
                 for seq, fact in enumerate(codec.decode_facts(payload), start=last_seq - count + 1):
-                    state.apply(fact)
                     if seq > self._projected:
+                        if is_projected:
+                            # History goes on from here; what lived at this point is known to it.
+                            self._know_messages_of(state)
+                            is_projected = False
                         self._to_project.append(fact)
+                    state.apply(fact)
                 self._appended = self._written = int(last_seq)
-        return self._go(state)
+        if is_projected:
+            self._know_messages_of(state)
+            self._projected = self._appended
+        return state
+
+    def _know_messages_of(self, state: State) -> None:
+        self._projector.know(progress.message for progress in state.messages.values())
 
     def _go(self, state: State) -> State:
         self._image = lambda: capture(state)
@@ -99,13 +129,20 @@ class Store:
         if self._is_file:
             self._to_write.extend(facts)
         self._to_project.extend(facts)
-        if len(self._to_project) >= _PROJECT_AT:
+        for fact in facts:
+            if type(fact) is MessageCreated:
+                self._body_bytes += len(fact.message.body)
+        if self._is_behind:
             self._wake.set()
+
+    @property
+    def _is_behind(self) -> bool:
+        return len(self._to_project) >= _PROJECT_AT or self._body_bytes >= _PROJECT_AT_BYTES
 
     async def commit(self) -> None:
         """Return when everything appended so far would survive `kill -9`.
 
-        Raises WorldBroken if the store could not be written.
+        Raises WorldBroken if the store could not be written, Conflict if it was closed.
         """
         self._check()
         if not self._is_file or self._written == self._appended:
@@ -114,13 +151,13 @@ class Store:
 
     async def relieve(self) -> None:
         """Let history catch up when it has fallen far behind, so that memory stays bounded."""
-        if len(self._to_project) >= _RELIEVE_AT:
+        if len(self._to_project) >= _RELIEVE_AT or self._body_bytes >= 2 * _PROJECT_AT_BYTES:
             await self.settle()
 
     async def settle(self) -> None:
         """Return when history shows everything appended so far."""
         self._check()
-        if self._to_project or self._readers:
+        if self._projected < self._appended:
             await self._queue(self._readers)
 
     async def _queue(self, waiting: list[asyncio.Future[None]]) -> None:
@@ -133,13 +170,15 @@ class Store:
     def _check(self) -> None:
         if self._failure is not None:
             raise WorldBroken(f"the database cannot be written: {self._failure}")
+        if self._closing:
+            raise Conflict("this world is being reset or removed")
 
     # -- the writer -------------------------------------------------------------------------
 
     async def _write(self) -> None:
         """The only task that writes. A failed write stops the store for good."""
         try:
-            while not self._closing:
+            while True:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._commits:
@@ -148,7 +187,9 @@ class Store:
                     await self._project()
                 if self._is_file and self._appended - self._covered >= self._checkpoint_distance():
                     await self.checkpoint()
-        except (sqlite3.Error, OSError, ValueError) as error:
+                if self._closing and not self._commits and not self._readers:
+                    return
+        except Exception as error:  # An edge: whatever ends the writer stops the store, and nobody waits for it.
             self._failure = error
             for future in (*self._commits, *self._readers):
                 if not future.done():
@@ -159,34 +200,38 @@ class Store:
         return max(_CHECKPOINT_AT, 4 * len(self._projector))
 
     async def _write_facts(self) -> None:
-        waiting, self._commits = self._commits, []
+        count = len(self._commits)
         facts, self._to_write = self._to_write, []
         last_seq = self._appended
-        try:
-            if facts:
-                await self._connection.execute(schema.INSERT_FACTS, (last_seq, len(facts), codec.encode_facts(facts)))
-            self._written = last_seq
-        except BaseException:
-            self._commits = waiting + self._commits
-            raise
-        _resolve(waiting)
+        if facts:
+            await self._connection.execute(schema.INSERT_FACTS, (last_seq, len(facts), codec.encode_facts(facts)))
+        self._written = last_seq
+        _resolve(self._commits, count)
 
     async def _project(self) -> None:
-        waiting, self._readers = self._readers, []
+        count = len(self._readers)
         facts, self._to_project = self._to_project, []
-        try:
-            if facts:
-                await self._connection.execute("BEGIN IMMEDIATE")
-                await self._insert_history(facts)
-                await self._connection.execute("COMMIT")
-        except BaseException:
-            self._readers = waiting + self._readers
-            raise
-        _resolve(waiting)
+        unwritten, self._to_write = self._to_write, []
+        last_seq = self._appended
+        if facts:
+            async with self._transaction():
+                if unwritten:
+                    # With their history, which must never tell of facts that a crash undoes.
+                    encoded = codec.encode_facts(unwritten)
+                    await self._connection.execute(schema.INSERT_FACTS, (last_seq, len(unwritten), encoded))
+                await self._insert_history(facts, last_seq)
+            self._projected = self._written = last_seq
+        _resolve(self._readers, count)
 
-    async def _insert_history(self, facts: list[Fact]) -> None:
+    @contextlib.asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[None]:
+        async with self._turn:
+            await self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            await self._connection.execute("COMMIT")
+
+    async def _insert_history(self, facts: list[Fact], last_seq: int) -> None:
         rows = self._projector.rows_of(facts)
-        self._projected += len(facts)
         run = self._connection.executemany
         if rows.messages:
             await run(schema.INSERT_MESSAGES, rows.messages)
@@ -198,8 +243,11 @@ class Store:
             await run(schema.INSERT_DEAD_LETTERS, rows.dead_letters)
         if rows.removed_dead_letters:
             await run(schema.DELETE_DEAD_LETTERS, rows.removed_dead_letters)
+        if rows.usage_minutes:
+            await run(schema.ADD_USAGE_MINUTES, rows.usage_minutes)
+            await run(schema.ADD_USAGE_DAYS, rows.usage_days)
         if self._is_file:
-            progress = [("projected", b"%d" % self._projected), ("history_seq", b"%d" % self._projector.seq)]
+            progress = [("projected", b"%d" % last_seq), ("history_seq", b"%d" % self._projector.seq)]
             await run(schema.WRITE_META, progress)
 
     async def checkpoint(self) -> None:
@@ -208,27 +256,19 @@ class Store:
         # Taken at once and together: the state is exactly what the facts appended so far made of it.
         image, covers = codec.encode_image(self._image()), self._appended
         facts, self._to_project = self._to_project, []
-        written, self._to_write = self._to_write, []
-        try:
-            await self._connection.execute("BEGIN IMMEDIATE")
+        self._to_write = []
+        async with self._transaction():
             if facts:
-                await self._insert_history(facts)
+                await self._insert_history(facts, covers)
             await self._connection.execute(schema.WRITE_CHECKPOINT, (covers, image))
             await self._connection.execute(schema.DELETE_FACTS, (covers,))
-            await self._connection.execute("COMMIT")
-        except BaseException:
-            self._to_write = written + self._to_write
-            raise
-        self._covered = covers
-        self._written = max(self._written, covers)
+        self._projected = self._written = self._covered = covers
 
     async def _stop_writing(self) -> None:
         self._closing = True
         self._wake.set()
         if self._writer is not None:
             await self._writer
-        _resolve(self._commits)
-        _resolve(self._readers)
 
     async def close(self) -> None:
         """Write everything, and let go of the file."""
@@ -240,38 +280,45 @@ class Store:
             with contextlib.suppress(sqlite3.Error, ValueError):
                 await self._connection.close()
 
-    async def start_over(self) -> tuple[Store, State]:
+    async def start_over(self, meta: dict[str, bytes]) -> tuple[Store, State]:
         """A store on the same database as it was right after `begin`; this one is done for."""
         await self._stop_writing()
-        self._check()
+        if self._failure is not None:
+            raise WorldBroken(f"the database cannot be written: {self._failure}")
         origin = (await self.meta())["origin"]
-        await self._connection.execute("BEGIN IMMEDIATE")
-        for statement in schema.EMPTY_EVERYTHING:
-            await self._connection.execute(statement)
-        await self._connection.execute(schema.WRITE_CHECKPOINT, (0, origin))
-        await self._connection.execute("COMMIT")
-        fresh = Store(self._connection, is_file=self._is_file)
+        async with self._transaction():
+            for statement in schema.EMPTY_EVERYTHING:
+                await self._connection.execute(statement)
+            await self._connection.executemany(schema.WRITE_META, list(meta.items()))
+            await self._connection.execute(schema.WRITE_CHECKPOINT, (0, origin))
+        fresh = Store(self._connection, self._path)
         return fresh, fresh._go(restore(codec.decode_image(origin)))
 
     # -- meta and history -------------------------------------------------------------------
 
     async def meta(self) -> dict[str, bytes]:
-        async with self._connection.execute(schema.SELECT_META) as cursor:
-            return {name: value async for name, value in cursor}
+        async with self._turn:
+            rows = await self._connection.execute_fetchall(schema.SELECT_META)
+        return {name: value for name, value in rows}
 
     async def write_meta(self, name: str, value: bytes) -> None:
-        await self._connection.execute(schema.WRITE_META, (name, value))
+        self._check()
+        async with self._turn:
+            await self._connection.execute(schema.WRITE_META, (name, value))
 
     async def rows(self, statement: str, parameters: Sequence[object]) -> Iterable[sqlite3.Row]:
         """Read history as it stands after everything that has happened so far."""
         await self.settle()
-        return await self._connection.execute_fetchall(statement, tuple(parameters))
+        async with self._turn:
+            return await self._connection.execute_fetchall(statement, tuple(parameters))
 
 
-def _resolve(futures: Iterable[asyncio.Future[None]]) -> None:
-    for future in futures:
+def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
+    """Tell the first of those that wait, in order; others have joined them behind meanwhile."""
+    for future in waiting[:count]:
         if not future.done():
             future.set_result(None)
+    del waiting[:count]
 
 
 async def open_store(path: str) -> tuple[Store, bool]:
@@ -281,26 +328,20 @@ async def open_store(path: str) -> tuple[Store, bool]:
     """
     if path == MEMORY:
         connection = await aiosqlite.connect(MEMORY, isolation_level=None, cached_statements=64)
-        await connection.execute("PRAGMA synchronous = OFF")
-        await connection.execute("PRAGMA temp_store = MEMORY")
-        return Store(connection, is_file=False), False
-    file = Path(path)
-    files.check(file)
-    connection = await aiosqlite.connect(path, isolation_level=None, timeout=0.2)
+        await connection.executescript(schema.OPEN_MEMORY)
+        return Store(connection, MEMORY), False
+    files.check(Path(path))
     try:
-        await connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        await connection.execute("PRAGMA journal_mode = WAL")
-        await connection.execute("PRAGMA synchronous = NORMAL")
-        # The first write takes the lock that keeps every other process out.
-        await connection.execute("BEGIN EXCLUSIVE")
-        await connection.execute("COMMIT")
-        tables = await connection.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1")
-    except sqlite3.OperationalError as error:
-        await connection.close()
-        if "locked" in str(error):
-            raise files.UnusableDatabase(f"{path}: in use by another process") from error
+        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
+    except sqlite3.Error as error:
         raise files.UnusableDatabase(f"{path}: {error}") from error
-    except sqlite3.DatabaseError as error:
+    try:
+        await connection.executescript(schema.OPEN_FILE)
+        tables = list(await connection.execute_fetchall(schema.SELECT_ANY_TABLE))
+        if tables:
+            await connection.executescript(schema.RUN_FILE)
+    except sqlite3.Error as error:
         await connection.close()
-        raise files.UnusableDatabase(f"{path}: {error}") from error
-    return Store(connection, is_file=True), bool(list(tables))
+        reason = "in use by another process" if "locked" in str(error) else str(error)
+        raise files.UnusableDatabase(f"{path}: {reason}") from error
+    return Store(connection, path), bool(tables)

@@ -12,6 +12,7 @@ from emulator.core.errors import (
     InstantExhausted,
     InvalidInput,
     LimitReached,
+    NotAcceptable,
     NotFound,
     PayloadTooLarge,
     QuotaExceeded,
@@ -21,12 +22,14 @@ from emulator.core.errors import (
 )
 from emulator.core.model import Headers
 from emulator.wire.dialect import Dialect
+from emulator.wire.parts import Pairs
 
 _STATUSES: dict[type[Refused], int] = {
     InvalidInput: 400,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
+    NotAcceptable: 406,
     Conflict: 409,
     InstantExhausted: 409,
     LimitReached: 412,
@@ -41,21 +44,32 @@ def status_of(refused: Refused) -> int:
     return _STATUSES.get(type(refused), 400)
 
 
-def error_json(refused: Refused, dialect: Dialect) -> dict[str, str]:
-    """The body of the answer: `error`, and `field` as the client calls it where one is to blame."""
+def error_json(refused: Refused, dialect: Dialect, query: Pairs = ()) -> dict[str, str]:
+    """The body of the answer: `error`, and `field` as the client calls it where one is to blame.
+
+    The rules speak of headers; an option that stands in the request's query is called by its name there.
+    """
     if isinstance(refused, InvalidInput):
         field = dialect.rename_field_at_fault(refused.field)
+        lower_name = field.lower()
+        if lower_name.startswith(dialect.lower_prefix) and any(name.lower() == lower_name for name, _ in query):
+            field = lower_name
         return {"error": f"{field}: {refused.reason}", "field": field}
     return {"error": refused.text}
+
+
+def quota_headers(limit: int, remaining: int, reset_s: int, *, daily: bool) -> Headers:
+    """The headers that say where a quota stands; `reset_s` is the Unix second at which it starts again."""
+    prefix = "RateLimit" if daily else "Burst-RateLimit"
+    return (
+        (f"{prefix}-Limit", str(limit)),
+        (f"{prefix}-Remaining", str(remaining)),
+        (f"{prefix}-Reset", str(reset_s)),
+    )
 
 
 def extra_headers(refused: Refused) -> Headers:
     """The headers of the answer that say what is left of a quota; none for other refusals."""
     if not isinstance(refused, QuotaExceeded):
         return ()
-    prefix = "RateLimit" if refused.daily else "Burst-RateLimit"
-    return (
-        (f"{prefix}-Limit", str(refused.limit)),
-        (f"{prefix}-Remaining", str(refused.remaining)),
-        (f"{prefix}-Reset", str(refused.reset_s)),
-    )
+    return quota_headers(refused.limit, refused.remaining, refused.reset_s, daily=refused.daily)

@@ -219,6 +219,11 @@ class _Said:
     def text(self, suffix: str) -> str | None:
         return self._texts.get(suffix)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether no option was given at all; headers to forward may have been."""
+        return not self._texts
+
     def read(self, suffix: str, parse: Callable[[str], T]) -> T | None:
         """The parsed value of an option, None without one."""
         text = self._texts.get(suffix)
@@ -268,6 +273,8 @@ def _top_options(
 
 
 def _options(said: _Said, path: str, content_type: str | None, incoming: tuple[tuple[str, str], ...]) -> MessageOptions:
+    if said.is_silent:
+        return MessageOptions(content_type=content_type, forwarded=said.forwarded(path), incoming=incoming)
     return MessageOptions(
         method=said.read(path + "method", _parse_method),
         content_type=content_type,

@@ -103,7 +103,7 @@ def firings(spec: str, after: str, count: int) -> list[str]:
         pytest.param("0 0 29 2 *", "2096-03-01 00:00", ["2104-02-29 00:00"], id="no-leap-day-in-2100"),
         pytest.param("0 0 29 2 *", "1996-03-01 00:00", ["2000-02-29 00:00"], id="a-leap-day-in-2000"),
         # Both wildcards by their first character, so both have to match: 40 years from one to the next.
-        pytest.param("0 0 29 2 */7", "1880-03-01 00:00", ["1920-02-29 00:00"], id="leap-day-on-a-sunday"),
+        pytest.param("0 0 29 2 */7", "1880-03-01 00:00", ["1881-02-06 00:00"], id="leap-day-or-a-sunday"),
         pytest.param("0 0 1 1 *", "1901-06-01 00:00", ["1902-01-01 00:00"], id="before-the-epoch"),
         pytest.param("30 6 1 7 *", "9998-12-31 00:00", ["9999-07-01 06:30"], id="far-future"),
     ],
@@ -122,7 +122,8 @@ def test_fires_at_the_next_matching_minute(spec: str, after: str, expected: list
         pytest.param("0 0 ? * 5", ["2024-09-06", "2024-09-13"], id="question-mark-day-of-month"),
         pytest.param("0 0 13 * *", ["2024-09-13", "2024-10-13"], id="any-day-of-week"),
         pytest.param("0 0 13 * ?", ["2024-09-13", "2024-10-13"], id="question-mark-day-of-week"),
-        pytest.param("0 0 */10 * 0", ["2024-09-01", "2024-12-01"], id="stepped-wildcard-must-match-too"),
+        pytest.param("0 0 */10 * 0", ["2024-09-01", "2024-09-08"], id="stepped-wildcard-restricts"),
+        pytest.param("0 0 13,* * 0", ["2024-09-01", "2024-09-08"], id="wildcard-in-a-list-restricts-nothing"),
         pytest.param("0 0 13 * 0-6", ["2024-09-01", "2024-09-02"], id="all-weekdays-written-out-restrict"),
     ],
 )
@@ -362,13 +363,6 @@ def test_local_time_that_exists_twice_fires_at_its_first_occurrence_only(
         pytest.param(
             "CRON_TZ=Pacific/Apia * 12 30 12 *", "2011-12-01 00:00", ["2012-12-29 22:00"], id="a-day-left-out"
         ),
-        pytest.param(
-            # The last Sunday of March never has this hour. Rather than never, it fires after the gap.
-            "CRON_TZ=Europe/Berlin * 2 31 3 */7",
-            "2020-01-01 00:00",
-            ["2024-03-31 01:00"],
-            id="never-but-in-a-gap",
-        ),
     ],
 )
 def test_wildcard_minutes_fire_on_every_real_minute(spec: str, after: str, expected: list[str]) -> None:
@@ -451,7 +445,7 @@ def test_schedules_of_equal_texts_are_equal() -> None:
         pytest.param("0 0 31 2 *", "expected a date that exists, found day of month 31 in month 2", id="31-february"),
         pytest.param("0 0 30 2 ?", "expected a date that exists, found day of month 30 in month 2", id="30-february"),
         pytest.param("0 0 31 4,6,9,11 *", "expected a date that exists", id="31st-of-short-months"),
-        pytest.param("0 0 30-31 FEB */2", "expected a date that exists", id="never-on-any-weekday"),
+        pytest.param("0 0 30-31 FEB ?", "expected a date that exists", id="never-on-any-weekday"),
         pytest.param("0 0 * * \u0665", "expected printable ASCII characters only", id="arabic-digit"),
         pytest.param("0\u00a00 * * *", "expected printable ASCII characters only", id="no-break-space"),
         pytest.param("0 0 *\n* *", "expected printable ASCII characters only", id="line-break"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 
 import jwt
 import pytest
@@ -58,5 +59,5 @@ def test_the_public_receiver_accepts_it_by_its_next_key_after_a_rotation() -> No
 def test_a_key_signs_as_it_is_however_short_it_is() -> None:
     """A warning of the JWT library would fail this test."""
     token = sign(attempt(signing_key="short"), issuer="Svc", wall_ms=WALL_MS, now_ms=VIRTUAL_MS)
-    with pytest.warns(jwt.InsecureKeyLengthWarning):
+    with warnings.catch_warnings(action="ignore"):  # Reading it may warn; signing it did not.
         assert decoded(token, "short")["jti"] == "jwt_1"

@@ -217,8 +217,12 @@ class Worlds(RuleBasedStateMachine):
     # -- queues, keys, cancelling -----------------------------------------------------------
 
     @rule(name=st.sampled_from(QUEUES), paused=st.booleans())
-    def pause_queue(self, name: str, paused: bool) -> None:
+    def write_queue(self, name: str, paused: bool) -> None:
         self.world.write_queue(name, paused=paused)
+
+    @rule(name=st.sampled_from(QUEUES), paused=st.booleans())
+    def pause_or_resume_queue(self, name: str, paused: bool) -> None:
+        self._perhaps(commands.SetQueuePaused(account_id=self.world.account_id, name=QueueName(name), paused=paused))
 
     @rule(parallelism=st.integers(1, 3))
     def resize_queue(self, parallelism: int) -> None:
@@ -402,10 +406,14 @@ class Worlds(RuleBasedStateMachine):
 
 
 Worlds.TestCase.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=300,
+    stateful_step_count=50,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 
 @pytest.mark.slow
-class TestWorlds(Worlds.TestCase):  # type: ignore[misc]  # built by hypothesis
+class TestWorlds(Worlds.TestCase):  # type: ignore[misc,valid-type]  # built by hypothesis
     pass

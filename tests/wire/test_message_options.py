@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, Refused
@@ -498,6 +498,7 @@ _TEXTS = st.one_of(st.binary(), st.sampled_from([value.encode() for _, value, _ 
 
 
 @pytest.mark.slow
+@settings(deadline=None)
 @given(headers=st.lists(st.tuples(st.one_of(_NAMES, st.binary()), _TEXTS), max_size=6), query=st.binary())
 def test_any_bytes_give_options_or_a_refusal(headers: list[tuple[bytes, bytes]], query: bytes) -> None:
     with suppress(Refused):

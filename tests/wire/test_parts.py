@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput
@@ -66,6 +66,7 @@ def test_header_that_is_not_utf8_is_named() -> None:
     assert caught.value.field == "X-Odd"
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_every_query_gives_pairs(query: bytes) -> None:
     for name, value in read_query(query):

@@ -1,0 +1,324 @@
+"""Measure the emulator and print one table: `python -m benchmarks [ROW ...]`.
+
+Machines are shared and differ, so what counts are ratios against a floor measured in the same
+run; times are printed beside them. Each figure is the best of a few runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from benchmarks import load, servers
+
+EPOCH = "2026-01-01T00:00:00Z"
+RUNS = 3
+MONTH = "30d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement: what, the figure, and the target it is held against."""
+
+    what: str
+    figure: str
+    target: str
+    is_met: bool
+
+
+def _client(url: str) -> httpx.Client:
+    return httpx.Client(base_url=url, timeout=600)
+
+
+def _token(client: httpx.Client) -> dict[str, str]:
+    token = client.get("/_emulator/credentials").json()["queue"]["token"]
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _database(folder: str, *, in_memory: bool) -> str:
+    return ":memory:" if in_memory else str(Path(folder) / "state.db")
+
+
+# -- ready ------------------------------------------------------------------------------------
+
+
+def ready() -> list[Row]:
+    """Process start to the first 200 on health, and memory when idle."""
+    best, memory_mb = float("inf"), float("inf")
+    for _ in range(RUNS + 2):
+        port = _free_port()
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "emulator", "serve", "--port", str(port), "--log-level", "error"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+            try:
+                while not _is_healthy(port):
+                    pass
+                best = min(best, time.perf_counter() - began)
+                memory_mb = min(memory_mb, _resident_mb(child.pid))
+            finally:
+                child.terminate()
+                child.wait(10)
+    return [
+        Row(what="ready", figure=f"{best:.3f} s", target="at most 0.35 s", is_met=best <= 0.35),
+        Row(what="resident when idle", figure=f"{memory_mb:.0f} MB", target="at most 60 MB", is_met=memory_mb <= 60),
+    ]
+
+
+def _is_healthy(port: int) -> bool:
+    import socket
+
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"GET /_emulator/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            return connection.recv(64).startswith(b"HTTP/1.1 200")
+    except ConnectionError:
+        time.sleep(0.002)
+        return False
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _resident_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("inf")
+
+
+# -- publish ----------------------------------------------------------------------------------
+
+
+BODY = b'{"hello":"world","number":12345}'
+JSON_TYPE = {"Content-Type": "application/json"}
+CONNECTIONS = 16
+
+
+def publish() -> list[Row]:
+    """Publishing over HTTP against a bare handler, file database, 16 connections."""
+    return [_against_floor("publish over HTTP", "/v2/publish/https://receiver.example.com/hook", BODY, target=0.4)]
+
+
+def enqueue() -> list[Row]:
+    """The same through a queue of parallelism 1."""
+    return [_against_floor("enqueue over HTTP", "/v2/enqueue/line/https://receiver.example.com/hook", BODY)]
+
+
+def batch() -> list[Row]:
+    """Batches of 100 messages; the figure counts messages."""
+    item = {"destination": "https://receiver.example.com/hook", "body": BODY.decode()}
+    body = json.dumps([item] * 100).encode()
+    return [_against_floor("batch of 100, messages", "/v2/batch", body, messages=100, requests=150)]
+
+
+def _against_floor(
+    what: str, path: str, body: bytes, *, target: float | None = None, messages: int = 1, requests: int = 4000
+) -> Row:
+    """The best ratio of our requests a second to those of a bare handler that gets the same bodies."""
+    ratios: list[tuple[float, float, float]] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        servers.process("floor") as floor_port,
+        servers.emulator("--db", _database(folder, in_memory=False), "--clock", "realtime") as url,
+    ):
+        with _client(url) as client:
+            token = _token(client)
+        floor_request = load.post(path, body, JSON_TYPE)
+        our_request = load.post(path, body, JSON_TYPE | token)
+        for _ in range(RUNS):
+            floor = _load(floor_port, floor_request, 2 * requests)
+            ours = _load(urlsplit(url).port or 0, our_request, requests)
+            ratios.append((ours / floor, ours * messages, floor * messages))
+    ratio, our_rate, floor_rate = max(ratios)
+    return Row(
+        what=what,
+        figure=f"{ratio:.2f} of the floor ({our_rate:,.0f} of {floor_rate:,.0f} a second)",
+        target="(no target)" if target is None else f"at least {target} of a bare Starlette handler",
+        is_met=target is None or ratio >= target,
+    )
+
+
+def _load(port: int, request: bytes, requests: int) -> float:
+    result = asyncio.run(load.run("127.0.0.1", port, request, connections=CONNECTIONS, requests=requests))
+    if result.failures:
+        raise RuntimeError(f"{result.failures} requests were not answered 200")
+    return result.per_second
+
+
+# -- fast-forward -----------------------------------------------------------------------------
+
+
+def month() -> list[Row]:
+    """A month of a minutely schedule, answered by a rule."""
+    rows = []
+    for in_memory, target in ((False, 6.0), (True, 5.0)):
+        took = min(_month(in_memory=in_memory) for _ in range(RUNS))
+        where = "in memory" if in_memory else "file database"
+        rows.append(
+            Row(
+                what=f"a month, minutely, {where}",
+                figure=f"{took:.2f} s ({43_200 / took:,.0f} firings a second)",
+                target=f"at most {target:.0f} s",
+                is_met=took <= target,
+            )
+        )
+    return rows
+
+
+def _month(*, in_memory: bool) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        database = _database(folder, in_memory=in_memory)
+        with servers.emulator("--db", database, "--clock", "frozen", "--epoch", EPOCH) as url, _client(url) as client:
+            rule = {"match": {"url": "https://api.example.com/*"}, "respond": {"status": 200}}
+            client.post("/_emulator/destinations", json=rule).raise_for_status()
+            headers = _token(client) | {"Svc-Cron": "* * * * *"}
+            client.post(
+                "/v2/schedules/https://api.example.com/tick", headers=headers, content=b"tick"
+            ).raise_for_status()
+            began = time.perf_counter()
+            report = client.post("/_emulator/clock/advance", json={"by": MONTH}).raise_for_status().json()
+            took = time.perf_counter() - began
+            if report["succeeded"] != 43_200:
+                raise RuntimeError(f"expected 43200 deliveries, got {report}")
+            return took
+
+
+def receiver() -> list[Row]:
+    """Fast-forward to a real HTTP receiver: one attempt at a time, each at its own instant."""
+    rows = []
+    for in_memory in (True, False):
+        rate = max(_receiver(in_memory=in_memory) for _ in range(RUNS))
+        where = "in memory" if in_memory else "file database"
+        rows.append(
+            Row(
+                what=f"to a real receiver, {where}",
+                figure=f"{rate:,.0f} deliveries a second",
+                target="at least 2,000 a second",
+                is_met=rate >= 2000,
+            )
+        )
+    return rows
+
+
+def _receiver(*, in_memory: bool) -> float:
+    with tempfile.TemporaryDirectory() as folder, servers.process("receiver") as port:
+        database = _database(folder, in_memory=in_memory)
+        with servers.emulator("--db", database, "--clock", "frozen", "--epoch", EPOCH) as url, _client(url) as client:
+            headers = _token(client) | {"Svc-Cron": "* * * * *"}
+            path = f"/v2/schedules/http://127.0.0.1:{port}/tick"
+            client.post(path, headers=headers, content=b"tick").raise_for_status()
+            client.post("/_emulator/clock/advance", json={"by": "1h"}).raise_for_status()
+            began = time.perf_counter()
+            report = client.post("/_emulator/clock/advance", json={"by": "4d"}).raise_for_status().json()
+            took = time.perf_counter() - began
+            if report["succeeded"] != 4 * 1440:
+                raise RuntimeError(f"expected 5760 deliveries, got {report}")
+            return 4 * 1440 / took
+
+
+def backlog() -> list[Row]:
+    """10,000 messages drained through a flow control key of parallelism 10, answered by a rule of 1 s."""
+    count = 10_000
+    best = float("inf")
+    for _ in range(RUNS):
+        with servers.emulator("--clock", "frozen", "--epoch", EPOCH) as url, _client(url) as client:
+            rule = {"match": {"url": "*"}, "respond": {"status": 200, "latency": "1s"}}
+            client.post("/_emulator/destinations", json=rule).raise_for_status()
+            flow = {"Svc-Flow-Control-Key": "key", "Svc-Flow-Control-Value": "parallelism=10"}
+            item = {"destination": "https://api.example.com/", "body": "x", "headers": flow}
+            for _ in range(count // 1000):
+                client.post("/v2/batch", headers=_token(client), json=[item] * 1000).raise_for_status()
+            began = time.perf_counter()
+            report = client.post("/_emulator/clock/drain").raise_for_status().json()
+            best = min(best, time.perf_counter() - began)
+            if report["succeeded"] != count or report["to_ms"] - report["from_ms"] != count * 100:
+                raise RuntimeError(f"expected {count} deliveries in {count // 10} virtual seconds, got {report}")
+    return [
+        Row(
+            what="backlog through a flow key",
+            figure=f"{best:.2f} s ({count / best:,.0f} deliveries a second)",
+            target="(no target)",
+            is_met=True,
+        )
+    ]
+
+
+# -- worlds -----------------------------------------------------------------------------------
+
+
+def worlds() -> list[Row]:
+    """Making and resetting a world, over HTTP."""
+    rows = []
+    with servers.emulator("--clock", "frozen", "--epoch", EPOCH) as url, _client(url) as client:
+        floor_ms = _best_ms(lambda: client.get("/_emulator/health"))
+        made_ms = _best_ms(lambda: client.post("/_emulator/worlds", json={}))
+        reset_ms = _best_ms(lambda: client.post("/_emulator/reset"))
+        for what, took in (("new world", made_ms), ("reset", reset_ms)):
+            rows.append(
+                Row(
+                    what=what,
+                    figure=f"{took:.1f} ms (a health check takes {floor_ms:.1f} ms)",
+                    target="at most 5 ms",
+                    is_met=took <= 5,
+                )
+            )
+    return rows
+
+
+def _best_ms(call: Callable[[], httpx.Response]) -> float:
+    best = float("inf")
+    for _ in range(30):
+        began = time.perf_counter()
+        call().raise_for_status()
+        best = min(best, (time.perf_counter() - began) * 1000)
+    return best
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {
+    "ready": ready,
+    "publish": publish,
+    "enqueue": enqueue,
+    "batch": batch,
+    "month": month,
+    "receiver": receiver,
+    "backlog": backlog,
+    "worlds": worlds,
+}
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(ROWS)
+    unknown = [name for name in wanted if name not in ROWS]
+    if unknown:
+        print(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}", file=sys.stderr)
+        return 2
+    os.environ.pop("EMULATOR_CONFIG", None)
+    print(f"| {'what':32} | {'figure':62} | {'target':42} | |\n|---|---|---|---|")
+    for name in wanted:
+        for row in ROWS[name]():
+            print(
+                f"| {row.what:32} | {row.figure:62} | {row.target:42} | {'ok' if row.is_met else 'MISSED'} |",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

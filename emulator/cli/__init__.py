@@ -1,0 +1,76 @@
+"""The command line: `svc-emulator`.
+
+A command's module is imported when the command is run or its help is asked for, because a server
+has to be there at once and needs none of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from emulator.cli.failures import WrongUsage
+from emulator.version import VERSION
+
+# Every command with the module that holds it, in the order in which the help lists them.
+_MODULES = {
+    "serve": "emulator.cli.serve",
+    "demo": "emulator.cli.demo",
+    "env": "emulator.cli.env",
+    "clock": "emulator.cli.clock",
+    "worlds": "emulator.cli.worlds",
+    "reset": "emulator.cli.worlds",
+}
+
+
+class Program(click.Group):
+    """A group that finds its commands late, and says in one line what is wrong."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _MODULES.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        return command
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # as click declares it
+        with _told_in_one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _told_in_one_line():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        where = "" if error.ctx is None else f" (see {error.ctx.command_path} --help)"
+        raise WrongUsage(f"{error.format_message().removesuffix('.')}{where}") from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: svc-emulator demo",
+)
+@click.version_option(VERSION, prog_name="svc-emulator", message="%(prog)s %(version)s")
+def main() -> None:
+    """A local emulator of an HTTP message-scheduling service, with a clock you control.
+
+    Start with `svc-emulator demo`: it needs nothing and shows everything. Exit codes: 0 success,
+    1 a failure while running, 2 wrong usage.
+    """

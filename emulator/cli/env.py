@@ -1,0 +1,66 @@
+"""`svc-emulator env`: the variables that clients need."""
+
+from __future__ import annotations
+
+import click
+
+from emulator.cli.control import Control, NoServer, on_world
+from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.options import read_settings, settings_options
+from emulator.cli.variables import Format, variables, variables_of, written
+from emulator.settings import Settings, SettingsError
+from emulator.wire.dialect import Environment
+
+
+@click.command(epilog='Example: eval "$(svc-emulator env)"')
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(Format), case_sensitive=False),
+    default=Format.SHELL,
+    show_default=True,
+    help="Lines for a shell to evaluate, lines of an .env file, or a JSON object.",
+)
+@settings_options("dialect", "seed")
+@on_world
+def env(control: Control, *, form: Format, dialect: str, seed: int) -> None:
+    """Print the variables of the server at --url.
+
+    If none runs there, they are those that a server with --dialect and --seed will have: tokens and
+    keys follow from the seed.
+    """
+    try:
+        values = _of_server(control)
+    except NoServer as none:
+        if control.world != "default":
+            raise
+        click.echo(f"svc-emulator: {none.message}; these are the variables of a default one", err=True)
+        values = _of_settings(control.url, read_settings(dialect=dialect, seed=seed))
+    click.echo(written(values, form))
+
+
+def _of_server(control: Control) -> dict[str, str]:
+    answer = control.call("GET", "credentials")
+    try:
+        return variables(Environment(**answer["environment"]), control.url, answer["queue"])
+    except (KeyError, TypeError) as error:
+        raise Failure(f"the server at {control.url} is of another version: its answer has no {error}") from error
+
+
+def _of_settings(url: str, settings: Settings) -> dict[str, str]:
+    """What a server with these settings would say: one is made, in memory, and asked."""
+    import asyncio
+
+    from emulator import bootstrap
+
+    async def ask() -> dict[str, str]:
+        emulation = await bootstrap.start(settings)
+        try:
+            return variables_of(emulation, url)
+        finally:
+            await emulation.close()
+
+    try:
+        return asyncio.run(ask())
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error

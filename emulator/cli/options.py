@@ -1,0 +1,90 @@
+"""The server's settings as options: each a flag, an environment variable and a key of `emulator.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from emulator.cli.failures import WrongUsage
+from emulator.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class _Text(click.types.StringParamType):
+    """A text; several of them in one environment variable stand between commas."""
+
+    envvar_list_splitter = ","
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(super().convert(value, param, ctx)).strip()
+
+
+def settings_options(*names: str) -> Callable[[F], F]:
+    """The options of the settings with these names, of all without any, and `--config`.
+
+    A value comes from the flag, the variable, the file or the default, the first that is given.
+    """
+
+    def decorate(command: F) -> F:
+        for entry in reversed(fields(Settings)):
+            if not names or entry.name in names:
+                command = _option(entry)(command)
+        return _CONFIG(command)
+
+    return decorate
+
+
+def read_settings(**values: Any) -> Settings:  # by name, of whatever type the field has
+    """The settings of a command's options. Raises WrongUsage."""
+    try:
+        return Settings(**values)
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
+
+
+def _option(entry: Field[Any]) -> Callable[[F], F]:
+    choices = entry.metadata.get("choices")
+    is_number = isinstance(entry.default, int)
+    text = entry.metadata["help"]
+    return click.option(
+        f"--{entry.name.replace('_', '-')}",
+        entry.name,
+        type=click.Choice(choices) if choices else click.INT if is_number else _Text(),
+        multiple=isinstance(entry.default, tuple),
+        default=entry.default,
+        # A default that means something else than it says is in the text.
+        show_default="Default:" not in text and entry.default != (),
+        envvar=f"{PREFIX}{entry.name.upper()}",
+        show_envvar=True,
+        metavar=entry.metadata.get("metavar"),
+        help=text,
+    )
+
+
+def _read_config(context: click.Context, _: click.Parameter, given: Path | None) -> None:
+    path = given or Path(FILE_NAME)
+    if given is None and not path.is_file():
+        return
+    try:
+        values = read_file(path)
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar=f"{PREFIX}CONFIG",
+    show_envvar=True,
+    # Before all others, because it supplies their defaults.
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help=f"TOML file of settings. Default: {FILE_NAME} in the current directory, if there is one.",
+)

@@ -1,0 +1,67 @@
+"""`svc-emulator serve`: a server until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from typing import Any
+
+import click
+
+from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.options import read_settings, settings_options
+from emulator.settings import Settings, SettingsError
+
+
+@click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
+@settings_options()
+def serve(**values: Any) -> None:
+    """Run the server until SIGINT or SIGTERM.
+
+    Prints its address and the variables that clients need, then a line for every delivery on
+    standard error. Every option is also an environment variable and a key of emulator.toml; a flag
+    precedes the variable, the variable the file. A variable lists several values between commas.
+    """
+    settings = read_settings(**values)
+    # Nothing that is imported or opened at the start becomes garbage; looking for it only takes time.
+    gc.disable()
+    try:
+        _run(settings)
+    finally:
+        gc.enable()
+
+
+def _run(settings: Settings) -> None:
+    from emulator import serving
+    from emulator.journal.files import UnusableDatabase
+
+    try:
+        serving.run(lambda: _serve(settings))
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
+    except (serving.CannotListen, UnusableDatabase) as error:
+        raise Failure(str(error)) from error
+    except KeyboardInterrupt:
+        # Where signals have no handlers (Windows) this is the ordinary end.
+        raise click.exceptions.Exit(0) from None
+
+
+async def _serve(settings: Settings) -> None:
+    from emulator import bootstrap, logs, serving
+    from emulator.cli.banner import banner
+
+    stop = asyncio.Event()
+    serving.stop_on_signals(stop)
+    logs.configure(settings.log_format, settings.log_level)
+    listener = serving.listen(settings.host, settings.port)
+    with contextlib.closing(listener):
+        emulation = await bootstrap.start(settings)
+        try:
+            emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
+            click.echo(await banner(emulation, serving.url_of(listener)))
+            gc.enable()
+            gc.freeze()
+            await serving.serve(emulation.app, listener, server=settings.server, stop=stop)
+        finally:
+            await emulation.close()

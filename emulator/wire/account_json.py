@@ -1,0 +1,211 @@
+"""The queue account record: as JSON, and the changes a test makes to it.
+
+Names and units are those of the interface document's table; a dialect renames some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from emulator.core.errors import InvalidInput
+from emulator.core.model import Account, Plan
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_fields import (
+    Json,
+    JsonObject,
+    joined,
+    kind_of,
+    read_choice,
+    read_integer,
+    read_number,
+    read_object,
+    read_text,
+)
+
+REGIONS = ("eu-central-1", "us-east-1")
+RESERVED_TYPES = ("", "queue_fixed_1m", "queue_fixed_10m", "queue_fixed_100m", "queue_fixed")
+ENTERPRISE_PREFIX = "enterprise:"
+_LEAST_BUDGET, _MOST_BUDGET = 20, 10_000
+_BOOLEAN_WORDS = ("true", "false")
+
+_INTEGERS: Final = (
+    "last_plan_upgrade_time",
+    "max_message_size",
+    "max_requests_per_day",
+    "max_requests_per_day_hard",
+    "max_endpoints_per_topic",
+    "max_requests_per_second",
+    "max_dlq_size",
+    "max_completion_tokens_per_day",
+    "max_completion_tokens_per_minute",
+    "max_completions_per_day",
+    "max_completions_per_minute",
+    "max_retries",
+    "max_topics",
+    "max_schedules",
+    "max_events_size",
+    "max_dlq_retention_time_milis",
+    "max_delay",
+    "max_parallelism",
+    "max_global_parallelism",
+    "max_queues",
+    "retention",
+    "timeout",
+    "rate_limit",
+    "creation_time",
+)
+# A limit of nothing at all would stop the account from ever delivering.
+_AT_LEAST_ONE: Final = frozenset(("max_parallelism", "max_global_parallelism", "timeout", "max_events_size"))
+
+
+def account_view(account: Account, dialect: Dialect) -> dict[str, Json]:
+    """The record as the management API shows it. `modifying_state` and `enterprise` only while they apply (D-031)."""
+    view: dict[str, Json] = {
+        "customer_id": account.customer_id,
+        "id": account.id,
+        "password": account.password,
+        "token": account.token,
+        "read_only_token": account.read_only_token,
+        "active": account.active,
+        "state": account.state,
+        **{name: getattr(account, name) for name in _INTEGERS},
+        "type": account.type.value,
+        "reserved_type": dialect.wire_name(account.reserved_type),
+        "reserved_price": account.reserved_price,
+        "prod_pack_enabled": account.prod_pack_enabled,
+        dialect.wire_name("metrics_enabled"): account.metrics_enabled,
+        "region": account.region,
+        "budget": account.budget,
+        "created_by": account.created_by,
+    }
+    if account.modifying_state:
+        view["modifying_state"] = account.modifying_state
+    if account.enterprise is not None:
+        view["enterprise"] = {"enabled": account.enterprise}
+    return view
+
+
+def read_account_changes(value: Json, account: Account, dialect: Dialect) -> Account:
+    """The account with the given fields changed, under their own names or the dialect's.
+
+    Raises: InvalidInput naming a field that is unknown, fixed (`id`), or of another type.
+    """
+    given = read_object(value, "", account_fields(dialect))
+    return replace(account, **read_account_fields(given, "", dialect))  # type: ignore[arg-type]  # each reader gives its own field's type
+
+
+def account_fields(dialect: Dialect) -> tuple[str, ...]:
+    """The names under which fields of the record may be given: the document's and the dialect's."""
+    return tuple(_document_names(dialect))
+
+
+def read_account_fields(given: JsonObject, path: str, dialect: Dialect) -> dict[str, object]:
+    """What an object says about fields of the record, by the document's names; its other keys are left alone.
+
+    Raises: InvalidInput naming the field.
+    """
+    names = _document_names(dialect)
+    return {
+        names[key]: _READERS[names[key]](value, joined(path, key), dialect)
+        for key, value in given.items()
+        if key in names
+    }
+
+
+def _document_names(dialect: Dialect) -> dict[str, str]:
+    return {dialect.wire_name(name): name for name in _READERS} | {name: name for name in _READERS}
+
+
+def _text(value: Json, path: str, dialect: Dialect) -> str:
+    text = read_text(value, path)
+    if len(text) > 1024:
+        raise InvalidInput(path, "expected at most 1024 characters")
+    return text
+
+
+def _secret(value: Json, path: str, dialect: Dialect) -> str:
+    text = _text(value, path, dialect)
+    if not text or not text.isprintable() or not text.isascii():
+        raise InvalidInput(path, "expected printable ASCII characters, at least one")
+    return text
+
+
+def _integer(value: Json, path: str, dialect: Dialect) -> int:
+    return read_integer(value, path, 1 if path.rpartition(".")[2] in _AT_LEAST_ONE else 0)
+
+
+def _boolean(value: Json, path: str, dialect: Dialect) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(path, f"expected true or false, got {kind_of(value)}")
+    return value
+
+
+def _boolean_word(value: Json, path: str, dialect: Dialect) -> str:
+    return read_choice(value, path, _BOOLEAN_WORDS)
+
+
+def _plan(value: Json, path: str, dialect: Dialect) -> Plan:
+    return Plan(read_choice(value, path, tuple(Plan)))
+
+
+def _region(value: Json, path: str, dialect: Dialect) -> str:
+    return read_choice(value, path, REGIONS)
+
+
+def _state(value: Json, path: str, dialect: Dialect) -> str:
+    text = _text(value, path, dialect)
+    if not text:
+        raise InvalidInput(path, "expected a state such as active, passive or suspended")
+    return text
+
+
+def _reserved_type(value: Json, path: str, dialect: Dialect) -> str:
+    text = _text(value, path, dialect)
+    if text.startswith(ENTERPRISE_PREFIX) and text != ENTERPRISE_PREFIX:
+        return text
+    names = {dialect.wire_name(name): name for name in RESERVED_TYPES} | {name: name for name in RESERVED_TYPES}
+    return names[read_choice(value, path, tuple(names))]
+
+
+def _price(value: Json, path: str, dialect: Dialect) -> float:
+    price = read_number(value, path)
+    if price < 0:
+        raise InvalidInput(path, f"expected a price of at least 0, got {price}")
+    return price
+
+
+def _budget(value: Json, path: str, dialect: Dialect) -> int:
+    budget = read_integer(value, path, 0, _MOST_BUDGET)
+    if 0 < budget < _LEAST_BUDGET:
+        raise InvalidInput(path, f"expected 0 (no limit) or {_LEAST_BUDGET} to {_MOST_BUDGET} dollars, got {budget}")
+    return budget
+
+
+def _enterprise(value: Json, path: str, dialect: Dialect) -> bool | None:
+    if value is None:
+        return None
+    given = read_object(value, path, ("enabled",))
+    return _boolean(given.get("enabled"), f"{path}.enabled", dialect)
+
+
+_READERS: Final[Mapping[str, Callable[[Json, str, Dialect], object]]] = {
+    "customer_id": _text,
+    "password": _secret,
+    "token": _secret,
+    "read_only_token": _secret,
+    "active": _boolean,
+    "state": _state,
+    "modifying_state": _text,
+    **dict.fromkeys(_INTEGERS, _integer),
+    "type": _plan,
+    "reserved_type": _reserved_type,
+    "reserved_price": _price,
+    "prod_pack_enabled": _boolean,
+    "metrics_enabled": _boolean_word,
+    "enterprise": _enterprise,
+    "region": _region,
+    "budget": _budget,
+    "created_by": _text,
+}

@@ -1,0 +1,219 @@
+"""What holds for every operation: where it is found, who may call it, and which methods it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.api.exchange import Endpoint
+from tests.support import asgi_call, in_process, on_loop
+
+# Every operation of the messaging API, with a path under which it can be called.
+OPERATIONS = {
+    "/v2/publish/{destination:path}": (("POST",), "/v2/publish/https://x.test/a"),
+    "/v2/enqueue/{queue}/{destination:path}": (("POST",), "/v2/enqueue/q/https://x.test/a"),
+    "/v2/batch": (("POST",), "/v2/batch"),
+    "/v2/messages": (("DELETE",), "/v2/messages"),
+    "/v2/messages/{name}": (("GET", "DELETE"), "/v2/messages/nope"),
+    "/v2/schedules": (("GET",), "/v2/schedules"),
+    "/v2/schedules/{name}/pause": (("POST", "PATCH"), "/v2/schedules/nope/pause"),
+    "/v2/schedules/{name}/resume": (("POST", "PATCH"), "/v2/schedules/nope/resume"),
+    "/v2/schedules/{name}": (("GET", "DELETE", "POST"), "/v2/schedules/nope"),
+    "/v2/schedules/{destination:path}": (("POST",), "/v2/schedules/https://x.test/a"),
+    "/v2/topics": (("GET",), "/v2/topics"),
+    "/v2/topics/{name}": (("GET", "DELETE", "PATCH"), "/v2/topics/nope"),
+    "/v2/topics/{name}/endpoints": (("POST", "DELETE"), "/v2/topics/nope/endpoints"),
+    "/v2/queues": (("GET", "POST"), "/v2/queues"),
+    "/v2/queues/{name}": (("GET", "DELETE"), "/v2/queues/nope"),
+    "/v2/queues/{name}/pause": (("POST",), "/v2/queues/nope/pause"),
+    "/v2/queues/{name}/resume": (("POST",), "/v2/queues/nope/resume"),
+    "/v2/flowControl": (("GET",), "/v2/flowControl"),
+    "/v2/flowControl/{name:path}": (("GET",), "/v2/flowControl/nope"),
+    "/v2/flowControl/{name:path}/pause": (("POST",), "/v2/flowControl/nope/pause"),
+    "/v2/flowControl/{name:path}/resume": (("POST",), "/v2/flowControl/nope/resume"),
+    "/v2/flowControl/{name:path}/pin": (("POST",), "/v2/flowControl/nope/pin?rate=1"),
+    "/v2/flowControl/{name:path}/unpin": (("POST",), "/v2/flowControl/nope/unpin"),
+    "/v2/flowControl/{name:path}/reset": (("POST",), "/v2/flowControl/nope/reset"),
+    "/v2/flowControl/{name:path}/resetRate": (("POST",), "/v2/flowControl/nope/resetRate"),
+    "/v2/globalParallelism": (("GET",), "/v2/globalParallelism"),
+    "/v2/events": (("GET",), "/v2/events"),
+    "/v2/logs": (("GET",), "/v2/logs"),
+    "/v2/dlq": (("GET", "DELETE"), "/v2/dlq"),
+    "/v2/dlq/retry": (("POST",), "/v2/dlq/retry"),
+    "/v2/dlq/retry/{name}": (("POST",), "/v2/dlq/retry/nope"),
+    "/v2/dlq/{name}": (("GET", "DELETE"), "/v2/dlq/nope"),
+    "/v2/keys": (("GET",), "/v2/keys"),
+    "/v2/keys/rotate": (("POST",), "/v2/keys/rotate"),
+    "/v2/rotate": (("POST",), "/v2/rotate"),
+}
+CALLS = [(method, target) for methods, target in OPERATIONS.values() for method in methods]
+PATHS = [(methods, target) for methods, target in OPERATIONS.values()]
+
+
+@on_loop
+async def test_the_table_holds_every_operation_of_the_messaging_api() -> None:
+    async with in_process() as emulator:
+        found = {
+            route.path: route.endpoint.methods
+            for route in emulator.emulation.app.routes
+            if route.path.startswith("/v2/") and isinstance(route.endpoint, Endpoint)  # type: ignore[attr-defined]
+        }
+    assert found.keys() >= OPERATIONS.keys()
+    assert {path: sorted(found[path]) for path in OPERATIONS} == {
+        path: sorted(methods) for path, (methods, _) in OPERATIONS.items()
+    }
+
+
+@on_loop
+async def test_no_or_a_wrong_token_is_401_with_the_services_words() -> None:
+    async with in_process() as emulator:
+        before = emulator.image()
+        for method, target in CALLS:
+            wrong = [("Authorization", "Bearer nobody")], [("Authorization", f"Basic {emulator.token}")], []
+            for headers in wrong:
+                answer = await emulator.call(method, target, headers, token=None)
+                assert answer.status == 401, (method, target, answer.body)
+                assert answer.json == {"error": "unable to authenticate: invalid token"}
+                assert answer.headers["www-authenticate"] == "Bearer"
+        assert emulator.image() == before
+
+
+@on_loop
+async def test_the_read_only_token_reads_and_is_403_on_every_write() -> None:
+    async with in_process() as emulator:
+        before = emulator.image()
+        for method, target in CALLS:
+            answer = await emulator.call(method, target, token=emulator.read_only_token)
+            if method == "GET":
+                assert answer.status in (200, 404), (target, answer.body)
+            else:
+                assert answer.status == 403, (method, target, answer.body)
+                assert answer.json.keys() == {"error"}
+        assert emulator.image() == before
+
+
+@on_loop
+async def test_the_token_may_come_in_the_query() -> None:
+    async with in_process() as emulator:
+        for target in ("/v2/events", "/v2/queues", "/v2/dlq"):
+            answer = await emulator.get(f"{target}?queue_token={emulator.token}", token=None)
+            assert answer.status == 200, answer.body
+        answer = await emulator.post(f"/v2/publish/https://x.test/a?queue_token={emulator.token}&b=1", token=None)
+        assert answer.status == 200
+        # The service's own parameter is not the destination's.
+        (delivery,) = await emulator.deliveries()
+        assert delivery["url"] == "https://x.test/a?b=1"
+
+
+@on_loop
+async def test_the_token_in_the_query_wins_and_leaves_the_header_to_the_destination() -> None:
+    async with in_process() as emulator:
+        answer = await emulator.post(
+            f"/v2/publish/https://x.test/a?queue_token={emulator.token}&svc-header-forward=true",
+            {"Authorization": "Bearer of-the-destination"},
+            token=None,
+        )
+        assert answer.status == 200
+        (delivery,) = await emulator.deliveries()
+        assert delivery["headers"]["Authorization"] == ["Bearer of-the-destination"]
+        twice = await emulator.get(f"/v2/events?queue_token={emulator.token}&queue_token=x", token=None)
+        assert (twice.status, twice.json["field"]) == (400, "queue_token")
+
+
+@on_loop
+async def test_a_wrong_method_is_405_with_those_there_are() -> None:
+    async with in_process() as emulator:
+        for methods, target in PATHS:
+            for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - set(methods):
+                answer = await emulator.call(method, target)
+                assert answer.status == 405, (method, target, answer.status)
+                assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
+
+
+@pytest.mark.parametrize("target", ["/", "/v2", "/v2/", "/v1/publish/https://x.test", "/v2/publishing", "/v2/keys/x"])
+@on_loop
+async def test_an_unknown_path_is_404_and_a_json_error(target: str) -> None:
+    async with in_process() as emulator:
+        answer = await emulator.get(target)
+        assert answer.status == 404
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json.keys() == {"error"}
+
+
+@on_loop
+async def test_static_words_have_any_case_and_collections_may_end_in_a_slash() -> None:
+    async with in_process() as emulator:
+        for methods, target in PATHS:
+            if methods[0] == "GET" and target.count("/") == 2:
+                for spelling in (f"{target}/", target.upper().replace("/V2", "/v2"), target.lower()):
+                    answer = await emulator.get(spelling)
+                    assert answer.status == 200, (spelling, answer.body)
+        assert (await emulator.post("/V2/Publish/https://x.test/Path")).status == 200
+        assert (await emulator.post("/v2/Enqueue/Q/https://x.test/Path")).status == 200
+        # Only the fixed words: a name keeps its case.
+        assert (await emulator.get("/v2/queues/Q")).status == 200
+        assert (await emulator.get("/v2/queues/q")).status == 404
+        assert (await emulator.delete("/v2/messages/")).json == {"cancelled": 0}
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "error"),
+    [
+        ("GET", "/v2/messages/msg_x", "message msg_x not found"),
+        ("DELETE", "/v2/messages/msg_x", "message msg_x not found"),
+        ("GET", "/v2/schedules/scd_x", "schedule scd_x not found"),
+        ("DELETE", "/v2/schedules/scd_x", "schedule scd_x not found"),
+        ("POST", "/v2/schedules/scd_x/pause", "schedule scd_x not found"),
+        ("PATCH", "/v2/schedules/scd_x/resume", "schedule scd_x not found"),
+        ("GET", "/v2/topics/g", "topic g not found"),
+        ("POST", "/v2/publish/g", "topic g not found"),
+        ("GET", "/v2/queues/q", "queue q not found"),
+        ("POST", "/v2/queues/q/pause", "queue q not found"),
+        ("POST", "/v2/queues/q/resume", "queue q not found"),
+        ("GET", "/v2/flowControl/k", "flow control key k not found"),
+        ("GET", "/v2/dlq/1-1", "dlq message 1-1 not found"),
+        ("DELETE", "/v2/dlq/1-1", "dlq message 1-1 not found"),
+        ("POST", "/v2/dlq/retry/1-1", "dlq message 1-1 not found"),
+    ],
+)
+@on_loop
+async def test_an_unknown_id_is_404_and_named(method: str, target: str, error: str) -> None:
+    async with in_process() as emulator:
+        answer = await emulator.call(method, target)
+        assert (answer.status, answer.json) == (404, {"error": error})
+
+
+@pytest.mark.parametrize("target", ["/v2/topics/g", "/v2/queues/q"])
+@on_loop
+async def test_deleting_a_queue_or_a_group_that_is_not_there_is_fine(target: str) -> None:
+    async with in_process() as emulator:
+        assert (await emulator.delete(target)).status == 200
+
+
+@on_loop
+async def test_one_account_cannot_see_anothers_things() -> None:
+    async with in_process() as emulator:
+        other = (await emulator.control("POST", "/worlds", {"id": "other"})).json["credentials"]["queue"]["token"]
+        message_id = await emulator.publish("https://x.test/a", {"Svc-Delay": "1h"})
+        await emulator.post("/v2/queues", (), {"queueName": "q"})
+        for target in (f"/v2/messages/{message_id}", "/v2/queues/q"):
+            assert (await emulator.get(target)).status == 200
+            assert (await emulator.get(target, token=other)).status == 404
+        assert (await emulator.get("/v2/events", token=other)).json == {"events": []}
+        assert (await emulator.delete("/v2/messages", token=other)).json == {"cancelled": 0}
+
+
+@on_loop
+async def test_a_body_over_the_plans_size_is_413() -> None:
+    async with in_process(plan="free") as emulator:
+        answer = await emulator.post("/v2/publish/https://x.test/a", (), b"x" * (1_048_576 + 1))
+        assert answer.status == 413
+        assert answer.json == {"error": "quota maxMessageSize exceeded, current limit: 1048576"}
+        assert (await emulator.post("/v2/publish/https://x.test/a", (), b"x" * 1_048_576)).status == 200
+
+
+@on_loop
+async def test_a_request_over_100_megabytes_is_413_by_its_announced_length() -> None:
+    async with in_process() as emulator:
+        headers = [("Authorization", f"Bearer {emulator.token}"), ("Content-Length", str(100 * 1024 * 1024 + 1))]
+        answer = await asgi_call(emulator.emulation.app, "POST", b"/v2/batch", headers, b"", "127.0.0.1")
+        assert answer.status == 413

@@ -1,0 +1,341 @@
+"""What an attempt's outcome leads to: delivered, tried again, or dead."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core import commands, facts
+from emulator.core.model import AttemptOutcome, Fault, Plan, ScriptedResponse
+from tests.core.worlds import (
+    DAY,
+    World,
+    always,
+    answered,
+    by_url,
+    callback,
+    make_account,
+    rule,
+    unreachable,
+)
+
+URL = "https://api.example.com/hook"
+BUSY = always(answered(503))
+
+
+# -- the events of a life ---------------------------------------------------------------------
+
+
+def test_a_delivered_message_shows_created_active_delivered() -> None:
+    world = World()
+    message_id = world.publish(URL)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
+
+
+def test_a_failure_without_retries_shows_exactly_four_events() -> None:
+    world = World(answering=BUSY)
+    message_id = world.publish(URL, max_retries=0)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
+
+
+def test_each_failed_attempt_with_retries_left_shows_active_error_retry() -> None:
+    world = World(answering=by_url({URL: [answered(500), unreachable(), answered(200)]}))
+    message_id = world.publish(URL, max_retries=2, retry_delay="1000")
+    world.run_until(2_000)
+    assert world.events_of(message_id) == [
+        *("CREATED", "ACTIVE", "ERROR", "RETRY"),
+        *("ACTIVE", "ERROR", "RETRY"),
+        *("ACTIVE", "DELIVERED"),
+    ]
+
+
+def test_a_message_makes_one_attempt_and_its_retries_and_no_more() -> None:
+    world = World(answering=BUSY)
+    message_id = world.publish(URL, max_retries=3, retry_delay="1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 1_000, 2_000, 3_000]
+    assert world.events_of(message_id)[-2:] == ["ERROR", "FAILED"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        pytest.param(answered(199), id="informational"),
+        pytest.param(answered(301, headers=(("Location", "https://elsewhere.test/"),)), id="redirect"),
+        pytest.param(answered(404), id="client-error"),
+        pytest.param(answered(500), id="server-error"),
+        pytest.param(unreachable("timeout"), id="no-answer"),
+    ],
+)
+def test_anything_but_2xx_is_a_failed_attempt(outcome: AttemptOutcome) -> None:
+    """Decision D-010."""
+    world = World(answering=always(outcome))
+    message_id = world.publish(URL, max_retries=0)
+    assert world.events_of(message_id)[-1] == "FAILED"
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_any_2xx_is_a_delivery(status: int) -> None:
+    world = World(answering=always(answered(status)))
+    assert world.events_of(world.publish(URL))[-1] == "DELIVERED"
+
+
+# -- when the next attempt is due -------------------------------------------------------------
+
+
+def test_the_default_backoff_puts_retries_at_these_instants() -> None:
+    """12 s, 2 m 28 s, 30 m 8 s, 6 h 7 m 6 s, then a day each (D-016)."""
+    world = World(answering=BUSY)
+    message_id = world.publish(URL, max_retries=6)
+    world.run_until(10 * DAY)
+    assert world.start_times(message_id) == [
+        0,
+        12_000,
+        160_000,
+        1_968_000,
+        23_994_000,
+        110_394_000,
+        196_794_000,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("account", "attempts"),
+    [pytest.param(make_account(), 6, id="paid"), pytest.param(make_account(Plan.FREE), 4, id="free")],
+)
+def test_a_message_that_names_no_retries_gets_those_of_its_plan(account: object, attempts: int) -> None:
+    world = World(account, answering=BUSY)  # type: ignore[arg-type]  # parametrize erases the type
+    message_id = world.publish(URL, retry_delay="1000")
+    world.run_until(DAY)
+    assert len(world.start_times(message_id)) == attempts
+
+
+def test_the_expression_computes_every_delay_from_the_retries_made() -> None:
+    world = World(answering=BUSY)
+    message_id = world.publish(URL, max_retries=4, retry_delay="pow(2, retried) * 1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 1_000, 3_000, 7_000, 15_000]
+
+
+def test_an_expression_that_is_zero_retries_at_the_same_instant() -> None:
+    world = World(answering=by_url({URL: [answered(500), answered(500), answered(200)]}))
+    message_id = world.publish(URL, retry_delay="7000 * retried")
+    assert world.start_times(message_id) == [0, 0]
+    world.run_until(7_000)
+    assert world.start_times(message_id) == [0, 0, 7_000]
+
+
+def test_retry_after_header_overrides_the_expression() -> None:
+    world = World(answering=always(answered(429, headers=(("retry-after", "30"),))))
+    message_id = world.publish(URL, max_retries=1, retry_delay="1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 30_000]
+    (scheduled,) = world.all(facts.RetryScheduled)
+    assert scheduled.reason == "Retry-After"
+
+
+def test_a_backoff_hint_counts_whatever_the_status() -> None:
+    world = World(answering=always(answered(500, headers=(("X-RateLimit-Reset", "6m5s"),))))
+    message_id = world.publish(URL, max_retries=1)
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 365_000]
+
+
+def test_the_delay_of_a_retry_counts_from_the_end_of_the_attempt() -> None:
+    world = World(answering=BUSY)
+    world.add_rule(URL, responses=(ScriptedResponse(status=503, latency_ms=5_000),))
+    message_id = world.publish(URL, max_retries=1, retry_delay="1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 6_000]
+
+
+# -- the end by failure -----------------------------------------------------------------------
+
+
+def test_a_non_retryable_answer_fails_the_message_at_once() -> None:
+    """Decision D-017."""
+    world = World(answering=always(answered(489, headers=(("Svc-NonRetryable-Error", "true"),))))
+    message_id = world.publish(URL, max_retries=5)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
+    assert len(world.book.dead_letters) == 1
+
+
+def test_489_without_its_marker_is_an_ordinary_failure() -> None:
+    world = World(answering=always(answered(489)))
+    message_id = world.publish(URL, max_retries=5)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "RETRY"]
+
+
+def test_a_failed_message_becomes_a_dead_letter_named_for_its_instant() -> None:
+    world = World(answering=BUSY)
+    first = world.publish(URL, max_retries=0)
+    second = world.publish(URL, max_retries=1, retry_delay="1000")
+    world.run_until(1_000)
+    assert world.dead_letter_ids() == ["1767225600000-0", "1767225601000-1"]
+    assert [letter.message_id for letter in world.book.dead_letters.values()] == [first, second]
+    assert not world.simulation.state.messages
+
+
+def test_a_full_dead_letter_queue_gives_up_its_oldest() -> None:
+    world = World(make_account(max_dlq_size=2), answering=BUSY)
+    for _ in range(3):
+        world.publish(URL, max_retries=0)
+    assert world.dead_letter_ids() == ["1767225600000-1", "1767225600000-2"]
+    (removed,) = world.all(facts.DeadLettersRemoved)
+    assert (removed.dead_letter_ids, removed.cause) == (("1767225600000-0",), "size")
+
+
+# -- outcomes that come late or twice ---------------------------------------------------------
+
+
+def test_an_outcome_is_recorded_once() -> None:
+    world = World(answering=None)
+    message_id = world.publish(URL)
+    record = commands.RecordAttempt(message_id=message_id, number=1, outcome=answered(500))
+    world.submit(record)
+    before = world.snapshot()
+    world.submit(record)
+    assert world.snapshot() == before
+
+
+def test_an_outcome_of_an_earlier_attempt_is_dropped() -> None:
+    world = World(answering=None)
+    message_id = world.publish(URL, retry_delay="0")
+    world.submit(commands.RecordAttempt(message_id=message_id, number=1, outcome=answered(500)))
+    assert world.start_times(message_id) == [0, 0]
+    before = world.snapshot()
+    world.submit(commands.RecordAttempt(message_id=message_id, number=1, outcome=answered(200)))
+    assert world.snapshot() == before
+
+
+def test_an_outcome_of_a_message_that_has_ended_is_dropped() -> None:
+    world = World()
+    message_id = world.publish(URL)
+    before = world.snapshot()
+    world.submit(commands.RecordAttempt(message_id=message_id, number=1, outcome=answered(500)))
+    assert world.snapshot() == before
+
+
+def test_a_second_outcome_while_a_latency_holds_the_first_back_is_dropped() -> None:
+    world = World()
+    world.add_rule(URL, responses=(ScriptedResponse(latency_ms=2_000),))
+    message_id = world.publish(URL)
+    before = world.snapshot()
+    world.submit(commands.RecordAttempt(message_id=message_id, number=1, outcome=answered(500)))
+    assert world.snapshot() == before
+
+
+# -- time that passes on the virtual clock ----------------------------------------------------
+
+
+def test_a_scripted_latency_holds_the_outcome_back() -> None:
+    world = World()
+    world.add_rule(URL, responses=(ScriptedResponse(latency_ms=2_000),))
+    message_id = world.publish(URL)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE"]
+    world.run_until(1_999)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE"]
+    world.run_until(2_000)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
+    (finished,) = world.all(facts.AttemptFinished)
+    assert (finished.started_ms, finished.at_ms) == (1_767_225_600_000, 1_767_225_602_000)
+
+
+def test_a_latency_above_the_timeout_is_a_timeout_when_that_has_passed() -> None:
+    world = World()
+    world.add_rule(URL, responses=(ScriptedResponse(latency_ms=5_001),))
+    message_id = world.publish(URL, timeout_ms=5_000, max_retries=0)
+    world.run_until(4_999)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE"]
+    world.run_until(5_000)
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
+    (finished,) = world.all(facts.AttemptFinished)
+    assert finished.outcome.response is None
+    assert finished.outcome.error == "timeout: no response in time"
+
+
+def test_a_latency_of_exactly_the_timeout_is_in_time() -> None:
+    world = World()
+    world.add_rule(URL, responses=(ScriptedResponse(latency_ms=5_000),))
+    message_id = world.publish(URL, timeout_ms=5_000)
+    world.run_until(5_000)
+    assert world.events_of(message_id)[-1] == "DELIVERED"
+
+
+def test_a_staged_timeout_takes_the_message_timeout() -> None:
+    world = World(answering=always(unreachable("staged")))
+    world.add_rule(URL, fault=Fault.TIMEOUT)
+    message_id = world.publish(URL, timeout_ms=30_000, max_retries=1, retry_delay="1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 31_000]
+    assert [fact.at_ms - world.began_ms for fact in world.all(facts.AttemptFinished)] == [30_000, 61_000]
+    assert world.all(facts.AttemptFinished)[0].outcome.error == "timeout: no response in time"
+
+
+def test_a_staged_refusal_takes_no_time_unless_it_says_so() -> None:
+    world = World(answering=always(unreachable()))
+    world.add_rule("https://quick.test/", fault=Fault.REFUSED)
+    world.add_rule("https://slow.test/", fault=Fault.REFUSED, latency_ms=3_000)
+    world.publish("https://quick.test/", max_retries=0)
+    world.publish("https://slow.test/", max_retries=0)
+    world.run_until(DAY)
+    assert [fact.at_ms - world.began_ms for fact in world.all(facts.MessageFailed)] == [0, 3_000]
+
+
+def test_an_answer_that_comes_after_the_scripted_latency_counts_at_once() -> None:
+    world = World(answering=None)
+    world.add_rule(URL, forward_to="http://127.0.0.1:3000", latency_ms=1_000)
+    message_id = world.publish(URL)
+    world.run_until(4_000)
+    world.finish(message_id)
+    (finished,) = world.all(facts.AttemptFinished)
+    assert finished.at_ms - world.began_ms == 4_000
+
+
+def test_an_attempt_carries_the_answer_of_the_rule_that_decided_it() -> None:
+    world = World()
+    rule_id = world.add_rule(URL, responses=(ScriptedResponse(status=201),))
+    world.publish(URL)
+    world.publish("https://elsewhere.test/")
+    first, second = world.all(facts.AttemptStarted)
+    assert first.answer is not None
+    assert (first.answer.rule_id, first.answer.respond) == (rule_id, ScriptedResponse(status=201))
+    assert second.answer is None
+    assert rule(URL).used == 0
+    assert world.simulation.state.rules[rule_id].used == 1
+
+
+# -- the account's own parallelism ------------------------------------------------------------
+
+
+def test_the_account_has_no_more_attempts_under_way_than_its_global_parallelism() -> None:
+    world = World(make_account(max_global_parallelism=2))
+    world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=10_000),))
+    for number in range(5):
+        world.publish(f"https://host-{number}.test/")
+    world.run_until(DAY)
+    assert world.starts() == [
+        ("https://host-0.test/", 1, 0),
+        ("https://host-1.test/", 1, 0),
+        ("https://host-2.test/", 1, 10_000),
+        ("https://host-3.test/", 1, 10_000),
+        ("https://host-4.test/", 1, 20_000),
+    ]
+
+
+def test_raising_the_global_parallelism_lets_the_waiting_start() -> None:
+    world = World(make_account(max_global_parallelism=1), answering=None)
+    for number in range(3):
+        world.publish(f"https://host-{number}.test/")
+    assert len(world.starts()) == 1
+    world.change_account(max_global_parallelism=2)
+    assert world.urls_started() == ["https://host-0.test/", "https://host-1.test/"]
+
+
+def test_callbacks_wait_for_the_global_parallelism_like_any_message() -> None:
+    world = World(make_account(max_global_parallelism=1), answering=None)
+    first = world.publish("https://first.test/", callback=callback("https://back.test/"))
+    world.publish("https://second.test/")
+    world.finish(first)
+    assert world.urls_started() == ["https://first.test/", "https://second.test/"]
+    world.finish(world.sent_to("https://second.test/")[0].message_id)
+    assert world.urls_started()[-1] == "https://back.test/"

@@ -1,0 +1,317 @@
+"""Callbacks: when they are sent, what they say, and how they are delivered."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from emulator.core import facts
+from emulator.core.errors import InvalidInput
+from emulator.core.model import Endpoint, Method, Redaction
+from tests.core.worlds import (
+    DAY,
+    SECOND,
+    World,
+    always,
+    answered,
+    by_url,
+    callback,
+    flow,
+    make_account,
+    unreachable,
+)
+
+URL = "https://api.example.com/hook"
+BACK = "https://app.test/called"
+FAILED = "https://app.test/failed"
+
+
+def bodies(world: World, url: str = BACK) -> list[dict[str, Any]]:
+    return [json.loads(message.body) for message in world.sent_to(url)]
+
+
+def test_a_success_is_called_back_once_with_every_field() -> None:
+    response = answered(201, headers=(("content-type", "text/plain"), ("x-tag", "a"), ("X-Tag", "b")), body=b"done")
+    world = World(answering=by_url({URL: response}))
+    message_id = world.publish(
+        URL,
+        body=b"hello",
+        content_type="application/json",
+        forwarded=(("test-header", "v"),),
+        method=Method.PUT,
+        callback=callback(BACK),
+    )
+    assert bodies(world) == [
+        {
+            "status": 201,
+            "header": {"Content-Type": ["text/plain"], "X-Tag": ["a", "b"]},
+            "body": "ZG9uZQ==",
+            "retried": 0,
+            "maxRetries": 5,
+            "sourceMessageId": message_id,
+            "url": "https://api.example.com/hook",
+            "method": "PUT",
+            "sourceHeader": {"Content-Type": "application/json", "Test-Header": "v"},
+            "sourceBody": "aGVsbG8=",
+            "notBefore": "1767225600000",
+            "createdAt": "1767225600000",
+            "callerIP": "203.0.113.7",
+        }
+    ]
+
+
+def test_a_callback_names_group_endpoint_and_schedule_where_they_apply() -> None:
+    world = World()
+    world.make_group("team", Endpoint(url=URL, name="first endpoint"))
+    schedule_id = world.write_schedule("* * * * *", "team", callback=callback(BACK), delay_ms=5 * SECOND)
+    world.run_until(65 * SECOND)
+    (body,) = bodies(world)
+    assert body["topicName"] == "team"
+    assert body["endpointName"] == "first endpoint"
+    assert body["scheduleId"] == schedule_id
+    assert body["createdAt"] == "1767225660000"
+    assert body["notBefore"] == "1767225665000"
+
+
+def test_fields_that_do_not_apply_are_left_out_and_never_null() -> None:
+    world = World()
+    world.publish(URL, callback=callback(BACK))
+    (body,) = bodies(world)
+    assert not {"topicName", "endpointName", "scheduleId", "dlqId"} & set(body)
+    assert None not in body.values()
+
+
+def test_a_callback_follows_every_attempt_until_one_succeeds() -> None:
+    world = World(answering=by_url({URL: [answered(500), answered(502), answered(200)]}))
+    world.publish(URL, callback=callback(BACK), retry_delay="1000")
+    world.run_until(DAY)
+    assert [(body["status"], body["retried"]) for body in bodies(world)] == [(500, 0), (502, 1), (200, 2)]
+    assert [message.created_ms - world.began_ms for message in world.sent_to(BACK)] == [0, 1_000, 2_000]
+
+
+def test_retries_are_exhausted_when_retried_equals_max_retries() -> None:
+    world = World(answering=by_url({URL: answered(500)}))
+    world.publish(URL, callback=callback(BACK), max_retries=2, retry_delay="1000")
+    world.run_until(DAY)
+    assert [(body["retried"], body["maxRetries"]) for body in bodies(world)] == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_the_failure_callback_comes_once_with_the_dead_letter() -> None:
+    world = World(answering=by_url({URL: answered(500, body=b"broken")}))
+    message_id = world.publish(
+        URL, failure_callback=callback(FAILED), callback=callback(BACK), max_retries=2, retry_delay="1000"
+    )
+    world.run_until(DAY)
+    (body,) = bodies(world, FAILED)
+    assert body["dlqId"] == "1767225602000-0"
+    assert world.dead_letter_ids() == ["1767225602000-0"]
+    assert (body["status"], body["retried"], body["maxRetries"]) == (500, 2, 2)
+    assert body["body"] == "YnJva2Vu"
+    assert body["sourceMessageId"] == message_id
+    assert len(bodies(world, BACK)) == 3
+    assert all("dlqId" not in each for each in bodies(world, BACK))
+
+
+def test_a_success_has_no_failure_callback() -> None:
+    world = World(answering=by_url({URL: [answered(500), answered(200)]}))
+    world.publish(URL, failure_callback=callback(FAILED), retry_delay="1000")
+    world.run_until(DAY)
+    assert bodies(world, FAILED) == []
+
+
+def test_a_non_retryable_answer_fires_the_failure_callback_at_once() -> None:
+    marker = (("Svc-NonRetryable-Error", "true"),)
+    world = World(answering=by_url({URL: answered(489, headers=marker)}))
+    world.publish(URL, failure_callback=callback(FAILED))
+    (body,) = bodies(world, FAILED)
+    assert (body["status"], body["retried"], body["maxRetries"]) == (489, 0, 5)
+
+
+def test_without_a_response_the_status_is_zero_and_the_body_says_why() -> None:
+    """Decision D-027."""
+    world = World(answering=by_url({URL: unreachable("connection refused")}))
+    world.publish(URL, callback=callback(BACK), max_retries=0)
+    (body,) = bodies(world)
+    assert body["status"] == 0
+    assert body["header"] == {}
+    assert base64.b64decode(body["body"]) == b"connection refused"
+
+
+def test_a_long_response_is_cut_at_the_message_size_of_the_plan() -> None:
+    world = World(make_account(max_message_size=4), answering=by_url({URL: answered(body=b"123456")}))
+    world.publish(URL, callback=callback(BACK), body=b"abcd")
+    (body,) = bodies(world)
+    assert base64.b64decode(body["body"]) == b"1234"
+    assert base64.b64decode(body["sourceBody"]) == b"abcd"
+
+
+def test_bytes_that_are_no_text_survive() -> None:
+    world = World(answering=by_url({URL: answered(body=b"\xff\x00")}))
+    world.publish(URL, callback=callback(BACK), body=b"\xfe")
+    (body,) = bodies(world)
+    assert base64.b64decode(body["body"]) == b"\xff\x00"
+    assert base64.b64decode(body["sourceBody"]) == b"\xfe"
+
+
+def test_several_source_headers_of_one_name_become_one_string() -> None:
+    world = World()
+    world.publish(URL, forwarded=(("x-tag", "a"), ("X-TAG", "b")), callback=callback(BACK))
+    assert bodies(world)[0]["sourceHeader"] == {"X-Tag": "a, b"}
+
+
+# -- the callback as a message ----------------------------------------------------------------
+
+
+def test_a_callback_is_a_posted_json_message_with_the_retries_of_its_source() -> None:
+    world = World()
+    source = world.publish(URL, callback=callback(BACK), max_retries=7, retry_delay="1000")
+    (message,) = world.sent_to(BACK)
+    assert message.method is Method.POST
+    assert message.headers == (("Content-Type", "application/json"),)
+    assert (message.max_retries, message.retry_delay) == (7, "1000")
+    assert message.source_message_id == source
+    assert message.caller_ip == "203.0.113.7"
+    assert (message.callback, message.failure_callback) == (None, None)
+    assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
+
+
+def test_the_callback_own_configuration_wins() -> None:
+    world = World()
+    world.publish(
+        URL,
+        max_retries=7,
+        retry_delay="1000",
+        callback=callback(
+            BACK,
+            method=Method.PATCH,
+            max_retries=0,
+            retry_delay="5",
+            timeout_ms=9_000,
+            forwarded=(("X-Key", "secret"),),
+            labels=("called",),
+        ),
+    )
+    (message,) = world.sent_to(BACK)
+    assert message.method is Method.PATCH
+    assert (message.max_retries, message.retry_delay, message.timeout_ms) == (0, "5", 9_000)
+    assert message.headers == (("X-Key", "secret"), ("Content-Type", "application/json"))
+    assert message.labels == ("called",)
+
+
+def test_a_callback_content_type_of_its_own_replaces_the_json_one() -> None:
+    world = World()
+    world.publish(URL, callback=callback(BACK, content_type="text/plain"))
+    assert world.sent_to(BACK)[0].headers == (("Content-Type", "text/plain"),)
+
+
+def test_a_callback_that_fails_for_good_is_a_dead_letter_of_its_own() -> None:
+    world = World(answering=by_url({BACK: answered(500)}))
+    world.publish(URL, callback=callback(BACK), max_retries=0)
+    (message,) = world.sent_to(BACK)
+    assert world.events_of(message.message_id)[-1] == "FAILED"
+    assert [letter.message_id for letter in world.book.dead_letters.values()] == [message.message_id]
+
+
+def test_callbacks_of_a_callback_are_sent_only_if_asked_for() -> None:
+    world = World(answering=by_url({BACK: answered(500)}))
+    world.publish(URL, max_retries=0, callback=callback(BACK, failure_callback=callback(FAILED, max_retries=1)))
+    (body,) = bodies(world, FAILED)
+    assert body["sourceMessageId"] == world.sent_to(BACK)[0].message_id
+    assert body["url"] == BACK
+
+
+def test_a_callback_counts_as_a_message_of_the_day() -> None:
+    world = World()
+    world.publish(URL, callback=callback(BACK))
+    assert world.book.usage_count == 2
+
+
+def test_a_canceled_message_calls_nobody_back() -> None:
+    """Decision D-018."""
+    world = World(answering=None)
+    message_id = world.publish(URL, callback=callback(BACK), failure_callback=callback(FAILED))
+    world.cancel(message_id)
+    world.finish(message_id, answered(500))
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "CANCEL_REQUESTED", "ERROR", "CANCELED"]
+    assert world.sent_to(BACK) == []
+    assert world.sent_to(FAILED) == []
+
+
+def test_what_the_source_hides_its_callback_hides_too() -> None:
+    """Decision D-026."""
+    world = World()
+    hidden = Redaction(body=False, all_headers=False, header_names=("authorization",))
+    world.publish(URL, redaction=hidden, callback=callback(BACK))
+    assert world.sent_to(BACK)[0].redaction == Redaction(body=True, all_headers=False, header_names=())
+
+
+def test_a_callback_may_stand_under_flow_control() -> None:
+    world = World(answering=None)
+    limits = flow("calls", parallelism=1)
+    ids = [world.publish(URL, callback=callback(BACK, flow_control=limits)) for _ in range(2)]
+    for message_id in ids:
+        world.finish(message_id)
+    assert world.urls_started() == [URL, URL, BACK]
+
+
+def test_limits_that_a_callback_brings_let_in_those_that_wait_already() -> None:
+    world = World(answering=None)
+    waiting = [world.publish("https://w.test/", flow_control=flow("k", parallelism=1)) for _ in range(2)]
+    source = world.publish(URL, callback=callback(BACK, flow_control=flow("k", parallelism=3)))
+    world.finish(source)
+    assert world.start_times(waiting[1]) == [0]
+    assert world.urls_started()[-1] == BACK
+
+
+# -- delayed callbacks ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        pytest.param({"callback": callback(BACK, delay_ms=1)}, "Svc-Callback-Delay", id="callback"),
+        pytest.param({"failure_callback": callback(BACK, delay_ms=1)}, "Svc-Failure-Callback-Delay", id="failure"),
+        pytest.param(
+            {"callback": callback(BACK, failure_callback=callback(FAILED, delay_ms=1))},
+            "Svc-Callback-Failure-Callback-Delay",
+            id="nested",
+        ),
+        pytest.param({"callback": callback(BACK, not_before_ms=1)}, "Svc-Callback-Not-Before", id="not-before"),
+    ],
+)
+def test_a_delayed_callback_is_refused_at_insertion(options: dict[str, Any], field: str) -> None:
+    """Decision D-007."""
+    world = World()
+    for insert in (
+        lambda: world.publish(URL, **options),
+        lambda: world.enqueue("queue", URL, **options),
+        lambda: world.write_schedule("* * * * *", URL, **options),
+    ):
+        with pytest.raises(InvalidInput) as refusal:
+            insert()
+        assert refusal.value.field == field
+    assert world.facts == []
+
+
+def test_a_callback_delay_of_zero_is_accepted() -> None:
+    world = World()
+    world.publish(URL, callback=callback(BACK, delay_ms=0))
+    assert len(bodies(world)) == 1
+
+
+def test_a_callback_with_too_many_retries_is_refused() -> None:
+    world = World()
+    with pytest.raises(InvalidInput) as refusal:
+        world.publish(URL, failure_callback=callback(BACK, max_retries=21))
+    assert refusal.value.text == "Svc-Failure-Callback-Retries: quota maxRetries exceeded, current limit: 20"
+
+
+def test_the_failure_callback_stands_after_the_dead_letter_in_the_facts() -> None:
+    world = World(answering=always(answered(500)))
+    world.publish(URL, max_retries=0, failure_callback=callback(FAILED, max_retries=0))
+    kinds = [type(fact) for fact in world.facts]
+    created = [index for index, kind in enumerate(kinds) if kind is facts.MessageCreated]
+    assert kinds.index(facts.MessageFailed) < created[1]

@@ -1,0 +1,339 @@
+"""Schedules: one message per due instant, in order, whatever becomes of the messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core import commands, facts
+from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, PayloadTooLarge
+from emulator.core.model import Method, ScheduleId
+from tests.core.worlds import (
+    DAY,
+    EPOCH_MS,
+    HOUR,
+    MINUTE,
+    World,
+    always,
+    answered,
+    by_url,
+    flow,
+    make_account,
+)
+
+URL = "https://api.example.com/hook"
+
+
+def delete(world: World, schedule_id: str) -> None:
+    world.do(commands.DeleteSchedule(account_id=world.account_id, schedule_id=ScheduleId(schedule_id)))
+
+
+# -- firing -----------------------------------------------------------------------------------
+
+
+def test_a_schedule_fires_once_at_every_due_instant_in_order() -> None:
+    world = World()
+    world.write_schedule("*/15 * * * *", URL)
+    world.run_until(DAY)
+    assert world.start_times() == [900_000 * number for number in range(1, 97)]
+
+
+def test_an_advance_of_exactly_one_interval_fires() -> None:
+    world = World()
+    world.write_schedule("*/15 * * * *", URL)
+    world.run_until(15 * MINUTE - 1)
+    assert world.starts() == []
+    world.run_until(15 * MINUTE)
+    assert world.starts() == [(URL, 1, 900_000)]
+
+
+def test_two_schedules_due_at_one_instant_fire_in_the_order_they_were_armed() -> None:
+    world = World()
+    world.write_schedule("* * * * *", "https://a.test/")
+    world.write_schedule("*/2 * * * *", "https://b.test/")
+    world.run_until(2 * MINUTE)
+    assert world.starts() == [
+        ("https://a.test/", 1, 60_000),
+        ("https://b.test/", 1, 120_000),
+        ("https://a.test/", 1, 120_000),
+    ]
+
+
+def test_a_schedule_that_begins_on_its_own_instant_waits_for_the_next() -> None:
+    world = World()
+    world.write_schedule("0 0 * * *", URL)
+    world.run_until(2 * DAY)
+    assert world.start_times() == [86_400_000, 172_800_000]
+
+
+def test_a_firing_publishes_body_and_options_of_the_schedule() -> None:
+    world = World()
+    schedule_id = world.write_schedule(
+        "* * * * *",
+        URL,
+        body=b"tick",
+        method=Method.GET,
+        content_type="text/plain",
+        labels=("timed",),
+        max_retries=1,
+    )
+    world.run_until(MINUTE)
+    (message,) = world.messages.values()
+    assert (message.body, message.method, message.headers) == (b"tick", Method.GET, (("Content-Type", "text/plain"),))
+    assert (message.schedule_id, message.labels, message.max_retries) == (schedule_id, ("timed",), 1)
+    assert message.caller_ip == "203.0.113.7"
+    assert message.created_ms - world.began_ms == 60_000
+
+
+def test_a_delay_delays_the_messages_and_not_the_schedule() -> None:
+    world = World()
+    world.write_schedule("*/10 * * * *", URL, delay_ms=90_000)
+    world.run_until(22 * MINUTE)
+    assert world.start_times() == [690_000, 1_290_000]
+    assert [fact.at_ms - world.began_ms for fact in world.all(facts.ScheduleFired)] == [600_000, 1_200_000]
+
+
+def test_a_schedule_to_a_group_makes_a_message_for_each_endpoint() -> None:
+    world = World()
+    world.make_group("team", "https://a.test/", "https://b.test/")
+    world.write_schedule("* * * * *", "team")
+    world.run_until(MINUTE)
+    assert world.starts() == [("https://a.test/", 1, 60_000), ("https://b.test/", 1, 60_000)]
+
+
+def test_a_schedule_may_publish_through_a_queue_without_touching_its_parallelism() -> None:
+    world = World()
+    world.write_queue("q", parallelism=3)
+    world.write_schedule("* * * * *", URL, queue="q", delay_ms=30_000)
+    world.run_until(2 * MINUTE)
+    assert [message.queue for message in world.messages.values()] == ["q", "q"]
+    assert world.start_times() == [90_000]
+    assert world.queue("q").parallelism == 3
+
+
+def test_a_failing_message_does_not_hold_up_the_next_firing() -> None:
+    world = World(answering=always(answered(500)))
+    world.write_schedule("* * * * *", URL, max_retries=0)
+    world.run_until(3 * MINUTE)
+    assert world.start_times() == [60_000, 120_000, 180_000]
+
+
+def test_a_firing_into_a_missing_group_notes_the_error_and_goes_on() -> None:
+    world = World()
+    schedule_id = world.write_schedule("* * * * *", "team")
+    world.run_until(MINUTE)
+    progress = world.schedule(schedule_id)
+    assert progress.error == "topic team not found"
+    assert progress.last_fired_ms == EPOCH_MS + 60_000
+    assert progress.next_ms == EPOCH_MS + 120_000
+    assert progress.last_states == ()
+    world.make_group("team", URL)
+    world.run_until(2 * MINUTE)
+    assert world.schedule(schedule_id).error is None
+    assert world.start_times() == [120_000]
+
+
+def test_a_firing_beyond_the_daily_quota_notes_the_error() -> None:
+    world = World(make_account(max_requests_per_day_hard=1))
+    schedule_id = world.write_schedule("* * * * *", URL)
+    world.run_until(2 * MINUTE)
+    assert world.start_times() == [60_000]
+    assert world.schedule(schedule_id).error == "quota maxRequestsPerDay exceeded, current limit: 1"
+
+
+def test_an_endless_schedule_arms_one_timer_at_a_time() -> None:
+    world = World()
+    world.write_schedule("* * * * *", URL)
+    world.run_until(HOUR)
+    assert len(list(world.simulation.state.timers)) == 1
+
+
+# -- what the record shows of the last firing -------------------------------------------------
+
+
+def test_the_states_are_those_of_the_last_firing() -> None:
+    world = World(answering=None)
+    schedule_id = world.write_schedule("* * * * *", URL, max_retries=0)
+    world.run_until(MINUTE)
+    first = world.sent_to(URL)[0].message_id
+    assert world.schedule(schedule_id).last_states == ((first, "IN_PROGRESS"),)
+    world.run_until(2 * MINUTE)
+    second = world.sent_to(URL)[1].message_id
+    assert world.schedule(schedule_id).last_states == ((second, "IN_PROGRESS"),)
+    world.finish(first)
+    assert world.schedule(schedule_id).last_states == ((second, "IN_PROGRESS"),)
+    world.finish(second, answered(500))
+    assert world.schedule(schedule_id).last_states == ((second, "FAIL"),)
+
+
+def test_the_states_name_every_message_of_a_firing() -> None:
+    world = World(answering=by_url({"https://b.test/": answered(500)}))
+    world.make_group("team", "https://a.test/", "https://b.test/", "https://c.test/")
+    schedule_id = world.write_schedule("* * * * *", "team", max_retries=0)
+    world.run_until(MINUTE)
+    assert [state.value for _, state in world.schedule(schedule_id).last_states] == ["SUCCESS", "FAIL", "SUCCESS"]
+
+
+def test_a_canceled_message_counts_as_failed() -> None:
+    world = World()
+    schedule_id = world.write_schedule("* * * * *", URL, delay_ms=HOUR)
+    world.run_until(MINUTE)
+    world.cancel_all()
+    assert [state.value for _, state in world.schedule(schedule_id).last_states] == ["FAIL"]
+
+
+def test_a_dead_letter_published_again_is_not_of_the_last_firing() -> None:
+    world = World(answering=by_url({URL: [answered(500)]}))
+    schedule_id = world.write_schedule("0 * * * *", URL, max_retries=0)
+    world.run_until(HOUR + MINUTE)
+    before = world.schedule(schedule_id).last_states
+    (again,) = world.retry_dead_letters(*world.dead_letter_ids())
+    assert world.messages[again.message_id].schedule_id == schedule_id
+    assert world.schedule(schedule_id).last_states == before
+
+
+# -- pausing ----------------------------------------------------------------------------------
+
+
+def test_firings_that_fall_into_a_pause_are_skipped_and_never_caught_up() -> None:
+    """Decision D-012."""
+    world = World()
+    schedule_id = world.write_schedule("* * * * *", URL)
+    world.run_until(2 * MINUTE)
+    world.pause_schedule(schedule_id)
+    assert world.schedule(schedule_id).paused
+    assert world.schedule(schedule_id).next_ms is None
+    assert world.next_due_ms is None
+    world.run_until(10 * MINUTE + 30_000)
+    world.pause_schedule(schedule_id, paused=False)
+    assert not world.schedule(schedule_id).paused
+    world.run_until(12 * MINUTE)
+    assert world.start_times() == [60_000, 120_000, 660_000, 720_000]
+
+
+def test_pausing_or_resuming_again_changes_nothing() -> None:
+    world = World()
+    schedule_id = world.write_schedule("* * * * *", URL)
+    before = world.snapshot()
+    world.pause_schedule(schedule_id, paused=False)
+    assert world.snapshot() == before
+    world.pause_schedule(schedule_id)
+    before = world.snapshot()
+    world.pause_schedule(schedule_id)
+    assert world.snapshot() == before
+
+
+# -- writing and deleting ---------------------------------------------------------------------
+
+
+def test_a_schedule_without_an_id_gets_a_random_one() -> None:
+    world = World()
+    first = world.write_schedule("* * * * *", URL)
+    second = world.write_schedule("* * * * *", URL)
+    assert first != second
+    assert first.startswith("scd_")
+    assert len(first) == 32
+
+
+def test_the_same_id_again_replaces_the_whole_schedule() -> None:
+    """Decision D-037."""
+    world = World()
+    world.write_schedule("* * * * *", URL, schedule_id="mine", body=b"old", labels=("old",))
+    world.run_until(MINUTE)
+    world.write_schedule("*/5 * * * *", "https://new.test/", schedule_id="mine")
+    progress = world.schedule("mine")
+    assert (progress.schedule.body, progress.schedule.options.labels) == (b"", ())
+    assert progress.schedule.created_ms == EPOCH_MS
+    assert progress.next_ms == EPOCH_MS + 300_000
+    world.run_until(10 * MINUTE)
+    assert world.starts() == [
+        (URL, 1, 60_000),
+        ("https://new.test/", 1, 300_000),
+        ("https://new.test/", 1, 600_000),
+    ]
+
+
+def test_a_replaced_schedule_stays_paused() -> None:
+    world = World()
+    schedule_id = world.write_schedule("* * * * *", URL, schedule_id="mine")
+    world.pause_schedule(schedule_id)
+    world.write_schedule("*/2 * * * *", URL, schedule_id="mine")
+    world.run_until(HOUR)
+    assert world.starts() == []
+    world.pause_schedule(schedule_id, paused=False)
+    assert world.schedule("mine").next_ms == EPOCH_MS + 3_720_000
+
+
+def test_the_expression_is_kept_trimmed() -> None:
+    world = World()
+    schedule_id = world.write_schedule(" */10 * * * * ", URL)
+    assert world.schedule(schedule_id).schedule.cron == "*/10 * * * *"
+
+
+def test_a_time_zone_decides_the_instants() -> None:
+    world = World()
+    world.write_schedule("CRON_TZ=Asia/Tokyo 0 9 * * *", URL)
+    world.run_until(2 * DAY)
+    assert world.start_times() == [86_400_000, 172_800_000]
+
+
+def test_a_deleted_schedule_fires_no_more_and_its_messages_live_on() -> None:
+    world = World(answering=None)
+    schedule_id = world.write_schedule("* * * * *", URL)
+    world.run_until(MINUTE)
+    delete(world, schedule_id)
+    assert world.next_due_ms is None
+    (message,) = world.sent_to(URL)
+    world.finish(message.message_id)
+    assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
+
+
+def test_a_schedule_nobody_wrote_is_not_found() -> None:
+    world = World()
+    with pytest.raises(NotFound) as refusal:
+        world.pause_schedule(ScheduleId("nobody"))
+    assert refusal.value.text == "schedule nobody not found"
+    with pytest.raises(NotFound):
+        delete(world, "nobody")
+    assert world.facts == []
+
+
+# -- limits -----------------------------------------------------------------------------------
+
+
+def test_one_schedule_too_many_is_refused_but_an_existing_one_is_replaced() -> None:
+    world = World(make_account(max_schedules=1))
+    world.write_schedule("* * * * *", URL, schedule_id="mine")
+    with pytest.raises(LimitReached) as refusal:
+        world.write_schedule("* * * * *", URL)
+    assert refusal.value.text == "quota maxSchedules exceeded, current limit: 1"
+    world.write_schedule("*/5 * * * *", URL, schedule_id="mine")
+    assert len(world.book.schedules) == 1
+
+
+def test_a_schedule_that_needs_one_queue_too_many_is_refused() -> None:
+    world = World(make_account(max_queues=0))
+    with pytest.raises(LimitReached) as refusal:
+        world.write_schedule("* * * * *", URL, queue="q")
+    assert refusal.value.text == "quota maxQueues exceeded, current limit: 0"
+
+
+def test_a_schedule_keeps_the_limits_of_a_message() -> None:
+    world = World(make_account(max_message_size=3))
+    with pytest.raises(PayloadTooLarge):
+        world.write_schedule("* * * * *", URL, body=b"1234")
+    with pytest.raises(InvalidInput) as refusal:
+        world.write_schedule("* * * * *", URL, max_retries=21)
+    assert refusal.value.field == "Svc-Retries"
+    assert world.facts == []
+
+
+def test_an_inactive_account_writes_no_schedule() -> None:
+    with pytest.raises(Forbidden):
+        World(make_account(active=False)).write_schedule("* * * * *", URL)
+
+
+def test_a_schedule_under_flow_control_waits_in_line() -> None:
+    world = World()
+    world.write_schedule("* * * * *", URL, flow_control=flow("k", rate=1, period_ms=10 * MINUTE))
+    world.run_until(21 * MINUTE)
+    assert world.start_times() == [60_000, 660_000, 1_260_000]

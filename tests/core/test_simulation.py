@@ -1,0 +1,202 @@
+"""The core's one entry: the clock, refusals, determinism, and facts applied again."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core import commands, facts
+from emulator.core.decision import Decision
+from emulator.core.errors import Conflict, NotFound, WorldBroken
+from emulator.core.identifiers import world_key
+from emulator.core.image import restore
+from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
+from emulator.core.simulation import _DECISIONS, Simulation
+from emulator.core.state import State, StateView
+from tests.core.worlds import (
+    DAY,
+    EPOCH_MS,
+    HOUR,
+    MINUTE,
+    World,
+    answered,
+    by_url,
+    callback,
+    dump,
+    flow,
+    make_account,
+    replay,
+)
+
+URL = "https://api.example.com/hook"
+
+
+def busy_world() -> World:
+    """A world in which something of every kind has happened and is still to come."""
+    world = World(
+        make_account(max_global_parallelism=2),
+        answering=by_url({"https://failing.test/": answered(500), "https://back.test/": [answered(500), answered()]}),
+    )
+    world.make_group("team", "https://a.test/", "https://b.test/")
+    world.add_rule("https://a.test/*", responses=(ScriptedResponse(latency_ms=5_000),), times=3)
+    world.write_schedule("* * * * *", "team", schedule_id="mine", callback=callback("https://back.test/"))
+    world.write_queue("q", parallelism=2)
+    for number in range(4):
+        world.enqueue("q", "https://failing.test/", max_retries=number, callback=callback("https://back.test/"))
+        world.publish(URL, flow_control=flow("k", parallelism=1, rate=2, period_ms=HOUR), delay_ms=number * MINUTE)
+        world.publish(URL, deduplication_id="same")
+    world.run_until(10 * MINUTE)
+    world.do(commands.RotateSigningKeys(account_id=world.account_id))
+    world.pause_key("k")
+    world.write_queue("q", paused=True)
+    world.cancel_all(count=2)
+    world.answering = None
+    world.run_until(12 * MINUTE)
+    return world
+
+
+# -- the clock --------------------------------------------------------------------------------
+
+
+def test_the_clock_refuses_to_pass_what_is_due() -> None:
+    world = World()
+    world.publish(URL, delay_ms=HOUR)
+    before = world.snapshot()
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR + 1))
+    assert world.snapshot() == before
+    world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR))
+    assert world.starts() == [(URL, 1, 3_600_000)]
+
+
+def test_the_clock_never_goes_back() -> None:
+    world = World()
+    world.run_until(HOUR)
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR - 1))
+
+
+def test_moving_the_clock_to_where_it_stands_is_no_fact() -> None:
+    world = World()
+    world.do(commands.AdvanceClock(to_ms=EPOCH_MS))
+    assert world.facts == []
+
+
+def test_the_clock_also_stops_for_expiries() -> None:
+    world = World()
+    world.publish(URL, deduplication_id="x")
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + 10 * MINUTE + 1))
+
+
+def test_the_clock_may_be_set_back_only_before_anything_has_happened() -> None:
+    world = World()
+    world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
+    assert world.simulation.now_ms == EPOCH_MS - DAY
+    world.publish(URL)
+    with pytest.raises(Conflict):
+        world.do(commands.SetBackClock(to_ms=EPOCH_MS - 2 * DAY))
+
+
+def test_the_clock_may_not_be_set_back_once_a_schedule_waits() -> None:
+    world = World()
+    world.write_schedule("* * * * *", URL)
+    with pytest.raises(Conflict):
+        world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
+
+
+def test_a_command_also_does_what_is_due_at_its_instant() -> None:
+    world = World(answering=None)
+    outcome = world.simulation.handle(
+        commands.Publish(
+            account_id=world.account_id,
+            item=commands.PublishItem(
+                destination=Destination(kind=DestinationKind.URL, text=URL),
+                body=b"",
+                options=MessageOptions(),
+                caller_ip="198.51.100.1",
+            ),
+        )
+    )
+    assert [type(fact) for fact in outcome.facts] == [facts.MessageCreated, facts.AttemptStarted]
+    assert outcome.reply.messages[0].url == URL
+
+
+# -- refusing and breaking --------------------------------------------------------------------
+
+
+def test_a_refusal_before_the_first_fact_leaves_the_state_as_it_was() -> None:
+    world = busy_world()
+    before = world.snapshot()
+    for refused in (
+        commands.CancelMessage(account_id=world.account_id, message_id=MessageId("msg_nobody")),
+        commands.SetQueuePaused(account_id=world.account_id, name=QueueName("nobody"), paused=True),
+    ):
+        with pytest.raises(NotFound):
+            world.do(refused)
+    assert world.snapshot() == before
+
+
+def test_a_refusal_after_the_first_fact_breaks_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_too_late(state: StateView, command: object) -> Decision[None]:
+        yield facts.ClockMoved(now_ms=state.now_ms + 1)
+        raise NotFound("nobody")
+
+    monkeypatch.setitem(_DECISIONS, commands.AdvanceClock, refuse_too_late)
+    with pytest.raises(WorldBroken):
+        World().do(commands.AdvanceClock(to_ms=EPOCH_MS))
+
+
+def test_a_step_the_table_does_not_have_breaks_the_world() -> None:
+    world = World(answering=None)
+    message_id = world.publish(URL)
+    state = restore(world.snapshot()[0])
+    with pytest.raises(WorldBroken):
+        state.apply(facts.AttemptStarted(message_id=message_id, number=2, at_ms=EPOCH_MS, answer=None))
+
+
+def test_every_command_has_a_decision() -> None:
+    written = {
+        each for each in vars(commands).values() if isinstance(each, type) and issubclass(each, commands.Command)
+    }
+    assert set(_DECISIONS) == written - {commands.Command}
+
+
+# -- determinism ------------------------------------------------------------------------------
+
+
+def test_applying_the_recorded_facts_again_gives_the_same_state() -> None:
+    world = busy_world()
+    assert replay(world) == world.snapshot()
+
+
+def test_the_same_calls_give_the_same_facts() -> None:
+    assert busy_world().facts == busy_world().facts
+
+
+def test_worlds_share_nothing_but_the_process() -> None:
+    first, second = World(), World()
+    first.publish(URL, delay_ms=HOUR)
+    assert second.next_due_ms is None
+    assert second.facts == []
+
+
+def test_an_image_gives_the_same_state_and_the_same_future() -> None:
+    world = busy_world()
+    image, _ = world.snapshot()
+    restored = restore(image)
+    assert dump(restored) == world.snapshot()
+    other = Simulation(restored)
+    for _ in range(20):
+        due_ms = world.simulation.next_due_ms
+        assert due_ms is not None
+        assert other.next_due_ms == due_ms
+        step = commands.AdvanceClock(to_ms=due_ms)
+        assert other.handle(step).facts == world.simulation.handle(step).facts
+
+
+def test_a_fresh_world_has_nothing_to_do() -> None:
+    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+    simulation = Simulation(state)
+    assert simulation.next_due_ms is None
+    assert simulation.now_ms == EPOCH_MS
+    assert not simulation.state.messages

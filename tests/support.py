@@ -1,0 +1,341 @@
+"""Emulators to test against, in process and behind a socket, and receivers of what they deliver."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import hashlib
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ParamSpec, cast
+
+import jwt
+
+from emulator import bootstrap, serving
+from emulator.core.image import StateImage, capture
+from emulator.core.state import State
+from emulator.settings import Settings
+from emulator.worlds import DEFAULT, World
+
+P = ParamSpec("P")
+
+EPOCH = "2026-01-01T00:00:00Z"
+EPOCH_MS = 1_767_225_600_000
+# How long a test waits for something that has to come; nothing here takes a tenth of it.
+PATIENCE_S = 20
+
+Headers = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    """Makes an asynchronous test an ordinary one, on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE_S * 2):
+                await test(*args, **kwargs)
+
+        asyncio.run(main())
+
+    return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the emulator answered; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+# -- in process -------------------------------------------------------------------------------
+
+
+class InProcess:
+    """The application itself, called byte for byte: no client between that would tidy a request up."""
+
+    def __init__(self, emulation: bootstrap.Emulation) -> None:
+        self.emulation = emulation
+        self.token = self.world.account().token
+        self.read_only_token = self.world.account().read_only_token
+
+    @property
+    def world(self) -> World:
+        return self.emulation.worlds.get(DEFAULT)
+
+    def image(self) -> StateImage:
+        """The whole state of the default world."""
+        return capture(cast(State, self.world.state))
+
+    async def call(
+        self,
+        method: str,
+        target: str | bytes,
+        headers: Headers = (),
+        body: bytes | str | object = b"",
+        *,
+        token: str | None = "",
+        client: str = "203.0.113.7",
+    ) -> Answer:
+        """One call; anything but text or bytes is sent as JSON. The token is the account's, None sends none."""
+        pairs = [("Host", "127.0.0.1:8080"), *(headers.items() if isinstance(headers, Mapping) else headers)]
+        if token is not None:
+            pairs.append(("Authorization", f"Bearer {token or self.token}"))
+        if not isinstance(body, bytes):
+            body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        raw = target.encode("latin-1") if isinstance(target, str) else target
+        return await asgi_call(self.emulation.app, method, raw, pairs, body, client)
+
+    async def get(self, target: str, headers: Headers = (), **options: Any) -> Answer:
+        return await self.call("GET", target, headers, **options)
+
+    async def post(self, target: str, headers: Headers = (), body: object = b"", **options: Any) -> Answer:
+        return await self.call("POST", target, headers, body, **options)
+
+    async def delete(self, target: str, headers: Headers = (), body: object = b"", **options: Any) -> Answer:
+        return await self.call("DELETE", target, headers, body, **options)
+
+    async def control(self, method: str, target: str, body: object = b"", headers: Headers = ()) -> Answer:
+        """A call of the control API, which needs no token."""
+        return await self.call(method, "/_emulator" + target, headers, body, token=None)
+
+    async def publish(self, destination: str, headers: Headers = (), body: object = b"", **options: Any) -> str:
+        """Publish to a URL; the message's id."""
+        answer = await self.post(f"/v2/publish/{destination}", headers, body, **options)
+        assert answer.status == 200, answer.body
+        return cast(str, answer.json["messageId"])
+
+    async def advance(self, by: str | int) -> Any:
+        answer = await self.control("POST", "/clock/advance", {"by": by})
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    async def rule(self, url: str, **rule: object) -> str:
+        """Add a destination rule; its id."""
+        answer = await self.control("POST", "/destinations", {"match": {"url": url}, **rule})
+        assert answer.status == 201, answer.body
+        return cast(str, answer.json["id"])
+
+    async def deliveries(self, url: str = "") -> list[Any]:
+        answer = await self.control("GET", f"/deliveries?limit=1000&url={url}")
+        assert answer.status == 200, answer.body
+        return cast(list[Any], answer.json["deliveries"])
+
+
+async def asgi_call(
+    app: Any, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, client: str
+) -> Answer:
+    """One HTTP exchange with an ASGI application, its target exactly as given."""
+    from urllib.parse import unquote_to_bytes
+
+    raw_path, _, query = target.partition(b"?")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote_to_bytes(raw_path).decode("utf-8", "replace"),
+        "raw_path": raw_path,
+        "query_string": query,
+        "root_path": "",
+        "headers": [(name.lower().encode("latin-1"), value.encode()) for name, value in headers],
+        "client": (client, 50_000),
+        "server": ("127.0.0.1", 8080),
+    }
+    incoming = [{"type": "http.request", "body": body, "more_body": False}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if not incoming:
+            await asyncio.Event().wait()  # The client stays until it has its answer.
+        return incoming.pop()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    return Answer(
+        status=start["status"],
+        headers={name.decode().lower(): value.decode() for name, value in start["headers"]},
+        body=b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body"),
+    )
+
+
+@contextlib.asynccontextmanager
+async def in_process(**settings: Any) -> AsyncIterator[InProcess]:
+    """An emulator without a server, on the running event loop, its clock frozen at EPOCH."""
+    emulation = await bootstrap.start(Settings(**{"clock": "frozen", "epoch": EPOCH, **settings}))
+    try:
+        yield InProcess(emulation)
+    finally:
+        await emulation.close()
+
+
+# -- behind a socket --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A running server and what its clients need to know."""
+
+    url: str
+    port: int
+    token: str
+    current_signing_key: str
+    next_signing_key: str
+
+
+@contextlib.contextmanager
+def server(**settings: Any) -> Iterator[Server]:
+    """A real server in a thread of its own, on a port that the system chose, its clock frozen at EPOCH."""
+    wanted = Settings(**{"clock": "frozen", "epoch": EPOCH, "port": 0, **settings})
+    started: Future[tuple[Server, Callable[[], object]]] = Future()
+
+    async def main() -> None:
+        emulation = await bootstrap.start(wanted)
+        try:
+            listener = serving.listen("127.0.0.1", 0)
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            account = emulation.worlds.get(DEFAULT).account()
+            found = Server(
+                url=serving.url_of(listener),
+                port=listener.getsockname()[1],
+                token=account.token,
+                current_signing_key=account.signing_keys.current,
+                next_signing_key=account.signing_keys.next,
+            )
+            started.set_result((found, lambda: loop.call_soon_threadsafe(stop.set)))
+            await serving.serve(emulation.app, listener, server=wanted.server, stop=stop)
+        finally:
+            await emulation.close()
+
+    def run() -> None:
+        try:
+            serving.run(main)
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=run, name="emulator under test")
+    thread.start()
+    found, stop = started.result(PATIENCE_S)
+    try:
+        yield found
+    finally:
+        stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """A request that reached a receiver; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+Respond = Callable[[Received], int]
+
+
+@dataclass
+class Receiver:
+    """A real HTTP server that records what it gets; `respond` decides the status of each answer."""
+
+    url: str
+    respond: Respond
+    requests: list[Received] = field(default_factory=list)
+    _arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def record(self, received: Received) -> int:
+        with self._arrived:
+            self.requests.append(received)
+            self._arrived.notify_all()
+        return self.respond(received)
+
+    def wait_for(self, count: int) -> list[Received]:
+        """The requests so far, once there are `count` of them."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.requests) >= count, PATIENCE_S), self.requests
+            return list(self.requests)
+
+    def at(self, path: str) -> list[Received]:
+        return [request for request in self.requests if request.path == path]
+
+
+@contextlib.contextmanager
+def receiver(respond: Respond = lambda received: 200) -> Iterator[Receiver]:
+    """A receiver in threads of its own, on a port of loopback that the system chose."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def parse_request(self) -> bool:
+            is_good = super().parse_request()
+            if is_good:
+                # Every method is answered alike.
+                setattr(self, f"do_{self.command}", self.answer)
+            return is_good
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            received = Received(
+                method=self.command,
+                path=self.path,
+                headers={name.lower(): value for name, value in self.headers.items()},
+                body=body,
+            )
+            self.send_response(state.record(received))
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+            self.wfile.write(b"seen")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.daemon_threads = False
+    state = Receiver(url=f"http://127.0.0.1:{httpd.server_port}", respond=respond)
+    thread = threading.Thread(target=functools.partial(httpd.serve_forever, poll_interval=0.01))
+    thread.start()
+    try:
+        yield state
+    finally:
+        httpd.shutdown()
+        thread.join(PATIENCE_S)
+        httpd.server_close()
+
+
+def verify(received: Received, url: str, key: str, *, header: str = "svc-signature", issuer: str = "Svc") -> None:
+    """Check a delivery's signature as a receiver does: algorithm, issuer, times, address and body."""
+    claims = jwt.decode(
+        received.headers[header],
+        key,
+        algorithms=["HS256"],
+        issuer=issuer,
+        options={"require": ["iss", "sub", "exp", "nbf", "iat", "jti", "body"]},
+    )
+    assert claims["sub"] == url
+    assert claims["nbf"] == 0
+    digest = base64.urlsafe_b64encode(hashlib.sha256(received.body).digest()).decode()
+    assert claims["body"].rstrip("=") == digest.rstrip("=")
