@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.applications import Starlette
 
+from emulator import fixture_files
 from emulator.api import application
 from emulator.api.control import ControlOptions
 from emulator.core.errors import Malformed
@@ -16,8 +18,9 @@ from emulator.realtime import wall_ms
 from emulator.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
+from emulator.wire.fixture_json import Fixtures
 from emulator.wire.instants import read_instant_ms
-from emulator.worlds import DEFAULT, WorldOptions, Worlds, WorldSetup
+from emulator.worlds import DEFAULT, WorldOptions, Worlds, WorldSetup, origin_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,8 @@ class Emulation:
 async def start(settings: Settings) -> Emulation:
     """Open the worlds that the settings describe.
 
-    Raises SettingsError, and UnusableDatabase for a database that cannot be opened; each is one line.
+    Raises SettingsError, FixturesError for a fixtures file that cannot be used, and UnusableDatabase
+    for a database that cannot be opened; each is one line.
     """
     try:
         dialect = dialects.load(settings.dialect)
@@ -57,10 +61,14 @@ async def start(settings: Settings) -> Emulation:
         egress=EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host),
         wall_ms=wall_ms,
     )
+    fixtures: Fixtures | None = None
+    if settings.fixtures:
+        fixtures = fixture_files.load(Path(settings.fixtures), dialect, origin_of(setup, dialect))
     options = WorldOptions(
         db=settings.db,
         concurrency=settings.concurrency or None,
         max_attempts_per_instant=settings.max_attempts_per_instant,
+        fixtures=fixtures,
     )
     worlds = Worlds(options=options, dialect=dialect, transport=transport)
     control = ControlOptions(

@@ -16,12 +16,13 @@ import msgspec
 
 from emulator import data_files
 from emulator.core.excerpts import excerpt
+from emulator.origins import Origin, first_state
 from emulator.wire.dialect import Dialect
 from emulator.wire.fixture_json import Fixtures, InvalidFixtures, read_fixtures
 from emulator.wire.json_fields import Json, joined
 
 if TYPE_CHECKING:
-    from yaml import Node
+    from yaml import MappingNode, Node
 
 # More than any document needs, and few enough that aliases of aliases cannot fill the memory.
 _MAX_VALUES = 100_000
@@ -44,12 +45,18 @@ def built_in(dialect: Dialect) -> Fixtures:
     return read_fixtures(msgspec.json.decode(data_files.path("fixtures", "default.json").read_bytes()), dialect)
 
 
-def load(path: Path, dialect: Dialect) -> Fixtures:
-    """The fixtures of a file. Raises: FixturesError."""
-    return Document(path).fixtures(dialect)
+def load(path: Path, dialect: Dialect, origin: Origin) -> Fixtures:
+    """The fixtures of a file, after a try whether a world can be made of them. Raises: FixturesError."""
+    document = _Document(path)
+    try:
+        fixtures = read_fixtures(document.content, dialect)
+        first_state(origin, fixtures)
+    except InvalidFixtures as invalid:
+        raise document.error(invalid) from None
+    return fixtures
 
 
-class Document:
+class _Document:
     """A file as parsed: its content, and the line of every value by its path. Raises: FixturesError."""
 
     def __init__(self, path: Path) -> None:
@@ -62,12 +69,6 @@ class Document:
             raise FixturesError([f"{path}: is not a UTF-8 text file"]) from None
         self._lines: dict[str, int] = {"": 1}
         self.content = self._parse(text)
-
-    def fixtures(self, dialect: Dialect) -> Fixtures:
-        try:
-            return read_fixtures(self.content, dialect)
-        except InvalidFixtures as invalid:
-            raise self.error(invalid) from None
 
     def error(self, invalid: InvalidFixtures) -> FixturesError:
         """What is wrong with the document, line by line of the file."""
@@ -147,7 +148,7 @@ class _Values:
         finally:
             self._open.pop()
 
-    def _entries(self, node: Node, path: str) -> Iterator[tuple[str, Json]]:
+    def _entries(self, node: MappingNode, path: str) -> Iterator[tuple[str, Json]]:
         from yaml import YAMLError
 
         if node.tag != "tag:yaml.org,2002:map":

@@ -43,6 +43,12 @@ class Settings:
     )
     epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")
     seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.", least=-_EXACT, most=_EXACT)
+    fixtures: str = _setting(
+        "",
+        "YAML or JSON file of accounts, indexes, URL groups, queues, schedules and destination rules. "
+        "Default: built in.",
+        metavar="FILE",
+    )
     dialect: str = _setting("svc", "Names on the wire: 'svc', 'upstash', or a TOML file.", metavar="NAME|FILE")
     external: str = _setting(
         "capture",

@@ -6,16 +6,17 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
-from emulator import sample_data
+from emulator import fixture_files, origins
 from emulator.core import commands, facts, limits
-from emulator.core.errors import Conflict, InvalidInput, NotFound, Unsupported, WorldBroken
+from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
 from emulator.core.identifiers import token_text, world_key
-from emulator.core.image import StateImage, capture
-from emulator.core.model import Account, AccountId, Plan, SigningKeys
+from emulator.core.image import capture
+from emulator.core.model import Account, AccountId, IndexId, Plan
 from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, WorldRequest
 from emulator.core.simulation import Simulation
 from emulator.core.state import State, StateView
@@ -24,8 +25,11 @@ from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.store import MEMORY, Store, open_store
 from emulator.realtime import Anchor, PacedClock, keep_time, wall_ms
+from emulator.statistics import Statistics
 from emulator.wire.dialect import Dialect
+from emulator.wire.fixture_json import Fixtures, InvalidFixtures, read_fixtures
 from emulator.wire.instants import MAX_INSTANT_MS
+from emulator.wire.json_fields import Json
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +59,12 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
-    """What all worlds of a server have in common."""
+    """What all worlds of a server have in common. `fixtures` None stands for the built-in ones."""
 
     db: str = MEMORY
     concurrency: int | None = None
     max_attempts_per_instant: int = 10_000
+    fixtures: Fixtures | None = None
 
 
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
@@ -82,6 +87,7 @@ class World:
         self._store = store
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = History(store)
+        self._statistics = Statistics(store, self.setup.epoch_ms, self._worlds.dialect)
         self.driver = Driver(
             Simulation(state),
             store,
@@ -142,6 +148,7 @@ class World:
                 await self.driver.advance_to(now_ms)
             else:
                 await self.driver.set_back(now_ms)
+                await self._statistics.clock_set_back(now_ms)
         if rate is not None:
             if now_ms is None:
                 await self.driver.catch_up()
@@ -220,18 +227,49 @@ class World:
             next_signing_key=account.signing_keys.next,
             username=username,
             password=password,
-            search_index_ids=(),
-            vector_index_ids=(),
+            search_index_ids=tuple(self.state.search_indexes),
+            vector_index_ids=tuple(self.state.vector_indexes),
         )
+
+    # -- statistics -------------------------------------------------------------------------
+
+    async def queue_statistics(self, account_id: AccountId, period: str | None) -> dict[str, Json]:
+        """What passed through a queue account. Raises NotFound, and InvalidInput naming the period."""
+        return await self._statistics.queue_account(await self.present(), account_id, period)
+
+    def vector_statistics(self, index_id: IndexId, period: str | None) -> dict[str, Json]:
+        """The statistics of a vector index. Raises NotFound, and InvalidInput naming the period."""
+        return self._statistics.vector_index(self.state, index_id, period)
+
+    def search_statistics(self, index_id: IndexId, period: str | None) -> dict[str, Json]:
+        """The statistics of a search index. Raises NotFound, and InvalidInput naming the period."""
+        return self._statistics.search_index(self.state, index_id, period)
+
+    def search_throughput(self, index_id: IndexId) -> list[Json]:
+        """The `throughput_vector` of a search index. Raises NotFound."""
+        return self._statistics.search_throughput(self.state, index_id)
+
+    def search_summary(self) -> dict[str, Json]:
+        """What all search indexes come to."""
+        return self._statistics.search_summary(self.state)
+
+    def vector_summary(self) -> dict[str, Json]:
+        """What all vector indexes come to."""
+        return self._statistics.vector_summary(self.state)
 
     # -- reset and end ----------------------------------------------------------------------
 
-    async def reset(self) -> None:
-        """Make the world again as it was created; what is under way is forgotten with the rest."""
+    async def reset(self, fixtures: Mapping[str, object] | None = None) -> None:
+        """Make the world again as it was created; what is under way is forgotten with the rest.
+
+        With fixtures it is made of these, now and by later resets (D-173). Raises InvalidInput and
+        Conflict for fixtures that cannot be used, with nothing changed.
+        """
+        image = None if fixtures is None else capture(self._worlds.first_state(self.setup, fixtures))
         async with self._lock:
             await self._stop(grace_s=0)
             self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)
-            store, state = await self._store.start_over({"clock": _encoded(self.clock.anchor)})
+            store, state = await self._store.start_over({"clock": _encoded(self.clock.anchor)}, image)
             self._begin(store, state)
             self.start()
 
@@ -329,9 +367,7 @@ class Worlds:
                 await self._open(replace(setup, id=path.stem))
 
     async def create(self, request: WorldRequest, defaults: WorldSetup) -> World:
-        """Make a world. Raises InvalidInput for a bad id, Conflict for one that exists."""
-        if request.fixtures is not None:
-            raise Unsupported("fixtures: this version does not read fixtures yet, leave it out")
+        """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
         async with self._lock:
             world_id = request.id or self._unused_id()
             if not _WORLD_ID.fullmatch(world_id):
@@ -345,7 +381,8 @@ class Worlds:
                     epoch_ms=wall_ms() if request.epoch_ms is None else request.epoch_ms,
                     rate=0.0 if request.rate is None else request.rate,
                     plan=defaults.plan if request.plan is None else request.plan,
-                )
+                ),
+                fixtures=request.fixtures,
             )
 
     def _unused_id(self) -> str:
@@ -371,7 +408,9 @@ class Worlds:
         """Let every world finish what is in flight, and let go of the files."""
         await asyncio.gather(*(world.close() for world in self._worlds.values()))
 
-    async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
+    async def _open(
+        self, setup: WorldSetup, wanted_rate: float | None = None, fixtures: Mapping[str, object] | None = None
+    ) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
         store, has_world = await open_store(self._path(setup.id))
         try:
@@ -380,7 +419,7 @@ class Worlds:
             else:
                 clock = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
                 meta = {"world": _encoded(setup), "clock": _encoded(clock.anchor)}
-                state = await store.begin(self._first_image(setup), meta)
+                state = await store.begin(capture(self.first_state(setup, fixtures)), meta)
             world = World(setup, clock, store, state, self)
             await world.history.load()
         except BaseException:
@@ -390,17 +429,31 @@ class Worlds:
         world.start()
         return world
 
-    def _first_image(self, setup: WorldSetup) -> StateImage:
-        owner = f"{setup.id}@emulator.example"
-        secret = _secret_key(setup)
-        account = sample_data.queue_account(key=secret, number=1, plan=setup.plan, owner=owner, epoch_ms=setup.epoch_ms)
-        published = self.dialect.credentials
-        if setup.id == DEFAULT and published is not None:
-            # The dialect's service publishes a local-development account; clients look for it (D-052).
-            keys = SigningKeys(current=published.current_signing_key, next=published.next_signing_key)
-            account = sample_data.with_credentials(account, token=published.token, signing_keys=keys)
-        # Message ids follow from the seed alone, so that the same seed gives the same trace in any world.
-        return capture(State(key=world_key(setup.seed), now_ms=setup.epoch_ms, accounts=(account,)))
+    def first_state(self, setup: WorldSetup, document: Mapping[str, object] | None) -> State:
+        """What a world begins with: the document's fixtures, or else the server's.
+
+        Raises InvalidInput naming what is wrong in the document, and Conflict if it fixes an id or a
+        token that another world has.
+        """
+        try:
+            if document is not None:
+                fixtures = read_fixtures(cast(Json, document), self.dialect)
+            else:
+                fixtures = self.options.fixtures or fixture_files.built_in(self.dialect)
+                if setup.id != DEFAULT:
+                    fixtures = origins.without_secrets(fixtures)
+            state = origins.first_state(origin_of(setup, self.dialect), fixtures)
+        except InvalidFixtures as invalid:
+            problem = invalid.problems[0]
+            raise InvalidInput(f"fixtures.{problem.field}", problem.reason) from None
+        self._check_is_unique(setup.id, state)
+        return state
+
+    def _check_is_unique(self, world_id: str, state: State) -> None:
+        wanted = _what_finds(state)
+        for world in self._worlds.values():
+            if world.id != world_id and (both := wanted & _what_finds(world.state)):
+                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
 
     def _path(self, world_id: str) -> str:
         if not self.keeps_state:
@@ -450,6 +503,29 @@ def _setup_from(content: dict[str, object], world_id: str) -> WorldSetup:
 
 def _anchor_from(content: dict[str, float]) -> Anchor:
     return Anchor(virtual_ms=int(content["virtual_ms"]), wall_ms=int(content["wall_ms"]), rate=content["rate"])
+
+
+def _what_finds(state: StateView) -> set[str]:
+    """All ids and tokens by which a call finds what it means."""
+    accounts = [book.account for book in state.accounts.values()]
+    return {
+        *state.accounts,
+        *(account.token for account in accounts),
+        *(account.read_only_token for account in accounts),
+        *state.search_indexes,
+        *state.vector_indexes,
+    }
+
+
+def origin_of(setup: WorldSetup, dialect: Dialect) -> origins.Origin:
+    return origins.Origin(
+        world_id=setup.id,
+        seed=setup.seed,
+        epoch_ms=setup.epoch_ms,
+        plan=setup.plan,
+        secret=_secret_key(setup),
+        published=dialect.credentials if setup.id == DEFAULT else None,
+    )
 
 
 def _secret_key(setup: WorldSetup) -> bytes:

@@ -14,7 +14,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ParamSpec, cast
+from urllib.parse import unquote_to_bytes
 
+import httpx
 import jwt
 
 from emulator import bootstrap, serving
@@ -138,8 +140,6 @@ async def asgi_call(
     app: Any, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, client: str
 ) -> Answer:
     """One HTTP exchange with an ASGI application, its target exactly as given."""
-    from urllib.parse import unquote_to_bytes
-
     raw_path, _, query = target.partition(b"?")
     scope = {
         "type": "http",
@@ -151,7 +151,9 @@ async def asgi_call(
         "raw_path": raw_path,
         "query_string": query,
         "root_path": "",
-        "headers": [(name.lower().encode("latin-1"), value.encode()) for name, value in headers],
+        "headers": [
+            (name.lower().encode("latin-1"), value.encode("utf-8", "surrogateescape")) for name, value in headers
+        ],
         "client": (client, 50_000),
         "server": ("127.0.0.1", 8080),
     }
@@ -339,3 +341,12 @@ def verify(received: Received, url: str, key: str, *, header: str = "svc-signatu
     assert claims["nbf"] == 0
     digest = base64.urlsafe_b64encode(hashlib.sha256(received.body).digest()).decode()
     assert claims["body"].rstrip("=") == digest.rstrip("=")
+
+
+def control(server: Server, method: str, path: str, body: object = None, **query: str) -> Any:
+    """A call of a running server's control API; its answer."""
+    response = httpx.request(
+        method, f"{server.url}/_emulator{path}", json=body, params=query, timeout=PATIENCE_S, trust_env=False
+    )
+    assert response.is_success, response.text
+    return response.json() if response.content else None

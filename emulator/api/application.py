@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
-from emulator.api import control, messaging
+from emulator.api import control, management, messaging
 from emulator.api.exchange import not_found
 from emulator.worlds import Worlds
 
@@ -20,6 +20,7 @@ def build(worlds: Worlds, options: control.ControlOptions, lifespan: Lifespan | 
     """The application that serves these worlds. `lifespan` opens and closes what it needs."""
     routes: list[BaseRoute] = [
         *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
+        *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
     ]
     app = Starlette(routes=routes, lifespan=lifespan)

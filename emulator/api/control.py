@@ -14,12 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from emulator.api.exchange import Answer, Endpoint, Request
 from emulator.core import commands
-from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated, Unsupported
+from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
 from emulator.core.history import Event
 from emulator.core.model import AccountId, RuleId
 from emulator.version import VERSION
 from emulator.wire import control_json, trace
-from emulator.wire.account_json import account_view, read_account_changes
+from emulator.wire.account_json import account_view, read_account_changes, team_member_view
 from emulator.wire.credentials import bearer_token
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
@@ -226,10 +226,8 @@ async def delete_world(call: Call) -> Response:
 
 
 async def reset(call: Call) -> Response:
-    if control_json.read_reset(call.body).fixtures is not None:
-        raise Unsupported("fixtures: this version does not read fixtures yet, leave it out")
     world = call.world
-    await world.reset()
+    await world.reset(control_json.read_reset(call.body).fixtures)
     return Answer(await _world_view(world))
 
 
@@ -249,9 +247,12 @@ async def list_accounts(call: Call) -> Response:
 async def change_account(call: Call) -> Response:
     world, dialect = call.world, call.worlds.dialect
     account = world.find_account(AccountId(call.name))
-    changed = read_account_changes(call.body, account, dialect)
-    await world.change_account(changed)
-    return Answer(account_view(changed, dialect))
+    await world.change_account(read_account_changes(call.body, account, dialect))
+    return Answer(account_view(world.find_account(account.id), dialect))
+
+
+async def list_team(call: Call) -> Response:
+    return Answer({"team": [team_member_view(member) for member in call.world.state.team]})
 
 
 # -- the trace --------------------------------------------------------------------------------
@@ -286,6 +287,7 @@ _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/credentials": {"GET": get_credentials},
     "/_emulator/accounts": {"GET": list_accounts},
     "/_emulator/accounts/{name}": {"PUT": change_account},
+    "/_emulator/team": {"GET": list_team},
     "/_emulator/worlds": {"GET": list_worlds, "POST": create_world},
     "/_emulator/worlds/{name}": {"GET": get_world, "DELETE": delete_world},
     "/_emulator/reset": {"POST": reset},

@@ -64,10 +64,21 @@ Handler = Callable[[C], Awaitable[Response]]
 
 
 class Endpoint(Generic[C]):
-    """The operations of one path, by method. `open_call` turns a request into what the handlers take."""
+    """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
-    def __init__(self, dialect: Dialect, open_call: Opener[C], handlers: Mapping[str, Handler[C]]) -> None:
+    `challenge` is the authentication that a client without credentials is told to use.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        open_call: Opener[C],
+        handlers: Mapping[str, Handler[C]],
+        *,
+        challenge: str = "Bearer",
+    ) -> None:
         self._dialect = dialect
+        self._challenge = challenge
         self._open = open_call
         self._handlers = dict(handlers)
 
@@ -90,7 +101,7 @@ class Endpoint(Generic[C]):
             query = request.parts.query
             return await handler(await self._open(request))
         except Refused as refused:
-            return refusal(refused, self._dialect, query)
+            return refusal(refused, self._dialect, query, challenge=self._challenge)
         except WorldBroken as broken:
             return Answer({"error": str(broken)}, 500)
         except Exception as error:
@@ -136,12 +147,12 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def refusal(refused: Refused, dialect: Dialect, query: Pairs = ()) -> Response:
+def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:
     """The one error shape: `{"error": ..., "field"?: ...}` (D-001)."""
     headers = dict(error_body.extra_headers(refused))
     status = error_body.status_of(refused)
     if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
+        headers["WWW-Authenticate"] = challenge
     return Answer(dict(error_body.error_json(refused, dialect, query)), status, headers)
 
 

@@ -388,7 +388,7 @@ class State:
         if fact.answer is not None:
             rule = self.rules.get(fact.answer.rule_id)
             if rule is not None:
-                self.rules[rule.rule_id] = replace(rule, used=rule.used + 1)
+                self.rules[rule.rule_id] = _used_once_more(rule)
         self.messages[fact.message_id] = Progress(
             message=message,
             phase=lifecycle.next_phase(progress.phase, facts.AttemptStarted),
@@ -507,20 +507,24 @@ class State:
         progress = book.schedules.get(message.schedule_id)
         if progress is None or message.source_message_id is not None:
             return
-        states = dict(progress.last_states)
+        # Of an earlier firing, or a dead letter published again: the record shows the last firing only.
+        message_id = message.message_id
+        states = progress.last_states
         if run is ScheduleRunState.IN_PROGRESS:
-            is_of_last_firing = message.created_ms == progress.last_fired_ms
+            if message.created_ms != progress.last_fired_ms:
+                return
+            states = (*states, (message_id, run))
         else:
-            is_of_last_firing = message.message_id in states
-        if not is_of_last_firing:
-            return  # Of an earlier firing, or a dead letter published again: the record shows the last one only.
-        states[message.message_id] = run
+            known = next((state for state in states if state[0] == message_id), None)
+            if known is None:
+                return
+            states = tuple([(message_id, run) if state is known else state for state in states])
         book.schedules[message.schedule_id] = ScheduleProgress(
             schedule=progress.schedule,
             paused=progress.paused,
             next_ms=progress.next_ms,
             last_fired_ms=progress.last_fired_ms,
-            last_states=tuple(states.items()),
+            last_states=states,
             error=progress.error,
         )
 
@@ -714,3 +718,19 @@ class State:
         if index.token != self.search_indexes[index.id].token:
             self.counters.index_tokens += 1
         self.search_indexes[index.id] = index
+
+
+def _used_once_more(rule: DestinationRule) -> DestinationRule:
+    """Written out because every scripted attempt passes here, and `replace` is slow."""
+    return DestinationRule(
+        rule_id=rule.rule_id,
+        url=rule.url,
+        method=rule.method,
+        responses=rule.responses,
+        forward_to=rule.forward_to,
+        fault=rule.fault,
+        latency_ms=rule.latency_ms,
+        times=rule.times,
+        used=rule.used + 1,
+        is_sequence=rule.is_sequence,
+    )

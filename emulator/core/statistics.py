@@ -15,7 +15,16 @@ from emulator.core.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
 from emulator.core.errors import InvalidInput
 from emulator.core.excerpts import excerpt
 from emulator.core.model import Account, IndexType, Plan
-from emulator.core.shapes import Counts, IndexCourse, IndexProfile, Latency, QueueProfile, counted, latency, queue_so_far
+from emulator.core.shapes import (
+    Counts,
+    IndexCourse,
+    IndexProfile,
+    Latency,
+    QueueProfile,
+    counted,
+    latency,
+    queue_so_far,
+)
 
 # The days that the daily series of an index show; the last is today (D-194).
 INDEX_DAYS = 5

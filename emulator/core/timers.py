@@ -62,11 +62,10 @@ class Timers:
         return None
 
     def _first_of_all(self) -> _Entry | None:
-        best = self._first(self._work)
+        best = self._first(self._work) if self._work else None
         for heap in (self._schedules, self._quiet):
-            entry = self._first(heap)
             # Sequences differ, so the comparison never reaches the kinds.
-            if entry is not None and (best is None or entry[:2] < best[:2]):
+            if heap and (entry := self._first(heap)) is not None and (best is None or entry < best):
                 best = entry
         return best
 

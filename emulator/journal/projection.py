@@ -10,8 +10,20 @@ from urllib.parse import urlsplit
 
 from emulator.core import facts
 from emulator.core.model import AccountId, EventState, Message, MessageId
-from emulator.journal import codec, meters
-from emulator.journal.meters import Meter, UsageRow, bytes_carried
+from emulator.journal import codec
+from emulator.journal.meters import (
+    ACTIVE,
+    BYTES,
+    CANCELED,
+    CREATED,
+    DELIVERED,
+    ERROR,
+    FAILED,
+    RETRY,
+    Meter,
+    UsageRow,
+    bytes_carried,
+)
 
 Row = tuple[object, ...]
 
@@ -83,17 +95,17 @@ class Projector:
                     self._created(rows, fact.message)
                 case facts.AttemptStarted():
                     live = self._live[fact.message_id]
-                    live.meter.at(fact.at_ms)[meters.ACTIVE] += 1
+                    live.meter.add(fact.at_ms, ACTIVE)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
                 case facts.MessageDelivered():
                     live = self._forget(fact.message_id)
-                    live.meter.at(fact.at_ms)[meters.DELIVERED] += 1
+                    live.meter.add(fact.at_ms, DELIVERED)
                     self._event(rows, live, fact.at_ms, EventState.DELIVERED)
                 case facts.RetryScheduled():
                     live = self._live[fact.message_id]
-                    live.meter.at(fact.at_ms)[meters.RETRY] += 1
+                    live.meter.add(fact.at_ms, RETRY)
                     self._event(rows, live, fact.at_ms, EventState.RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
@@ -101,7 +113,7 @@ class Projector:
                     self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.CANCEL_REQUESTED)
                 case facts.MessageCanceled():
                     live = self._forget(fact.message_id)
-                    live.meter.at(fact.at_ms)[meters.CANCELED] += 1
+                    live.meter.add(fact.at_ms, CANCELED)
                     self._event(rows, live, fact.at_ms, EventState.CANCELED)
                 case facts.DeadLettersRemoved():
                     rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
@@ -133,15 +145,14 @@ class Projector:
                 codec.encode_message(message),
             )
         )
-        live.meter.at(message.created_ms)[meters.CREATED] += 1
+        live.meter.add(message.created_ms, CREATED)
         self._event(rows, live, message.created_ms, EventState.CREATED)
 
     def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
         self.seq += 1
         live = self._live[fact.message_id]
         outcome = fact.outcome
-        counts = live.meter.at(fact.at_ms)
-        counts[meters.BYTES] += bytes_carried(live.body_bytes, outcome)
+        live.meter.add(fact.at_ms, BYTES, bytes_carried(live.body_bytes, outcome))
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -157,13 +168,13 @@ class Projector:
         )
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
-            counts[meters.ERROR] += 1
+            live.meter.add(fact.at_ms, ERROR)
             self._event(rows, live, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)
 
     def _failed(self, rows: Rows, fact: facts.MessageFailed) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]
         live = self._forget(fact.message_id)
-        live.meter.at(fact.at_ms)[meters.FAILED] += 1
+        live.meter.add(fact.at_ms, FAILED)
         self._event(rows, live, fact.at_ms, EventState.FAILED, attempt_seq=attempt_seq)
         rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
 

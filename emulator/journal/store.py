@@ -91,7 +91,7 @@ class Store:
         meta = await self.meta()
         self._projected = int(meta.get("projected", b"0"))
         self._projector = Projector(int(meta.get("history_seq", b"0")))
-        covers, image = list(await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT))[0]
+        (covers, image), *_ = await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT)
         state = restore(codec.decode_image(image))
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
@@ -227,8 +227,13 @@ class Store:
     async def _transaction(self) -> AsyncIterator[None]:
         async with self._turn:
             await self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            await self._connection.execute("COMMIT")
+            try:
+                yield
+                await self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    await self._connection.execute("ROLLBACK")
+                raise
 
     async def _insert_history(self, facts: list[Fact], last_seq: int) -> None:
         rows = self._projector.rows_of(facts)
@@ -277,20 +282,26 @@ class Store:
             if self._failure is None and self._is_file and self._image is not None:
                 await self.checkpoint()
         finally:
+            self._image = None
             with contextlib.suppress(sqlite3.Error, ValueError):
                 await self._connection.close()
 
-    async def start_over(self, meta: dict[str, bytes]) -> tuple[Store, State]:
-        """A store on the same database as it was right after `begin`; this one is done for."""
+    async def start_over(self, meta: dict[str, bytes], image: StateImage | None = None) -> tuple[Store, State]:
+        """A store on the same database as it was right after `begin`; this one is done for.
+
+        With an image, as if that had been what it began with.
+        """
         await self._stop_writing()
         if self._failure is not None:
             raise WorldBroken(f"the database cannot be written: {self._failure}")
-        origin = (await self.meta())["origin"]
+        origin = (await self.meta())["origin"] if image is None else codec.encode_image(image)
         async with self._transaction():
             for statement in schema.EMPTY_EVERYTHING:
                 await self._connection.execute(statement)
-            await self._connection.executemany(schema.WRITE_META, list(meta.items()))
+            await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", origin)])
             await self._connection.execute(schema.WRITE_CHECKPOINT, (0, origin))
+        # The database is the new store's now.
+        self._image = None
         fresh = Store(self._connection, self._path)
         return fresh, fresh._go(restore(codec.decode_image(origin)))
 
@@ -298,8 +309,7 @@ class Store:
 
     async def meta(self) -> dict[str, bytes]:
         async with self._turn:
-            rows = await self._connection.execute_fetchall(schema.SELECT_META)
-        return {name: value for name, value in rows}
+            return {row[0]: row[1] for row in await self._connection.execute_fetchall(schema.SELECT_META)}
 
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Account, Plan
+from emulator.core.model import Account, Plan, TeamMember
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import (
     Json,
@@ -85,6 +85,11 @@ def account_view(account: Account, dialect: Dialect) -> dict[str, Json]:
     if account.enterprise is not None:
         view["enterprise"] = {"enabled": account.enterprise}
     return view
+
+
+def team_member_view(member: TeamMember) -> dict[str, Json]:
+    """A person of the team, which only the control API shows (D-168)."""
+    return {"name": member.name, "email": member.email, "role": member.role.value}
 
 
 def read_account_changes(value: Json, account: Account, dialect: Dialect) -> Account:
@@ -177,6 +182,11 @@ def _price(value: Json, path: str, dialect: Dialect) -> float:
 
 
 def _budget(value: Json, path: str, dialect: Dialect) -> int:
+    return read_budget(value, path)
+
+
+def read_budget(value: Json, path: str) -> int:
+    """A budget in dollars a month: 0 for none, or 20 to 10000. Raises: InvalidInput."""
     budget = read_integer(value, path, 0, _MOST_BUDGET)
     if 0 < budget < _LEAST_BUDGET:
         raise InvalidInput(path, f"expected 0 (no limit) or {_LEAST_BUDGET} to {_MOST_BUDGET} dollars, got {budget}")

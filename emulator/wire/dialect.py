@@ -137,6 +137,27 @@ _FORMS = {
     "queue_segment": _WORD,
 }
 _TABLES = ("environment", "fields", "credentials")
+# What else follows `/v2/`: a queue segment of the same name would make two operations of one path.
+_TAKEN_SEGMENTS = frozenset(
+    (
+        "batch",
+        "dlq",
+        "enqueue",
+        "events",
+        "flowcontrol",
+        "globalparallelism",
+        "keys",
+        "logs",
+        "messages",
+        "publish",
+        "queues",
+        "rotate",
+        "schedules",
+        "search",
+        "topics",
+        "vector",
+    )
+)
 _ENVIRONMENT_FORMS = dict.fromkeys(("url", "token", "current_signing_key", "next_signing_key"), _VARIABLE)
 _CREDENTIALS_FORMS = dict.fromkeys(("token", "current_signing_key", "next_signing_key"), _LINE)
 
@@ -149,6 +170,8 @@ def _read(path: Path) -> Dialect:
         if key not in _FORMS and key not in _TABLES:
             raise DialectError(f"{path}: {key}: unknown key, expected {', '.join((*_FORMS, *_TABLES))}")
     texts = {key: _text(path, table, key, "", form) for key, form in _FORMS.items()}
+    if texts["queue_segment"].lower() in _TAKEN_SEGMENTS:
+        raise DialectError(f"{path}: queue_segment: {texts['queue_segment']} is part of another path of the service")
     environment = _texts(path, _subtable(path, table, "environment"), "environment", _ENVIRONMENT_FORMS)
     credentials: DialectCredentials | None = None
     if "credentials" in table:

@@ -58,7 +58,8 @@ async def test_hosts_that_no_web_page_can_have_are_served(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example.com", "localhost.evil.com", "evil.local.com", "127.0.0.1.nip.io", "x.internal.com", "[::1", "[x]"]
+    "host",
+    ["evil.example.com", "localhost.evil.com", "evil.local.com", "127.0.0.1.nip.io", "x.internal.com", "[::1", "[x]"],
 )
 @on_loop
 async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(host: str) -> None:
@@ -373,7 +374,9 @@ async def test_a_world_of_ones_own() -> None:
         assert await emulator.deliveries() == []
         assert [each["id"] for each in (await emulator.control("GET", "/worlds")).json["worlds"]] == ["default", "w.1"]
         credentials = (await emulator.control("GET", "/credentials?world=w.1")).json
+        environment = credentials.pop("environment")
         assert credentials == world["credentials"]
+        assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
         assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
         assert (await emulator.get("/v2/events", token=token)).status == 401
         assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"

@@ -241,7 +241,9 @@ async def test_deleting_by_a_body_counts_what_was_there() -> None:
         assert len(await entries(emulator)) == 1
 
 
-@pytest.mark.parametrize("query", ["host=x", "path=/", "lable=x", "order=sideways", "count=101", "cursor=!", "toDate=x"])
+@pytest.mark.parametrize(
+    "query", ["host=x", "path=/", "lable=x", "order=sideways", "count=101", "cursor=!", "toDate=x"]
+)
 @on_loop
 async def test_a_wrong_filter_selects_nothing_and_is_named(query: str) -> None:
     async with in_process() as emulator:

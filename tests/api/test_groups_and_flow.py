@@ -187,7 +187,11 @@ async def test_the_list_of_keys_is_searched_by_a_part_of_the_name() -> None:
     async with in_process() as emulator:
         for key in ("alpha", "beta", "Alphabet"):
             await emulator.publish(URL, {"Svc-Flow-Control-Key": key})
-        for query, keys in (("", ["alpha", "beta", "Alphabet"]), ("?search=lpha", ["alpha", "Alphabet"]), ("?search=x", [])):
+        for query, keys in (
+            ("", ["alpha", "beta", "Alphabet"]),
+            ("?search=lpha", ["alpha", "Alphabet"]),
+            ("?search=x", []),
+        ):
             found = (await emulator.get(f"/v2/flowControl{query}")).json
             assert [record["flowControlKey"] for record in found] == keys
 

@@ -347,7 +347,12 @@ async def test_an_event_shows_the_message_and_what_came_back() -> None:
         assert error["responseStatus"] == 503
         assert error["responseBody"] == "c29ycnk="
         assert error["responseHeader"] == error["responseHeaders"] == {"X-Y": ["z"]}
-        assert (error["body"], error["timeout"], error["maxRetries"], error["method"]) == ("Ym9keQ==", 30_000, 1, "POST")
+        assert (error["body"], error["timeout"], error["maxRetries"], error["method"]) == (
+            "Ym9keQ==",
+            30_000,
+            1,
+            "POST",
+        )
         assert error["retryDelayExpr"] == error["retryDelayExpression"] == "5000"
         assert (error["callback"], error["label"], error["labels"]) == ("https://cb.test/", "l", ["l"])
         (retry,) = (await emulator.get(f"/v2/events?messageId={message_id}&state=RETRY")).json["events"]

@@ -517,8 +517,8 @@ class Part:
     values: frozenset[int]
 
     @property
-    def is_wildcard(self) -> bool:
-        return self.text.startswith(("*", "?"))
+    def is_unrestricted(self) -> bool:
+        return not {"*", "?", "*/1", "?/1"}.isdisjoint(self.text.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -537,7 +537,7 @@ class Spec:
 
     def matches(self, local: datetime) -> bool:
         on_day, on_weekday = local.day in self.day.values, local.isoweekday() % 7 in self.weekday.values
-        either = not self.day.is_wildcard and not self.weekday.is_wildcard
+        either = not self.day.is_unrestricted and not self.weekday.is_unrestricted
         return (
             local.minute in self.minute.values
             and local.hour in self.hour.values
@@ -649,7 +649,7 @@ def slow_firings(spec: Spec, change: Change) -> list[datetime]:
     found: list[datetime] = []
     highest = shown_around(change)[0][1]
     for minute, local in shown_around(change)[1:]:
-        if spec.minute.is_wildcard:
+        if spec.minute.text.startswith(("*", "?")):
             fires = spec.matches(local)
         else:
             # All local times that the clock passes in this minute for the first time: none, one, or a gap's.

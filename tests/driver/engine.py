@@ -146,9 +146,7 @@ class Engine:
         self.journal = FakeJournal()
         self.transport = FakeTransport(self.journal)
         self.pace = FakePace(is_frozen=is_frozen)
-        self.world_state = state or State(
-            key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account(**(account or {}))]
-        )
+        self.world_state = state or State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account(**(account or {}))])
         self.driver = Driver(Simulation(self.world_state), self.journal, self.transport, self.pace, **options)
 
     async def publish(self, url: str, **options: Any) -> MessageId:

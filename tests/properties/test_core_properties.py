@@ -100,6 +100,12 @@ class _Auditor:
                 self.held_in_queue.discard(fact.message_id)
                 if fact.hold.kind is HoldKind.QUEUE:
                     self.held_in_queue.add(fact.message_id)
+            case facts.QueueSlotTaken():
+                self.held_in_queue.discard(fact.message_id)
+                number = self.messages[fact.message_id].number
+                waiting = [self.messages[each] for each in self.held_in_queue]
+                is_first = all(each.number > number for each in waiting if each.queue == fact.queue)
+                assert is_first, "a queue was reordered"
             case facts.AttemptStarted():
                 self._started(fact)
             case facts.AttemptFinished():
@@ -137,8 +143,6 @@ class _Auditor:
         if message.queue == "one":
             others = [self.messages[each] for each in self.active if self.messages[each].queue == "one"]
             assert others == [message], "two messages of a queue of parallelism 1 were in flight"
-            before = [each for each in self.held_in_queue if self.messages[each].queue == "one"]
-            assert all(self.messages[each].number > message.number for each in before), "a queue was reordered"
         if message.flow_control is not None:
             self._started_under(message.flow_control.key, fact)
 

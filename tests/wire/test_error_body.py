@@ -18,6 +18,7 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.Unauthenticated("unable to authenticate: invalid token"), 401),
     (errors.Forbidden("read-only"), 403),
     (NotFound("message msg_1 not found"), 404),
+    (errors.NotAcceptable("xml only"), 406),
     (errors.Conflict("busy"), 409),
     (errors.InstantExhausted("too many"), 409),
     (errors.LimitReached("quota maxQueues exceeded"), 412),

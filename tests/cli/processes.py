@@ -1,0 +1,103 @@
+"""The program in processes of its own, as a user starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# How long a process may take for anything; nothing here takes a tenth of it.
+PATIENCE_S = 30
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of this process without those that would change what a command does."""
+    ours = ("EMULATOR_", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "TTY_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **(extra or {})}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "emulator", *arguments]
+
+
+def run(*arguments: str, folder: Path, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A command to its end."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(extra),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@dataclass
+class ServerProcess:
+    """`svc-emulator serve`, ready. After `stop`: its exit code, the seconds that took, and its log."""
+
+    process: subprocess.Popen[str]
+    banner: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+    stopping_s: float = 0.0
+    log: str = ""
+
+    @property
+    def url(self) -> str:
+        return self.value_after("listens on ")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in self.banner if line.startswith(("SVC_", "QSTASH_")))
+
+    def value_after(self, text: str) -> str:
+        return next(line.partition(text)[2] for line in self.banner if text in line)
+
+    def stop(self, signal_number: int) -> None:
+        began = time.monotonic()
+        self.process.send_signal(signal_number)
+        _, self.log = self.process.communicate(timeout=PATIENCE_S)
+        self.stopping_s = time.monotonic() - began
+        self.exit_code = self.process.returncode
+
+
+@contextlib.contextmanager
+def serving(
+    *arguments: str, folder: Path, extra: Mapping[str, str] | None = None, port: Sequence[str] = ("--port", "0")
+) -> Iterator[ServerProcess]:
+    """A server that has printed where it listens. It is killed at the end if the test has not stopped it."""
+    with subprocess.Popen(
+        command("serve", *port, *arguments),
+        cwd=folder,
+        env=environment(extra),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        # A server that says nothing would be waited for without end.
+        watchdog = threading.Timer(PATIENCE_S, process.kill)
+        watchdog.start()
+        try:
+            server = ServerProcess(process)
+            assert process.stdout is not None
+            for line in process.stdout:
+                server.banner.append(line.rstrip("\n"))
+                if line.startswith("state:"):
+                    break
+            else:
+                raise AssertionError(process.communicate()[1])
+            yield server
+        finally:
+            watchdog.cancel()
+            if process.poll() is None:
+                process.kill()
+                process.communicate()

@@ -1,0 +1,302 @@
+"""`env`, `clock`, `worlds` and `reset` against real servers."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from emulator.cli import main
+from emulator.cli.control import progress
+from emulator.cli.variables import Format, written
+from tests import support
+
+pytestmark = pytest.mark.slow
+
+# A port on which nothing listens: the lowest, which only the system could take.
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[support.Server]:
+    with support.server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: support.Server) -> support.Server:
+    """A server whose default world is as it was made."""
+    assert invoke(shared, "reset").exit_code == 0
+    return shared
+
+
+def invoke(server: support.Server, *arguments: str, **variables: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables})
+
+
+def printed(server: support.Server, *arguments: str) -> str:
+    result = invoke(server, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+# -- clock ------------------------------------------------------------------------------------
+
+
+def test_clock_show(server: support.Server) -> None:
+    assert printed(server, "clock", "show") == (
+        "clock: frozen at 2026-01-01T00:00:00.000Z\nnext due: nothing\nmessages: 0 pending, 0 in flight\n"
+    )
+
+
+def test_clock_advance_does_the_work_on_the_way(server: support.Server) -> None:
+    publish(server, "https://api.example.com/hook", "2h")
+
+    assert "next due: 2026-01-01T02:00:00.000Z (in 2h)\nmessages: 1 pending" in printed(server, "clock", "show")
+    lines = printed(server, "clock", "advance", "1d").splitlines()
+
+    assert lines[0].startswith("clock: 2026-01-01T00:00:00.000Z -> 2026-01-02T00:00:00.000Z (1d in ")
+    assert lines[1] == "deliveries: 1 (1 succeeded, 0 failed); messages created: 0; schedules fired: 0"
+
+
+def test_clock_answers_as_json(server: support.Server) -> None:
+    assert json.loads(printed(server, "clock", "advance", "90000", "--json"))["to_ms"] == support.EPOCH_MS + 90_000
+    assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == support.EPOCH_MS + 90_000
+
+
+def test_clock_advance_stops_at_a_number_of_deliveries(server: support.Server) -> None:
+    for _ in range(2):
+        publish(server, "https://api.example.com/hook", "2h")
+
+    text = printed(server, "clock", "advance", "1d", "--max-deliveries", "1")
+
+    assert "2026-01-01T02:00:00.000Z (2h in " in text
+    assert text.endswith("stopped early by max deliveries\n")
+
+
+def test_clock_next_jumps_to_what_is_due(server: support.Server) -> None:
+    publish(server, "https://api.example.com/hook", "2h")
+
+    assert "-> 2026-01-01T02:00:00.000Z (2h in " in printed(server, "clock", "next")
+
+
+def test_clock_drain_runs_until_idle_or_the_horizon(server: support.Server) -> None:
+    publish(server, "https://api.example.com/hook", "2h")
+
+    assert printed(server, "clock", "drain", "--horizon", "1h").endswith("not idle: more is due later\n")
+    assert printed(server, "clock", "drain").endswith("idle: nothing is due\n")
+
+
+def test_clock_set_and_rate(server: support.Server) -> None:
+    assert "frozen at 2026-02-01T00:00:00.000Z" in printed(server, "clock", "set", "2026-02-01")
+    assert "clock: 60 times real time, 2026-02-01T00:0" in printed(server, "clock", "rate", "60")
+    assert "clock: real time, 2026-02-01T00:" in printed(server, "clock", "rate", "realtime")
+    assert "clock: frozen at 2026-02-01T00:" in printed(server, "clock", "rate", "frozen")
+
+
+def test_what_the_server_refuses_is_one_line(server: support.Server) -> None:
+    publish(server, "https://api.example.com/hook", "2h")
+
+    result = invoke(server, "clock", "set", "2025-01-01")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("svc-emulator: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_world_that_does_not_exist(server: support.Server) -> None:
+    result = invoke(server, "clock", "show", EMULATOR_WORLD="nowhere")
+
+    assert (result.exit_code, result.stderr) == (1, "svc-emulator: world nowhere not found\n")
+
+
+def test_nobody_answers() -> None:
+    result = CliRunner().invoke(main, ["clock", "show", "--url", NOBODY])
+
+    expected = f"svc-emulator: no server answers at {NOBODY} (start one with svc-emulator serve)\n"
+    assert (result.exit_code, result.stderr) == (1, expected)
+
+
+def test_something_else_answers() -> None:
+    with support.receiver() as receiver:
+        result = CliRunner().invoke(main, ["clock", "show", "--url", receiver.url])
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"svc-emulator: {receiver.url} is not an emulator: it answered 200")
+
+
+def test_control_token() -> None:
+    with support.server(control_token="secret") as guarded:
+        refused = invoke(guarded, "clock", "show")
+        accepted = invoke(guarded, "clock", "show", "--control-token", "secret")
+        by_variable = invoke(guarded, "clock", "show", EMULATOR_CONTROL_TOKEN="secret")
+
+    assert (refused.exit_code, accepted.exit_code, by_variable.exit_code) == (1, 0, 0)
+    assert "--control-token" in refused.stderr
+
+
+def publish(server: support.Server, destination: str, delay: str) -> None:
+    import httpx
+
+    answer = httpx.post(
+        f"{server.url}/v2/publish/{destination}",
+        headers={"Authorization": f"Bearer {server.token}", "Svc-Delay": delay},
+        trust_env=False,
+    )
+    assert answer.status_code == 200, answer.text
+
+
+# -- worlds -----------------------------------------------------------------------------------
+
+
+def test_worlds_come_and_go(server: support.Server) -> None:
+    created = printed(server, "worlds", "create", "team-a", "--epoch", "2026-03-01", "--rate", "0", "--plan", "free")
+    assert created.startswith("world team-a created: clock frozen at 2026-03-01T00:00:00.000Z\ntoken: ")
+    assert f"svc-emulator env --url {server.url} --world team-a" in created
+
+    assert printed(server, "worlds", "list").splitlines() == [
+        "default  frozen at 2026-01-01T00:00:00.000Z  0 pending",
+        "team-a   frozen at 2026-03-01T00:00:00.000Z  0 pending",
+    ]
+    assert [each["id"] for each in json.loads(printed(server, "worlds", "list", "--json"))["worlds"]] == [
+        "default",
+        "team-a",
+    ]
+    assert printed(server, "worlds", "delete", "team-a") == "world team-a deleted\n"
+    assert invoke(server, "worlds", "delete", "team-a").stderr == "svc-emulator: world team-a not found\n"
+
+
+def test_reset_makes_the_world_as_it_was(server: support.Server) -> None:
+    printed(server, "clock", "advance", "1d")
+
+    assert printed(server, "reset") == "world default reset: clock frozen at 2026-01-01T00:00:00.000Z\n"
+
+
+# -- env --------------------------------------------------------------------------------------
+
+
+def expected_variables(server: support.Server) -> dict[str, str]:
+    return {
+        "SVC_URL": server.url,
+        "SVC_TOKEN": server.token,
+        "SVC_CURRENT_SIGNING_KEY": server.current_signing_key,
+        "SVC_NEXT_SIGNING_KEY": server.next_signing_key,
+    }
+
+
+def test_env_of_a_running_server_in_every_format(server: support.Server) -> None:
+    expected = expected_variables(server)
+
+    assert json.loads(printed(server, "env", "--format", "json")) == expected
+    assert printed(server, "env", "--format", "dotenv") == "".join(f"{k}={v}\n" for k, v in expected.items())
+    assert printed(server, "env") == "".join(f"export {k}={v}\n" for k, v in expected.items())
+
+
+def test_env_speaks_the_dialect_of_the_server() -> None:
+    with support.server(dialect="upstash") as server:
+        assert json.loads(printed(server, "env", "--format", "json"))["QSTASH_TOKEN"] == server.token
+
+
+def test_env_of_another_world(server: support.Server) -> None:
+    world = json.loads(printed(server, "worlds", "create", "env-world", "--json"))
+
+    values = json.loads(printed(server, "env", "--world", "env-world", "--format", "json"))
+
+    assert values["SVC_TOKEN"] == world["credentials"]["queue"]["token"] != server.token
+    printed(server, "worlds", "delete", "env-world")
+
+
+def test_env_without_a_server_is_that_of_the_one_to_come(server: support.Server) -> None:
+    result = CliRunner().invoke(main, ["env", "--url", NOBODY, "--format", "json"])
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {**expected_variables(server), "SVC_URL": NOBODY}
+    assert "no server answers" in result.stderr
+
+
+def test_env_without_a_server_takes_dialect_and_seed() -> None:
+    def values(*arguments: str) -> dict[str, str]:
+        result = CliRunner().invoke(main, ["env", "--url", NOBODY, "--format", "json", *arguments])
+        assert result.exit_code == 0, result.output
+        found: dict[str, str] = json.loads(result.stdout)
+        return found
+
+    assert values("--seed", "1")["SVC_TOKEN"] != values()["SVC_TOKEN"]
+    assert values("--dialect", "upstash")["QSTASH_CURRENT_SIGNING_KEY"] == "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
+
+
+def test_env_of_a_world_needs_its_server() -> None:
+    assert CliRunner().invoke(main, ["env", "--url", NOBODY, "--world", "team-a"]).exit_code == 1
+
+
+HARD = {"A": 'it\'s $HOME `x` "q" \\n #', "B": "plain=", "C": ""}
+
+
+def test_shell_reads_back_what_was_written() -> None:
+    script = written(HARD, Format.SHELL) + '\nprintf \'%s|%s|%s\' "$A" "$B" "$C"'
+
+    completed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+
+    assert completed.stdout == "|".join(HARD.values())
+
+
+def test_dotenv_quotes_only_what_needs_it() -> None:
+    lines = written(HARD, Format.DOTENV).splitlines()
+
+    assert lines[1:] == ["B=plain=", "C="]
+    assert lines[0] == r"""A='it\'s $HOME `x` "q" \\n #'"""
+    assert shlex.split("X=plain=") == ["X=plain="]
+
+
+# -- progress ---------------------------------------------------------------------------------
+
+
+class Screen(io.StringIO):
+    """A terminal that tells when something was written to it."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self.written = threading.Event()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def flush(self) -> None:
+        super().flush()
+        self.written.set()
+
+
+def test_long_call_shows_that_it_runs_and_leaves_no_trace() -> None:
+    screen = Screen(is_terminal=True)
+
+    with progress("advancing", screen, after_s=0):
+        assert screen.written.wait(20)
+
+    assert "advancing for 0 s" in screen.getvalue()
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_short_call_shows_nothing() -> None:
+    screen = Screen(is_terminal=True)
+
+    with progress("advancing", screen, after_s=20):
+        pass
+
+    assert screen.getvalue() == ""
+
+
+def test_progress_is_for_terminals_only() -> None:
+    screen = Screen(is_terminal=False)
+
+    with progress("advancing", screen, after_s=0), pytest.raises(click.Abort):
+        raise click.Abort
+
+    assert screen.getvalue() == ""

@@ -1,0 +1,173 @@
+"""What holds for every command: help, version, options, and how wrong usage is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.settings import Settings
+from emulator.version import VERSION
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None
+            yield from commands(found, f"{name} {each}".strip())
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands(main, "")])
+def test_help_of_every_command_has_an_example(name: str) -> None:
+    result = CliRunner().invoke(main, [*name.split(), "--help"])
+
+    assert result.exit_code == 0
+    assert f"Example: {'eval' if name == 'env' else f'svc-emulator {name}'.strip()}" in result.output
+
+
+def test_commands_of_the_reference_exist() -> None:
+    assert {name for name, command in commands(main, "") if not isinstance(command, click.Group)} >= {
+        "serve",
+        "demo",
+        "env",
+        "clock show",
+        "clock advance",
+        "clock set",
+        "clock next",
+        "clock drain",
+        "clock rate",
+        "worlds list",
+        "worlds create",
+        "worlds delete",
+        "reset",
+    }
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"svc-emulator {VERSION}\n"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = CliRunner().invoke(main, [])
+
+    assert result.exit_code == 2
+    assert "Commands:" in result.output
+
+
+# -- the settings as options ------------------------------------------------------------------
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
+    """The settings that `serve` would run with, one entry per call; it runs nothing, in an empty directory."""
+    seen: list[Settings] = []
+    monkeypatch.setattr(import_module("emulator.cli.serve"), "_run", seen.append)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+def serve(*arguments: str, **variables: str) -> None:
+    result = CliRunner().invoke(main, ["serve", *arguments], env=variables)
+    assert result.exit_code == 0, result.output
+
+
+def test_every_setting_is_an_option_a_variable_and_shown_with_its_default() -> None:
+    text = " ".join(CliRunner().invoke(main, ["serve", "--help"], terminal_width=400).output.split())
+
+    for entry in fields(Settings):
+        assert f"--{entry.name.replace('_', '-')} " in text
+        assert f"env var: EMULATOR_{entry.name.upper()}" in text
+        if entry.default not in ("", (), 0):
+            assert f"EMULATOR_{entry.name.upper()}; default: {entry.default}]" in text
+
+
+def test_without_anything_the_defaults_hold(resolved: list[Settings]) -> None:
+    serve()
+
+    assert resolved == [Settings()]
+
+
+def test_flag_precedes_variable_precedes_file_precedes_default(resolved: list[Settings], tmp_path: Path) -> None:
+    (tmp_path / "emulator.toml").write_text('port = 1001\nhost = "::1"\nseed = 3\n', "utf-8")
+
+    serve("--port", "1003", EMULATOR_PORT="1002", EMULATOR_HOST="0.0.0.0")
+
+    assert resolved == [Settings(port=1003, host="0.0.0.0", seed=3, plan="paid")]
+
+
+def test_file_may_be_named(resolved: list[Settings], tmp_path: Path) -> None:
+    (tmp_path / "emulator.toml").write_text("port = 1001\n", "utf-8")
+    (tmp_path / "other.toml").write_text("port = 1002\n", "utf-8")
+
+    serve("--config", "other.toml")
+    serve(EMULATOR_CONFIG="other.toml")
+    serve()
+
+    assert [settings.port for settings in resolved] == [1002, 1002, 1001]
+
+
+def test_repeatable_option_is_a_list_in_a_variable_and_in_the_file(resolved: list[Settings], tmp_path: Path) -> None:
+    (tmp_path / "emulator.toml").write_text('allow-host = ["c.test", "d.test"]\n', "utf-8")
+
+    serve("--allow-host", "a.test", "--allow-host", "b.test")
+    serve(EMULATOR_ALLOW_HOST="a.test, b.test")
+    serve()
+
+    expected = [("a.test", "b.test"), ("a.test", "b.test"), ("c.test", "d.test")]
+    assert [settings.allow_host for settings in resolved] == expected
+
+
+def test_empty_variable_is_none(resolved: list[Settings]) -> None:
+    serve(EMULATOR_PORT="", EMULATOR_ALLOW_HOST="")
+
+    assert resolved == [Settings()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        pytest.param("serve --port x", "'x' is not a valid integer", id="no-number"),
+        pytest.param("serve --port 65536", "port: expected a number from 0 to 65535, got 65536", id="bounds"),
+        pytest.param("serve --clock slow", "clock: expected 'realtime', 'frozen' or a rate", id="clock"),
+        pytest.param("serve --plan gold", "'gold' is not one of 'free', 'paid'", id="choice"),
+        pytest.param("serve --nonsense", "No such option", id="option"),
+        pytest.param("serve --config gone.toml", "gone.toml: cannot be read: No such file", id="config"),
+        pytest.param("serve here", "unexpected extra argument", id="argument"),
+        pytest.param("nonsense", "No such command 'nonsense'", id="command"),
+        pytest.param("env --format xml", "'xml' is not one of 'shell', 'dotenv', 'json'", id="format"),
+        pytest.param("clock advance 1x", "expected a duration such as 10s", id="duration"),
+        pytest.param("clock advance", "Missing argument 'DURATION'", id="missing"),
+        pytest.param("clock set tomorrow", "expected an ISO 8601 time", id="instant"),
+        pytest.param("clock rate quick", "expected a number, 'frozen' or 'realtime'", id="rate"),
+        pytest.param("clock rate nan", "expected a number, 'frozen' or 'realtime'", id="rate-nan"),
+        pytest.param("clock show --url localhost", "expected an address such as http://", id="url"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: str, text: str, resolved: Any) -> None:
+    result = CliRunner().invoke(main, arguments.split())
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("svc-emulator: ")
+    assert result.stderr.count("\n") == 1
+    assert text in result.stderr
+    assert resolved == []
+
+
+def test_wrong_key_of_the_file_is_told_with_the_file(resolved: list[Settings], tmp_path: Path) -> None:
+    (tmp_path / "emulator.toml").write_text("prot = 1001\n", "utf-8")
+
+    result = CliRunner().invoke(main, ["serve"])
+
+    assert (result.exit_code, resolved) == (2, [])
+    assert result.stderr.startswith("svc-emulator: emulator.toml: prot: no such setting; there are host, port, ")

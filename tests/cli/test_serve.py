@@ -1,0 +1,244 @@
+"""`svc-emulator serve` as a process: its banner, its end, and every way it cannot start."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import sqlite3
+import urllib.request
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import jwt
+import pytest
+
+from tests import support
+from tests.cli.processes import run, serving
+
+pytestmark = pytest.mark.slow
+
+
+def get(url: str, headers: dict[str, str] | None = None, body: bytes | None = None) -> Any:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, body, headers or {}), timeout=20) as answer:
+        return json.load(answer)
+
+
+def test_banner_says_where_it_is_what_to_copy_and_where_the_clock_stands(tmp_path: Path) -> None:
+    with serving("--clock", "frozen", "--epoch", "2026-01-01", folder=tmp_path) as server:
+        credentials = get(f"{server.url}/_emulator/credentials")
+
+        assert server.variables == {
+            "SVC_URL": server.url,
+            "SVC_TOKEN": credentials["queue"]["token"],
+            "SVC_CURRENT_SIGNING_KEY": credentials["queue"]["current_signing_key"],
+            "SVC_NEXT_SIGNING_KEY": credentials["queue"]["next_signing_key"],
+        }
+        login = credentials["management"]
+        assert server.value_after("management login: ") == f"{login['username']} {login['password']}"
+        assert server.value_after("clock: ") == "frozen at 2026-01-01T00:00:00.000Z"
+        assert get(f"{server.url}/_emulator/health")["status"] == "ok"
+
+
+def test_variables_and_the_file_reach_the_server(tmp_path: Path) -> None:
+    (tmp_path / "emulator.toml").write_text('dialect = "upstash"\nepoch = 2026-01-01\n', "utf-8")
+
+    with serving(folder=tmp_path, extra={"EMULATOR_CLOCK": "60"}) as server:
+        assert set(server.variables) == {
+            "QSTASH_URL",
+            "QSTASH_TOKEN",
+            "QSTASH_CURRENT_SIGNING_KEY",
+            "QSTASH_NEXT_SIGNING_KEY",
+        }
+        assert server.value_after("clock: ").startswith("60 times real time, 2026-01-01T00:00:")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_it_within_a_second_and_without_a_word(tmp_path: Path, number: int) -> None:
+    with serving(folder=tmp_path) as server:
+        server.stop(number)
+
+    assert (server.exit_code, server.log) == (0, "")
+    assert server.stopping_s < 1
+
+
+def test_hypercorn_ends_as_cleanly(tmp_path: Path) -> None:
+    with serving("--server", "hypercorn", folder=tmp_path) as server:
+        assert get(f"{server.url}/_emulator/health")["status"] == "ok"
+        server.stop(signal.SIGTERM)
+
+    assert (server.exit_code, server.log) == (0, "")
+
+
+def publish(url: str, token: str, destination: str) -> str:
+    answer = get(f"{url}/v2/publish/{destination}", {"Authorization": f"Bearer {token}"}, b"{}")
+    return str(answer["messageId"])
+
+
+def test_every_delivery_is_a_line_on_standard_error(tmp_path: Path) -> None:
+    with serving("--clock", "frozen", "--epoch", "2026-01-01", folder=tmp_path) as server:
+        message_id = publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        server.stop(signal.SIGTERM)
+
+    expected = f"2026-01-01T00:00:00.000Z POST https://api.example.com/hook -> 200 (attempt 1, capture) {message_id}\n"
+    assert server.log == expected
+
+
+def test_log_may_be_json(tmp_path: Path) -> None:
+    with serving("--clock", "frozen", "--log-format", "json", folder=tmp_path) as server:
+        message_id = publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        server.stop(signal.SIGTERM)
+
+    line = json.loads(server.log)
+    assert (line["message_id"], line["status"], line["attempt"]) == (message_id, 200, 1)
+
+
+def test_delivery_in_flight_at_the_end_is_made_again_after_a_restart(tmp_path: Path) -> None:
+    answers = Event()
+
+    def respond(received: support.Received) -> int:
+        # The first attempt hangs until the server has gone.
+        if not answers.is_set():
+            answers.wait(20)
+        return 200
+
+    with support.receiver(respond) as receiver:
+        try:
+            with serving("--db", "state.db", folder=tmp_path) as server:
+                message_id = publish(server.url, server.variables["SVC_TOKEN"], f"{receiver.url}/slow")
+                receiver.wait_for(1)
+                server.stop(signal.SIGTERM)
+            assert (server.exit_code, server.log) == (0, "")
+            assert server.stopping_s < 2
+        finally:
+            answers.set()
+        with serving("--db", "state.db", folder=tmp_path) as again:
+            assert again.variables["SVC_TOKEN"] == server.variables["SVC_TOKEN"]
+            requests = receiver.wait_for(2)
+            again.stop(signal.SIGTERM)
+
+    assert [request.headers["svc-message-id"] for request in requests] == [message_id, message_id]
+    signature = requests[1].headers["svc-signature"]
+    key = again.variables["SVC_CURRENT_SIGNING_KEY"]
+    assert jwt.decode(signature, key, algorithms=["HS256"])["sub"] == f"{receiver.url}/slow"
+
+
+# -- what cannot be ---------------------------------------------------------------------------
+
+
+def refused(folder: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code and the one line of a server that does not start."""
+    completed = run("serve", *arguments, folder=folder)
+    assert completed.stdout == ""
+    assert completed.stderr.startswith("svc-emulator: ")
+    assert completed.stderr.count("\n") == 1
+    return completed.returncode, completed.stderr.removeprefix("svc-emulator: ").rstrip("\n")
+
+
+def test_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        code, line = refused(tmp_path, "--port", str(port))
+
+    assert code == 1
+    assert line.startswith(f"cannot listen on 127.0.0.1 port {port}: another program is listening there already")
+
+
+def test_host_that_is_not_ours(tmp_path: Path) -> None:
+    code, line = refused(tmp_path, "--port", "0", "--host", "192.0.2.1")
+
+    assert code == 1
+    assert line.startswith("cannot listen on 192.0.2.1 port 0: ")
+
+
+def test_second_process_on_the_same_database(tmp_path: Path) -> None:
+    with serving("--db", "state.db", folder=tmp_path):
+        assert refused(tmp_path, "--port", "0", "--db", "state.db") == (1, "state.db: in use by another process")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b"# notes\n" * 100, "not a database of svc-emulator (nor any SQLite file)", id="text"),
+        pytest.param(None, "a SQLite file of another program", id="other-program"),
+    ],
+)
+def test_file_of_another_program_is_left_alone(tmp_path: Path, content: bytes | None, text: str) -> None:
+    path = tmp_path / "other.db"
+    if content is None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE notes (text)")
+        connection.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+
+    code, line = refused(tmp_path, "--port", "0", "--db", "other.db")
+
+    assert (code, line) == (1, f"other.db: {text}; nothing was changed")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"other.db": before}
+
+
+def test_database_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+    with serving("--db", "state.db", folder=tmp_path) as server:
+        server.stop(signal.SIGTERM)
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    before = (tmp_path / "state.db").read_bytes()
+
+    code, line = refused(tmp_path, "--port", "0", "--db", "state.db")
+
+    assert code == 1
+    assert line.startswith("state.db: format 999, and this version of svc-emulator reads up to ")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"state.db": before}
+
+
+def test_damaged_database(tmp_path: Path) -> None:
+    with serving("--db", "state.db", folder=tmp_path) as server:
+        server.stop(signal.SIGTERM)
+    path = tmp_path / "state.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+
+    code, line = refused(tmp_path, "--port", "0", "--db", "state.db")
+
+    assert code == 1
+    assert line.startswith("state.db: ")
+
+
+def test_database_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    code, line = refused(tmp_path, "--port", "0", "--db", "gone/state.db")
+
+    assert (code, line) == (1, "gone/state.db: the directory gone does not exist")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        pytest.param(("--epoch", "yesterday"), "epoch: expected an ISO 8601 time", id="epoch"),
+        pytest.param(("--dialect", "klingon"), "dialect: unknown dialect 'klingon'", id="dialect"),
+        pytest.param(("--dialect", "mine.toml"), "dialect: mine.toml: cannot be read: ", id="dialect-file"),
+        pytest.param(("--clock", "slow"), "clock: expected 'realtime', 'frozen' or a rate", id="clock"),
+    ],
+)
+def test_setting_that_cannot_be_is_wrong_usage(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    code, line = refused(tmp_path, "--port", "0", *arguments)
+
+    assert code == 2
+    assert line.startswith(text)
+
+
+def test_database_stays_readable_after_a_kill(tmp_path: Path) -> None:
+    with serving("--db", "state.db", "--clock", "frozen", folder=tmp_path) as server:
+        publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        server.stop(signal.SIGKILL)
+    shutil.copytree(tmp_path, tmp_path / "copy")
+
+    with serving("--db", "copy/state.db", folder=tmp_path) as again:
+        assert len(get(f"{again.url}/_emulator/deliveries")["deliveries"]) == 1

@@ -1,0 +1,89 @@
+"""Worlds whose facts are kept in a real store, and crashes: copies of the files as they are at a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from emulator.core.commands import Command
+from emulator.core.history import Delivery, Event, EventQuery
+from emulator.core.image import capture
+from emulator.core.simulation import Simulation
+from emulator.core.state import State
+from emulator.journal.history import History
+from emulator.journal.store import MEMORY, Store, open_store
+from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE_S = 20
+ALL = EventQuery(account_id=ACCOUNT_ID, count=100_000, latest_first=False)
+
+
+def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    """Makes an asynchronous test an ordinary one; one that hangs fails instead."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                await test(*args, **kwargs)
+
+        asyncio.run(main())
+
+    return run
+
+
+class KeptWorld(World):
+    """A world of the core's tests; its facts go to a store as they happen."""
+
+    def __init__(self, store: Store, state: State, answering: Answering | None) -> None:
+        super().__init__(make_account(), answering=answering)
+        self.store = store
+        self.history = History(store)
+        self._state = state
+        self.simulation = Simulation(state)
+        self.messages.update((message_id, progress.message) for message_id, progress in state.messages.items())
+
+    def submit(self, command: Command[R]) -> R:
+        count = len(self.facts)
+        reply = super().submit(command)
+        self.store.append(self.facts[count:])
+        return reply
+
+    async def events(self) -> list[Event]:
+        return list((await self.history.events(ALL)).items)
+
+    async def trace(self) -> list[Event | Delivery]:
+        return [entry async for entry in self.history.trace()]
+
+
+@asynccontextmanager
+async def kept(path: Path | str = MEMORY, answering: Answering | None = None) -> AsyncIterator[KeptWorld]:
+    """A world on a store, new or as it was left; closed in order at the end."""
+    fresh = World(make_account())
+    store, has_world = await open_store(str(path))
+    try:
+        state = await store.resume() if has_world else await store.begin(capture(fresh._state), {})
+        world = KeptWorld(store, state, answering or fresh.answering)
+        world.began_ms = EPOCH_MS
+        await world.history.load()
+        yield world
+    finally:
+        await store.close()
+
+
+def crash(path: Path, to: Path) -> Path:
+    """The files as a `kill -9` at this moment would leave them, as another database."""
+    to.mkdir(parents=True)
+    for suffix in ("", "-wal", "-journal"):
+        source = path.with_name(path.name + suffix)
+        if source.exists():
+            shutil.copy(source, to / source.name)
+    return to / path.name

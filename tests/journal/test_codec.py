@@ -1,0 +1,84 @@
+"""What is written is read back as it was: every fact, and the state as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from enum import Enum
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.core.facts import Fact
+from emulator.core.image import StateImage
+from emulator.core.model import AttemptOutcome, Message
+from emulator.journal import codec
+
+_DEPTH = 4
+_PRIMITIVES: dict[object, st.SearchStrategy[Any]] = {
+    int: st.integers(-(2**63), 2**63 - 1),
+    bool: st.booleans(),
+    str: st.text(max_size=8),
+    bytes: st.binary(max_size=8),
+    float: st.floats(allow_nan=False),
+    type(None): st.none(),
+}
+
+
+def any_of(kind: Any, depth: int = _DEPTH) -> st.SearchStrategy[Any]:
+    """Any value of a type as our records use them; optional records end at some depth."""
+    if isinstance(kind, NewType):
+        return any_of(kind.__supertype__, depth)
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        fields = {field.name: any_of(hints[field.name], depth - 1) for field in dataclasses.fields(kind)}
+        return st.builds(kind, **fields)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return st.sampled_from(list(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = get_args(kind)
+        if depth <= 0 and type(None) in kinds:
+            return st.none()
+        return st.one_of([any_of(each, depth) for each in kinds])
+    assert get_origin(kind) is tuple, kind
+    parts = get_args(kind)
+    if parts[-1] is ...:
+        size = 2 if depth > 0 else 0
+        return st.lists(any_of(parts[0], depth), max_size=size).map(tuple)
+    return st.tuples(*[any_of(part, depth) for part in parts])
+
+
+@pytest.mark.parametrize("kind", get_args(Fact), ids=lambda kind: kind.__name__)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_every_fact_is_read_back_as_it_was(kind: type[Fact], data: st.DataObject) -> None:
+    fact = data.draw(any_of(kind))
+
+    (decoded,) = codec.decode_facts(codec.encode_facts([fact]))
+
+    assert decoded == fact
+    assert repr(decoded) == repr(fact)
+
+
+@settings(max_examples=25, deadline=None)
+@given(group=st.lists(st.one_of([any_of(kind) for kind in get_args(Fact)[:5]]), max_size=5))
+def test_group_is_read_back_in_order(group: list[Fact]) -> None:
+    assert list(codec.decode_facts(codec.encode_facts(group))) == group
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(image=any_of(StateImage, 3))
+def test_image_is_read_back_as_it_was(image: StateImage) -> None:
+    assert codec.decode_image(codec.encode_image(image)) == image
+
+
+@settings(max_examples=25, deadline=None)
+@given(message=any_of(Message), outcome=any_of(AttemptOutcome))
+def test_message_and_outcome_are_read_back_as_they_were(message: Message, outcome: AttemptOutcome) -> None:
+    assert codec.decode_message(codec.encode_message(message)) == message
+    assert codec.decode_outcome(codec.encode_outcome(outcome)) == outcome

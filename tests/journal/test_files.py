@@ -1,0 +1,269 @@
+"""Files that are not ours are refused in one line, and not touched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.journal.files import UnusableDatabase
+from emulator.journal.schema import APPLICATION_ID, FORMAT
+from emulator.journal.store import open_store
+from tests.journal.keeping import crash, kept, on_loop
+
+APPLICATION_OFFSET, VERSION_OFFSET = 68, 60
+
+
+def refusal(path: Path) -> str:
+    """The one line with which a file is refused."""
+
+    async def open_it() -> None:
+        store, _ = await open_store(str(path))
+        await store.close()
+
+    with pytest.raises(UnusableDatabase) as refused:
+        asyncio.run(open_it())
+    text = str(refused.value)
+    assert "\n" not in text
+    assert text.startswith(f"{path}: ")
+    return text.removeprefix(f"{path}: ")
+
+
+def assert_untouched(path: Path, expected: str) -> None:
+    content, neighbours, changed_ns = path.read_bytes(), sorted(path.parent.iterdir()), path.stat().st_mtime_ns
+
+    assert expected in refusal(path)
+
+    assert path.read_bytes() == content
+    assert path.stat().st_mtime_ns == changed_ns
+    assert sorted(path.parent.iterdir()) == neighbours
+
+
+def make_database(path: Path) -> None:
+    @on_loop
+    async def make() -> None:
+        async with kept(path) as world:
+            world.publish("https://a.example.com/")
+
+    make()
+
+
+def test_sqlite_file_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+        connection.execute("INSERT INTO theirs VALUES (1)")
+    connection.close()
+
+    assert_untouched(path, "a SQLite file of another program; nothing was changed")
+
+
+def test_sqlite_file_of_another_program_in_wal_mode(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE theirs (x)")
+    copy = crash(path, tmp_path / "copy")
+    connection.close()
+
+    assert_untouched(copy, "a SQLite file of another program")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"just some text, " * 20, b"x", b"SQLite format 3\x00", b"\x00" * 5000],
+    ids=["text", "one byte", "cut short", "zeros"],
+)
+def test_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+
+    assert_untouched(path, "not a database of svc-emulator")
+
+
+def test_newer_format(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    make_database(path)
+    content = bytearray(path.read_bytes())
+    assert int.from_bytes(content[VERSION_OFFSET : VERSION_OFFSET + 4], "big") == FORMAT
+    content[VERSION_OFFSET : VERSION_OFFSET + 4] = (FORMAT + 1).to_bytes(4, "big")
+    path.write_bytes(content)
+
+    assert_untouched(path, f"format {FORMAT + 1}, and this version of svc-emulator reads up to {FORMAT}")
+
+
+def test_directory(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == "is a directory, expected a file"
+
+
+def test_missing_directory(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "w.db"
+
+    assert refusal(path) == f"the directory {path.parent} does not exist"
+    assert not path.parent.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    assert refusal(path) == "is no ordinary file"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no directory here that nobody can write to")
+def test_directory_that_cannot_be_written() -> None:
+    assert refusal(Path("/proc/svc-emulator.db")) == "unable to open database file"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read and write anything")
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["not readable", "not writable"])
+def test_file_without_permission(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "w.db"
+    make_database(path)
+    path.chmod(mode)
+
+    refusal(path)
+
+
+HOLD = """
+import asyncio, sys
+from pathlib import Path
+from tests.journal.keeping import kept
+
+async def main():
+    async with kept(Path(sys.argv[1])) as world:
+        world.publish("https://a.example.com/")
+        await world.store.commit()
+        print("open", flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_file_in_use_by_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        wal = path.with_name("w.db-wal")
+        before = wal.read_bytes()
+
+        assert_untouched(path, "in use by another process")
+
+        assert wal.read_bytes() == before
+        holder.stdin.close()
+    assert holder.returncode == 0
+    assert_holds_messages(path, 1)
+
+
+def assert_holds_messages(path: Path, count: int) -> None:
+    @on_loop
+    async def check() -> None:
+        async with kept(path) as world:
+            assert world.simulation.state.counters.messages == count
+
+    check()
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["empty", "missing"])
+def test_new_file_becomes_a_database(tmp_path: Path, is_there: bool) -> None:
+    path = tmp_path / "new.db"
+    if is_there:
+        path.touch()
+
+    make_database(path)
+
+    assert_holds_messages(path, 1)
+
+
+def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(tmp_path / "w.db") as world:
+            copy = crash(tmp_path / "w.db", tmp_path / "copy")
+            header = copy.read_bytes()[:100]
+            assert int.from_bytes(header[APPLICATION_OFFSET : APPLICATION_OFFSET + 4], "big") == APPLICATION_ID
+            first = world.snapshot()
+        async with kept(copy) as again:
+            assert again.snapshot() == first
+
+    test()
+
+
+def test_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    make_database(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\x55" * (len(content) - 4096))
+
+    async def open_it() -> None:
+        store, _ = await open_store(str(path))
+        try:
+            await store.resume()
+        finally:
+            await store.close()
+
+    with pytest.raises(UnusableDatabase, match="damaged"):
+        asyncio.run(open_it())
+
+
+# -- a real kill ------------------------------------------------------------------------------
+
+PUBLISH = """
+import asyncio, sys
+from pathlib import Path
+from emulator.journal import store
+from tests.journal.keeping import kept
+
+store._CHECKPOINT_AT, store._PROJECT_AT = 500, 100
+
+async def main():
+    async with kept(Path(sys.argv[1])) as world:
+        async def publish(publisher):
+            while True:
+                message_id = world.publish("https://a.example.com/", delay_ms=publisher * 1000)
+                await world.store.commit()
+                print(message_id, flush=True)
+
+        await asyncio.gather(*(publish(publisher) for publisher in range(8)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acknowledged", [1, 300, 1500])
+def test_every_acknowledged_message_survives_a_kill(tmp_path: Path, acknowledged: int) -> None:
+    path = tmp_path / "w.db"
+    known: list[str] = []
+    for _ in range(2):
+        with subprocess.Popen([sys.executable, "-c", PUBLISH, str(path)], stdout=subprocess.PIPE, text=True) as publisher:
+            assert publisher.stdout is not None
+            for _ in range(acknowledged):
+                known.append(publisher.stdout.readline().strip())
+            publisher.kill()
+            # Acknowledged is all that was said, also what is read only now; a line cut short is not.
+            known += [line.strip() for line in publisher.stdout if line.endswith("\n")]
+
+    @on_loop
+    async def check() -> None:
+        async with kept(path) as world:
+            created = [event.message.message_id for event in await world.events() if event.state.value == "CREATED"]
+            assert set(created) >= set(known)
+            assert len(created) == len(set(created)) == world.simulation.state.counters.messages
+            world.run_for(60_000)
+            assert len(world.simulation.state.messages) == 0
+
+    check()
+    assert len(known) >= 2 * acknowledged

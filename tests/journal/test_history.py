@@ -1,0 +1,459 @@
+"""Reading history: every filter, both orders, page by page, and what was removed from view."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from emulator.core import facts
+from emulator.core.errors import InvalidInput
+from emulator.core.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
+from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
+from tests.journal.keeping import ALL, KeptWorld, kept, on_loop
+
+ONE, TWO = "https://one.example.com:8443/a/b?c=d", "https://two.example.com/"
+DOWN, ODD = "https://down.example.com/", "https://odd.example.com/x?[y]=*"
+
+ANSWERS = by_url({DOWN: unreachable(), TWO: [answered(503, body=b"busy"), answered()], ODD: answered(404)})
+
+
+def fill(world: KeptWorld) -> None:
+    """Messages that differ in everything that can be asked for."""
+    world.publish(ONE, labels=("red", "big"), caller_ip="203.0.113.1")
+    world.publish(TWO, labels=("blue",), max_retries=1, retry_delay="1000", caller_ip="203.0.113.2")
+    world.publish(DOWN, labels=("red",), max_retries=1, retry_delay="2000")
+    world.run_for(10 * SECOND)
+    world.make_group("g", ONE, DOWN)
+    world.publish_to_group("g", max_retries=0)
+    world.write_queue("q", parallelism=2)
+    world.enqueue("q", ODD, max_retries=0)
+    world.publish(ONE, flow_control=flow("k", parallelism=1))
+    world.write_schedule("* * * * *", TWO, schedule_id="each-minute")
+    world.run_for(3 * MINUTE)
+    world.cancel(world.publish(TWO, delay_ms=HOUR))
+    world.publish(ODD, max_retries=0, labels=("blue", "red"))
+
+
+# -- the event log ----------------------------------------------------------------------------
+
+FILTERS: dict[str, tuple[dict[str, Any], Callable[[Event], bool]]] = {
+    "state": (
+        {"states": (EventState.ERROR, EventState.RETRY)},
+        lambda event: event.state in (EventState.ERROR, EventState.RETRY),
+    ),
+    "url": ({"urls": (ONE, ODD)}, lambda event: event.message.url in (ONE, ODD)),
+    "host": ({"hosts": ("one.example.com:8443",)}, lambda event: event.message.url == ONE),
+    "path": ({"paths": ("/a/b", "/x")}, lambda event: event.message.url in (ONE, ODD)),
+    "group": ({"url_groups": ("g",)}, lambda event: event.message.url_group == GroupName("g")),
+    "schedule": (
+        {"schedule_ids": ("each-minute",)},
+        lambda event: event.message.schedule_id == ScheduleId("each-minute"),
+    ),
+    "queue": ({"queues": ("q",)}, lambda event: event.message.queue == QueueName("q")),
+    "flow key": (
+        {"flow_keys": ("k",)},
+        lambda event: event.message.flow_control is not None and event.message.flow_control.key == FlowKey("k"),
+    ),
+    "caller": ({"caller_ips": ("203.0.113.1",)}, lambda event: event.message.caller_ip == "203.0.113.1"),
+    "label": ({"labels": ("red",)}, lambda event: "red" in event.message.labels),
+    "either label": ({"labels": ("blue", "big")}, lambda event: bool({"blue", "big"} & set(event.message.labels))),
+    "from": ({"from_ms": EPOCH_MS + 11 * SECOND}, lambda event: event.at_ms >= EPOCH_MS + 11 * SECOND),
+    "to": ({"to_ms": EPOCH_MS + SECOND}, lambda event: event.at_ms <= EPOCH_MS + SECOND),
+    "instant": (
+        {"from_ms": EPOCH_MS + 2 * SECOND, "to_ms": EPOCH_MS + 2 * SECOND},
+        lambda event: event.at_ms == EPOCH_MS + 2 * SECOND,
+    ),
+    "retention": ({"since_ms": EPOCH_MS + MINUTE}, lambda event: event.at_ms >= EPOCH_MS + MINUTE),
+    "two fields": (
+        {"urls": (DOWN,), "states": (EventState.FAILED,)},
+        lambda event: event.message.url == DOWN and event.state is EventState.FAILED,
+    ),
+    "no quotes": ({"urls": ("' OR 1=1 --",)}, lambda event: False),
+}
+
+
+@pytest.mark.parametrize(("changes", "is_meant"), FILTERS.values(), ids=FILTERS.keys())
+def test_events_are_filtered(changes: dict[str, Any], is_meant: Callable[[Event], bool]) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(answering=ANSWERS) as world:
+            fill(world)
+            every = await world.events()
+            expected = [event for event in every if is_meant(event)]
+
+            page = await world.history.events(replace(ALL, **changes))
+
+            assert list(page.items) == expected
+            assert page.cursor is None
+            assert bool(expected) == (changes.get("urls") != ("' OR 1=1 --",))
+
+    test()
+
+
+@on_loop
+async def test_events_of_messages_by_id() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        wanted = {event.message.message_id for event in (await world.events())[:3]}
+
+        page = await world.history.events(replace(ALL, message_ids=tuple(wanted)))
+
+        assert [e for e in await world.events() if e.message.message_id in wanted] == list(page.items)
+
+
+@on_loop
+async def test_event_log_shows_what_the_facts_say() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        ids = [created.message.message_id for created in world.all(facts.MessageCreated)]
+        shown: dict[MessageId, list[str]] = {message_id: [] for message_id in ids}
+        for event in await world.events():
+            shown[event.message.message_id].append(event.state.value)
+
+        assert shown == {message_id: world.events_of(message_id) for message_id in ids}
+
+
+@on_loop
+async def test_error_entry_tells_what_the_destination_answered() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+
+        (busy,) = (await world.history.events(replace(ALL, urls=(TWO,), states=(EventState.ERROR,), to_ms=EPOCH_MS))).items
+        (retry,) = (await world.history.events(replace(ALL, urls=(TWO,), states=(EventState.RETRY,), to_ms=EPOCH_MS))).items
+        failed = (await world.history.events(replace(ALL, urls=(DOWN,), states=(EventState.FAILED,)))).items
+
+    assert busy.error == "destination answered 503"
+    assert busy.response is not None
+    assert busy.response.body == b"busy"
+    assert retry.next_delivery_ms == EPOCH_MS + SECOND
+    assert [event.error for event in failed] == ["connection refused"] * 2
+    assert all(event.response is None for event in failed)
+
+
+@on_loop
+async def test_latest_first_is_the_reverse_of_oldest_first() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+
+        latest = await world.history.events(replace(ALL, latest_first=True))
+
+        assert list(latest.items) == list(reversed(await world.events()))
+
+
+@on_loop
+async def test_plan_keeps_the_newest_events_only() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        every = await world.events()
+
+        kept_few = (await world.history.events(replace(ALL, newest=5))).items
+        kept_all = (await world.history.events(replace(ALL, newest=10_000))).items
+        filtered = (await world.history.events(replace(ALL, newest=5, states=(EventState.FAILED,)))).items
+
+        assert list(kept_few) == every[-5:]
+        assert list(kept_all) == every
+        assert list(filtered) == [event for event in every[-5:] if event.state is EventState.FAILED]
+
+
+@on_loop
+async def test_another_account_sees_nothing() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        stranger = AccountId("somebody-else")
+
+        assert (await world.history.events(replace(ALL, account_id=stranger))).items == ()
+        assert (await world.history.dead_letters(DeadLetterQuery(account_id=stranger, count=100))).items == ()
+        (message_id, *_) = world.messages
+        assert await world.history.ended_message(stranger, message_id) is None
+
+
+async def pages(ask: Callable[[str | None], Awaitable[Page[Any]]]) -> list[Any]:
+    """Everything, page by page."""
+    found: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = await ask(cursor)
+        found += page.items
+        if page.cursor is None:
+            return found
+        assert page.items
+        cursor = page.cursor
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize("latest_first", [True, False], ids=["latest first", "oldest first"])
+def test_pages_together_are_the_whole_list(size: int, latest_first: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(answering=ANSWERS) as world:
+            fill(world)
+            events = replace(ALL, latest_first=latest_first)
+            letters = DeadLetterQuery(account_id=ACCOUNT_ID, count=1000, latest_first=latest_first)
+            history = world.history
+
+            assert await pages(lambda cursor: history.events(replace(events, count=size, cursor=cursor))) == list(
+                (await history.events(events)).items
+            )
+            assert await pages(
+                lambda cursor: history.dead_letters(replace(letters, count=size, cursor=cursor))
+            ) == list((await history.dead_letters(letters)).items)
+            assert await pages(
+                lambda cursor: history.deliveries(DeliveryQuery(limit=size, cursor=cursor))
+            ) == list((await history.deliveries(DeliveryQuery(limit=1000))).items)
+
+    test()
+
+
+@on_loop
+async def test_page_goes_on_where_it_stopped_whatever_has_come_since() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        before = await world.events()
+        first = await world.history.events(replace(ALL, latest_first=True, count=3))
+        world.publish(ONE)
+
+        second = await world.history.events(replace(ALL, latest_first=True, cursor=first.cursor))
+
+        assert [*first.items, *second.items] == list(reversed(before))
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "12", "1-", "-1", "1-x", "1-" + "9" * 19, "१-१", "1-1-1"])
+def test_foreign_cursor_is_refused(cursor: str) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept() as world:
+            for ask in (
+                lambda: world.history.events(replace(ALL, cursor=cursor)),
+                lambda: world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=1, cursor=cursor)),
+                lambda: world.history.deliveries(DeliveryQuery(cursor=cursor)),
+            ):
+                with pytest.raises(InvalidInput) as refusal:
+                    await ask()
+                assert refusal.value.field == "cursor"
+
+    test()
+
+
+# -- dead letters -----------------------------------------------------------------------------
+
+
+DEAD_FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "none": ({}, [DOWN, DOWN, ODD, ODD]),
+    "url": ({"urls": (ODD,)}, [ODD, ODD]),
+    "queue": ({"queues": ("q",)}, [ODD]),
+    "group": ({"url_groups": ("g",)}, [DOWN]),
+    "label": ({"labels": ("red",)}, [DOWN, ODD]),
+    "status": ({"response_statuses": (404,)}, [ODD, ODD]),
+    "no response": ({"response_statuses": (0,)}, [DOWN, DOWN]),
+    "from": ({"from_ms": EPOCH_MS + 3 * SECOND}, [DOWN, ODD, ODD]),
+    "to": ({"to_ms": EPOCH_MS + 2 * SECOND}, [DOWN]),
+    "schedule": ({"schedule_ids": ("each-minute",)}, []),
+    "flow key": ({"flow_keys": ("k",)}, []),
+    "caller": ({"caller_ips": ("203.0.113.2",)}, []),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), DEAD_FILTERS.values(), ids=DEAD_FILTERS.keys())
+def test_dead_letters_are_filtered(changes: dict[str, Any], expected: list[str]) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(answering=ANSWERS) as world:
+            fill(world)
+
+            page = await world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=100, **changes))
+
+            assert [entry.message.url for entry in page.items] == expected
+
+    test()
+
+
+@on_loop
+async def test_dead_letters_by_id_and_by_message() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        query = DeadLetterQuery(account_id=ACCOUNT_ID, count=100)
+        every = (await world.history.dead_letters(query)).items
+        chosen = every[1]
+
+        by_id = await world.history.dead_letters(replace(query, dead_letter_ids=(chosen.dead_letter_id, "0-99")))
+        by_message = await world.history.dead_letters(replace(query, message_ids=(chosen.message.message_id,)))
+
+        assert [entry.dead_letter_id for entry in every] == world.dead_letter_ids()
+        assert by_id.items == by_message.items == (chosen,)
+
+
+@on_loop
+async def test_removed_dead_letters_are_gone_from_the_list() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        world.delete_dead_letters(*world.dead_letter_ids()[:2])
+        world.retry_dead_letters(world.dead_letter_ids()[0])
+
+        page = await world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=100))
+
+        # The one that was published again failed again.
+        assert [entry.dead_letter_id for entry in page.items] == world.dead_letter_ids()
+        assert [entry.message.url for entry in page.items] == [ODD, ODD]
+
+
+# -- deliveries -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        pytest.param(ONE, {ONE}, id="exact"),
+        pytest.param("https://one.example.com:8443/a/*", {ONE}, id="glob"),
+        pytest.param("*example.com*", {ONE, TWO, DOWN, ODD}, id="everything"),
+        pytest.param("https://odd.example.com/x?[y]=*", {ODD}, id="question mark and bracket are literal"),
+        pytest.param("https://odd.example.com/?*[y]*", set(), id="question mark is no wildcard"),
+        pytest.param("https://one.example.com:844[0-9]/*", set(), id="bracket is no class"),
+        pytest.param("HTTPS://ONE*", set(), id="case counts"),
+        pytest.param("https://one.example.com:8443/a/b?c=_", set(), id="underscore is literal"),
+        pytest.param("https://one%", set(), id="percent is literal"),
+    ],
+)
+def test_deliveries_by_url(url: str, expected: set[str]) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(answering=ANSWERS) as world:
+            fill(world)
+            every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+
+            found = (await world.history.deliveries(DeliveryQuery(limit=1000, url=url))).items
+
+            assert found == tuple(each for each in every if each.message.url in expected)
+            assert {each.message.url for each in found} == expected
+
+    test()
+
+
+@on_loop
+async def test_delivery_journal_has_every_attempt_in_the_order_of_the_answers() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        finished = world.all(facts.AttemptFinished)
+
+        found = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+
+        assert [(each.message.message_id, each.attempt, each.at_ms, each.outcome) for each in found] == [
+            (fact.message_id, fact.number, fact.started_ms, fact.outcome) for fact in finished
+        ]
+
+
+@on_loop
+async def test_deliveries_by_message_and_by_outcome() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+        message_id = next(each.message.message_id for each in every if each.message.url == TWO)
+
+        of_message = (await world.history.deliveries(DeliveryQuery(message_id=message_id))).items
+        failed = (await world.history.deliveries(DeliveryQuery(message_id=message_id, outcome="failed"))).items
+        succeeded = (await world.history.deliveries(DeliveryQuery(message_id=message_id, outcome="succeeded"))).items
+
+        assert [each.attempt for each in of_message] == [1, 2]
+        assert [each.attempt for each in failed] == [1]
+        assert [each.attempt for each in succeeded] == [2]
+
+
+@on_loop
+async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        events, trace = await world.events(), await world.trace()
+
+        await world.history.clear_deliveries()
+        world.publish(ONE)
+
+        left = (await world.history.deliveries(DeliveryQuery())).items
+        assert [each.message.url for each in left] == [ONE]
+        assert (await world.events())[: len(events)] == events
+        assert (await world.trace())[: len(trace)] == trace
+
+
+def test_cleared_deliveries_stay_away_after_a_restart(tmp_path: Any) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(tmp_path / "w.db", ANSWERS) as world:
+            fill(world)
+            await world.history.clear_deliveries()
+        async with kept(tmp_path / "w.db", ANSWERS) as again:
+            assert (await again.history.deliveries(DeliveryQuery())).items == ()
+
+    test()
+
+
+# -- messages and the trace -------------------------------------------------------------------
+
+
+@on_loop
+async def test_ended_message_is_found_with_its_end() -> None:
+    async with kept(answering=ANSWERS) as world:
+        delivered = world.publish(ONE, body=b"x" * 10_000, delay_ms=SECOND)
+        live = world.publish(ONE, delay_ms=HOUR)
+        failed = world.publish(DOWN, max_retries=0)
+        canceled = world.publish(ONE, delay_ms=HOUR)
+        world.run_for(MINUTE)
+        world.cancel(canceled)
+
+        ended: dict[MessageId, int] = {}
+        for message_id in (delivered, live, failed, canceled, MessageId("msg_none")):
+            found = await world.history.ended_message(ACCOUNT_ID, message_id)
+            if found is not None:
+                assert found.message == world.messages[message_id]
+                ended[message_id] = found.ended_ms - EPOCH_MS
+
+    assert ended == {delivered: SECOND, failed: 0, canceled: MINUTE}
+
+
+@on_loop
+async def test_trace_has_events_and_attempts_in_one_order() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+
+        trace = await world.trace()
+
+        assert [each.seq for each in trace] == list(range(1, len(trace) + 1))
+        assert [each for each in trace if isinstance(each, Event)] == await world.events()
+        deliveries = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+        assert [each for each in trace if isinstance(each, Delivery)] == list(deliveries)
+
+
+@on_loop
+async def test_trace_of_nothing_is_empty() -> None:
+    async with kept() as world:
+        assert await world.trace() == []
+
+
+@on_loop
+async def test_trace_is_read_in_steps_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        whole = await world.trace()
+        for step in (1, 2, len(whole), len(whole) - 1):
+            monkeypatch.setattr("emulator.journal.history._TRACE_STEP", step)
+            assert await world.trace() == whole
+
+
+def test_query_has_a_condition_for_every_field() -> None:
+    """A field of a query that no condition reads would be accepted and do nothing."""
+    tested = {name for changes, _ in FILTERS.values() for name in changes} | {"message_ids"}
+    assert tested == {name for name in EventQuery.__dataclass_fields__} - {
+        "account_id",
+        "count",
+        "cursor",
+        "latest_first",
+        "newest",
+    }
+    tested = {name for changes, _ in DEAD_FILTERS.values() for name in changes} | {"message_ids", "dead_letter_ids"}
+    assert tested == {name for name in DeadLetterQuery.__dataclass_fields__} - {
+        "account_id",
+        "count",
+        "cursor",
+        "latest_first",
+    }
