@@ -45,25 +45,13 @@ async def start(settings: Settings) -> Emulation:
     Raises SettingsError, FixturesError for a fixtures file that cannot be used, and UnusableDatabase
     for a database that cannot be opened; each is one line.
     """
-    try:
-        dialect = dialects.load(settings.dialect)
-    except DialectError as error:
-        raise SettingsError(f"dialect: {error}") from error
-    setup = WorldSetup(
-        id=DEFAULT,
-        seed=settings.seed,
-        epoch_ms=_epoch_ms(settings),
-        rate=settings.rate,
-        plan=Plan(settings.plan),
-    )
+    dialect, setup = _dialect(settings), _setup(settings)
+    fixtures = _fixtures(settings, setup, dialect) if settings.fixtures else None
     transport = DeliveryTransport(
         dialect=dialect,
         egress=EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host),
         wall_ms=wall_ms,
     )
-    fixtures: Fixtures | None = None
-    if settings.fixtures:
-        fixtures = fixture_files.load(Path(settings.fixtures), dialect, origin_of(setup, dialect))
     options = WorldOptions(
         db=settings.db,
         concurrency=settings.concurrency or None,
@@ -81,6 +69,35 @@ async def start(settings: Settings) -> Emulation:
         raise
     app = application.build(worlds, control)
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, transport=transport)
+
+
+def read_fixtures(settings: Settings) -> Fixtures:
+    """The fixtures that the settings name, after a try whether a world can be made of them.
+
+    Raises SettingsError and FixturesError.
+    """
+    return _fixtures(settings, _setup(settings), _dialect(settings))
+
+
+def _fixtures(settings: Settings, setup: WorldSetup, dialect: Dialect) -> Fixtures:
+    return fixture_files.load(Path(settings.fixtures), dialect, origin_of(setup, dialect))
+
+
+def _dialect(settings: Settings) -> Dialect:
+    try:
+        return dialects.load(settings.dialect)
+    except DialectError as error:
+        raise SettingsError(f"dialect: {error}") from error
+
+
+def _setup(settings: Settings) -> WorldSetup:
+    return WorldSetup(
+        id=DEFAULT,
+        seed=settings.seed,
+        epoch_ms=_epoch_ms(settings),
+        rate=settings.rate,
+        plan=Plan(settings.plan),
+    )
 
 
 def _epoch_ms(settings: Settings) -> int:

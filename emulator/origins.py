@@ -102,8 +102,6 @@ def without_secrets(fixtures: Fixtures) -> Fixtures:
             replace(
                 each,
                 id=None,
-                current_signing_key=None,
-                next_signing_key=None,
                 fields={name: value for name, value in each.fields.items() if name not in _UNIQUE_FIELDS},
             )
             for each in fixtures.accounts

@@ -24,6 +24,7 @@ _MODULES = {
     "clock": "emulator.cli.clock",
     "worlds": "emulator.cli.worlds",
     "reset": "emulator.cli.worlds",
+    "fixtures": "emulator.cli.fixtures",
 }
 
 

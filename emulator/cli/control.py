@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import sys
 import threading
 import time
@@ -40,7 +41,7 @@ class Control:
     token: str | None
 
     def call(self, method: str, path: str, body: Mapping[str, object] | None = None, *, doing: str = "") -> Any:
-        """The JSON of an answer, None without one. Raises Failure with what the server or the network says."""
+        """The JSON object of an answer, None without one. Raises Failure with what the server or the network says."""
         import httpx
 
         headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
@@ -60,18 +61,17 @@ class Control:
         return self._content(answer.status_code, answer.content)
 
     def _content(self, status: int, content: bytes) -> Any:
-        import json
-
+        if status == 204:
+            return None
         try:
-            decoded = json.loads(content) if content else None
+            answer = json.loads(content)
         except ValueError:
-            decoded = content
-        if 200 <= status < 300 and not isinstance(decoded, bytes):
-            return decoded
-        if not isinstance(decoded, dict) or "error" not in decoded:
-            raise Failure(f"{self.url} is not an emulator: it answered {status} without what one would say")
-        hint = " (--control-token)" if status == 401 and "--control-token" not in decoded["error"] else ""
-        raise Failure(f"{decoded['error']}{hint}")
+            answer = None
+        if not isinstance(answer, dict) or (status >= 300 and "error" not in answer):
+            raise Failure(f"{self.url} is not an emulator: it answered {status}, but not as one does")
+        if status >= 300:
+            raise Failure(str(answer["error"]))
+        return answer
 
 
 def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
@@ -97,7 +97,10 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         url, world, token = (kwargs.pop(name, None) for name in ("url", "world", "control_token"))
         control = Control(url=str(url), world=str(world or "default"), token=str(token) if token else None)
-        return command(control, *args, **kwargs)
+        try:
+            return command(control, *args, **kwargs)
+        except KeyError as missing:
+            raise Failure(f"{control.url} is another program or version: its answer has no {missing}") from missing
 
     return run
 
@@ -120,8 +123,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the se
 
 def show_json(answer: object) -> None:
     """Print an answer of the server for a program to read."""
-    import json
-
     click.echo(json.dumps(answer, indent=2))
 
 

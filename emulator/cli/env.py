@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import click
 
 from emulator.cli.control import Control, NoServer, on_world
-from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.failures import WrongUsage
 from emulator.cli.options import read_settings, settings_options
 from emulator.cli.variables import Format, variables, variables_of, written
 from emulator.settings import Settings, SettingsError
@@ -21,13 +23,13 @@ from emulator.wire.dialect import Environment
     show_default=True,
     help="Lines for a shell to evaluate, lines of an .env file, or a JSON object.",
 )
-@settings_options("dialect", "seed")
+@settings_options("dialect", "fixtures", "seed")
 @on_world
-def env(control: Control, *, form: Format, dialect: str, seed: int) -> None:
+def env(control: Control, *, form: Format, dialect: str, fixtures: str, seed: int) -> None:
     """Print the variables of the server at --url.
 
-    If none runs there, they are those that a server with --dialect and --seed will have: tokens and
-    keys follow from the seed.
+    If none runs there, they are those that a server with --dialect, --fixtures and --seed will have:
+    tokens and keys follow from the seed, unless the fixtures fix them.
     """
     try:
         values = _of_server(control)
@@ -35,16 +37,16 @@ def env(control: Control, *, form: Format, dialect: str, seed: int) -> None:
         if control.world != "default":
             raise
         click.echo(f"svc-emulator: {none.message}; these are the variables of a default one", err=True)
-        values = _of_settings(control.url, read_settings(dialect=dialect, seed=seed))
+        values = _of_settings(control.url, read_settings(dialect=dialect, fixtures=fixtures, seed=seed))
     click.echo(written(values, form))
 
 
 def _of_server(control: Control) -> dict[str, str]:
     answer = control.call("GET", "credentials")
-    try:
-        return variables(Environment(**answer["environment"]), control.url, answer["queue"])
-    except (KeyError, TypeError) as error:
-        raise Failure(f"the server at {control.url} is of another version: its answer has no {error}") from error
+    names = answer["environment"]
+    return variables(
+        Environment(**{entry.name: names[entry.name] for entry in fields(Environment)}), control.url, answer["queue"]
+    )
 
 
 def _of_settings(url: str, settings: Settings) -> dict[str, str]:
@@ -52,6 +54,7 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
     import asyncio
 
     from emulator import bootstrap
+    from emulator.fixture_files import FixturesError
 
     async def ask() -> dict[str, str]:
         emulation = await bootstrap.start(settings)
@@ -64,3 +67,5 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
         return asyncio.run(ask())
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
+    except FixturesError as error:
+        raise Failure(str(error)) from error

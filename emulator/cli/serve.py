@@ -34,13 +34,14 @@ def serve(**values: Any) -> None:
 
 def _run(settings: Settings) -> None:
     from emulator import serving
+    from emulator.fixture_files import FixturesError
     from emulator.journal.files import UnusableDatabase
 
     try:
         serving.run(lambda: _serve(settings))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
-    except (serving.CannotListen, UnusableDatabase) as error:
+    except (serving.CannotListen, FixturesError, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         # Where signals have no handlers (Windows) this is the ordinary end.

@@ -19,6 +19,8 @@ from emulator.core.calendar import DAY_MINUTES, is_weekend
 _BELL = (100, 97, 90, 80, 68, 55, 42, 30, 20, 12, 5, 1, 0, 1, 5, 12, 20, 30, 42, 55, 68, 80, 90, 97)
 _DAYS_TO_HALF_GROWTH = 180
 _QUIET_WEEKEND_ONE_IN = 7
+# An ordinary first day; fine enough that no two days look alike.
+_LEVEL = 1_000_000
 
 # What one stretch of time adds to each of several counts that belong together.
 Counts = tuple[int, ...]
@@ -92,17 +94,18 @@ class Course:
         age = day - self._first_day
         if age < 0 or rhythm.base == 0:
             return 0
-        noise, spike, *_ = digest(self._key, rhythm.series, "day", day)
-        percent = 100 + rhythm.growth * age // (age + _DAYS_TO_HALF_GROWTH)
-        percent = percent * (100 - rhythm.noise + 2 * rhythm.noise * noise // 255) // 100
+        random = digest(self._key, rhythm.series, "day", day)
+        noise = int.from_bytes(random[:2], "big")
+        level = _LEVEL + rhythm.growth * (_LEVEL // 100) * age // (age + _DAYS_TO_HALF_GROWTH)
+        level = level * (100 * 65_535 + rhythm.noise * (2 * noise - 65_535)) // (100 * 65_535)
         if is_weekend(day):
-            percent = percent * rhythm.weekend // 100
+            level = level * rhythm.weekend // 100
             # Monday opens the week, so Saturday and Sunday share its number.
             if digest(self._key, rhythm.series, "week", (day + 3) // 7)[0] % _QUIET_WEEKEND_ONE_IN == 0:
-                percent //= 4
-        elif spike % rhythm.spike_one_in == 0:
-            percent = percent * rhythm.spike // 100
-        return min(rhythm.base * percent // 100, rhythm.limit)
+                level //= 4
+        elif random[2] % rhythm.spike_one_in == 0:
+            level = level * rhythm.spike // 100
+        return min(rhythm.base * level // _LEVEL, rhythm.limit)
 
     def _hours_of(self, day: int) -> _Hours:
         rhythm = self._rhythm

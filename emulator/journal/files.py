@@ -15,20 +15,23 @@ class UnusableDatabase(Exception):
 
 
 def check(path: Path) -> None:
-    """Refuse a file that is not ours, or of a newer format. Reads the header only, changes nothing.
+    """Refuse a file that is not ours, of a newer format, or not to be written; nothing in it changes.
 
-    A missing or empty file is fine: it becomes a new database. Raises UnusableDatabase.
+    An empty file is fine: it becomes a new database. A missing one is made, empty. Raises
+    UnusableDatabase.
     """
     try:
         if not path.exists():
             if not path.parent.is_dir():
                 raise UnusableDatabase(f"{path}: the directory {path.parent} does not exist")
+            # SQLite could only say that it is unable to.
+            path.touch()
             return
         if path.is_dir():
             raise UnusableDatabase(f"{path}: is a directory, expected a file")
         if not path.is_file():
             raise UnusableDatabase(f"{path}: is no ordinary file")
-        with path.open("rb") as file:
+        with path.open("r+b") as file:
             header = file.read(_HEADER_SIZE)
     except OSError as error:
         raise UnusableDatabase(f"{path}: {error.strerror or error}") from error

@@ -7,6 +7,7 @@ reading finds what is wrong in every entry (D-170).
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -164,7 +165,8 @@ class _Reader:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._problems: list[InvalidInput] = []
-        self._owners: tuple[str | None, ...] = (None,)
+        # The customer_id of each account, where one is given; the built-in account is there in any case.
+        self._owners: list[str | None] = []
         self._taken: dict[tuple[str, object], str] = {}
 
     def read(self, value: Json) -> Fixtures:
@@ -172,11 +174,8 @@ class _Reader:
             given = read_object(value, "", KEYS)
         except InvalidInput as problem:
             raise InvalidFixtures([problem]) from None
-        accounts = self._entries(given, "accounts", self._account)
-        owners = [str(each.fields["customer_id"]) if "customer_id" in each.fields else None for each in accounts]
-        self._owners = tuple(owners) or (None,)
         fixtures = Fixtures(
-            accounts=accounts,
+            accounts=self._entries(given, "accounts", self._account),
             search_indexes=self._entries(given, "search_indexes", self._search_index),
             vector_indexes=self._entries(given, "vector_indexes", self._vector_index),
             team=self._entries(given, "team", self._member),
@@ -206,8 +205,9 @@ class _Reader:
     # -- accounts, indexes, team ----------------------------------------------------------------
 
     def _account(self, value: Json, path: str) -> AccountFixture:
+        self._owners.append(None)
         own_keys = ("plan", "age", "id", "current_signing_key", "next_signing_key")
-        given = read_object(value, path, (*own_keys, *account_json.account_fields(self._dialect)))
+        given = _known_fields(value, path, (*own_keys, *account_json.account_fields(self._dialect)))
         fields = account_json.read_account_fields(given, path, self._dialect)
         plan: PlanName | None = None
         if "plan" in given:
@@ -226,6 +226,7 @@ class _Reader:
             self._take("account", account_id, joined(path, "id"))
         if "customer_id" in fields:
             self._take("customer", fields["customer_id"], joined(path, "customer_id"))
+            self._owners[-1] = str(fields["customer_id"])
         return AccountFixture(
             plan=plan,
             age_ms=self._age(given, path),
@@ -385,7 +386,7 @@ class _Reader:
             if value in self._owners:
                 return self._owners.index(value)
             raise InvalidInput(at, f"expected the customer_id of an account of this document, got {excerpt(value)}")
-        return read_integer(value, at, 1, len(self._owners)) - 1
+        return read_integer(value, at, 1, max(1, len(self._owners))) - 1
 
     def _take(self, kind: str, value: object, path: str) -> None:
         """Raises InvalidInput for what something else of the document has already."""
@@ -408,6 +409,17 @@ class _Reader:
 
     def _age(self, given: JsonObject, path: str) -> int | None:
         return read_duration_ms(given["age"], joined(path, "age")) if "age" in given else None
+
+
+def _known_fields(value: Json, path: str, known: Sequence[str]) -> JsonObject:
+    """An object with one of many keys, too many to list them all where one is misspelt."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if key not in known:
+                similar = difflib.get_close_matches(key, known, n=3)
+                hint = f", perhaps {' or '.join(similar)} is meant" if similar else ""
+                raise InvalidInput(joined(path, key), f"unknown, expected a field of the account record{hint}")
+    return read_object(value, path, known)
 
 
 def _required(given: JsonObject, path: str, key: str) -> Json:

@@ -219,6 +219,10 @@ class _Said:
     def text(self, suffix: str) -> str | None:
         return self._texts.get(suffix)
 
+    def concerns(self, path: str) -> bool:
+        """Whether any option is about the message of that path."""
+        return any(suffix.startswith(path) for suffix in self._texts)
+
     @property
     def is_silent(self) -> bool:
         """Whether no option was given at all; headers to forward may have been."""
@@ -300,12 +304,17 @@ def _options(said: _Said, path: str, content_type: str | None, incoming: tuple[t
 def _callback(said: _Said, suffix: str) -> CallbackOptions | None:
     """The callback behind an option and the family of options that begins with its name."""
     url = said.read(suffix, destinations.parse_url)
-    # The family is left unread without a URL: it configures a message that there will not be.
-    if url is None:
-        return None
     path = suffix + "-"
+    if url is None and not said.concerns(path):
+        return None
     said.refuse_schedule_options(path)
-    return CallbackOptions(url=url, options=_options(said, path, None, ()))
+    options = _options(said, path, None, ())
+    if url is not None:
+        return CallbackOptions(url=url, options=options)
+    # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
+    if options.delay_ms:
+        raise InvalidInput(said.field(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
+    return None
 
 
 def _flow_control(said: _Said, path: str) -> FlowControl | None:

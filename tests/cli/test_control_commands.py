@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import click
 import pytest
@@ -124,12 +125,33 @@ def test_nobody_answers() -> None:
     assert (result.exit_code, result.stderr) == (1, expected)
 
 
-def test_something_else_answers() -> None:
-    with support.receiver() as receiver:
-        result = CliRunner().invoke(main, ["clock", "show", "--url", receiver.url])
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        pytest.param(b"", "is not an emulator: it answered 200, but not as one does", id="nothing"),
+        pytest.param(b"<html>", "is not an emulator: it answered 200, but not as one does", id="a-page"),
+        pytest.param(b'{"hello": 1}', "is another program or version: its answer has no 'rate'", id="other-json"),
+    ],
+)
+def test_something_else_answers(body: bytes, text: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"svc-emulator: {receiver.url} is not an emulator: it answered 200")
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        answering = threading.Thread(target=other.handle_request)
+        answering.start()
+        url = f"http://127.0.0.1:{other.server_port}"
+        result = CliRunner().invoke(main, ["clock", "show", "--url", url])
+        answering.join(support.PATIENCE_S)
+
+    assert (result.exit_code, result.stderr) == (1, f"svc-emulator: {url} {text}\n")
 
 
 def test_control_token() -> None:
