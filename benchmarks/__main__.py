@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from urllib.parse import urlsplit
 
 import httpx
 
-from benchmarks import load, servers
+from benchmarks import load, recorded, servers
 
 EPOCH = "2026-01-01T00:00:00Z"
 RUNS = 3
@@ -291,6 +292,53 @@ def _best_ms(call: Callable[[], httpx.Response]) -> float:
     return best
 
 
+# -- statistics -------------------------------------------------------------------------------
+
+PERIODS = ("1h", "3h", "12h", "1d", "3d", "7d", "30d")
+EPOCH_MINUTE = 29_453_760
+
+
+def statistics() -> list[Row]:
+    """Statistics of an account with a million recorded deliveries against those of an account with none."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "state.db"
+        options = ("--db", str(database), "--clock", "frozen", "--epoch", EPOCH)
+        with servers.emulator(*options) as url, _client(url) as client:
+            login = client.get("/_emulator/credentials").json()["management"]
+            busy, idle = [account["id"] for account in client.get("/v2/queue/users", auth=_basic(login)).json()][:2]
+            client.post("/_emulator/clock/advance", json={"by": MONTH}).raise_for_status()
+        recorded.fill(database, busy, EPOCH_MINUTE)
+        with servers.emulator(*options) as url, _client(url) as client:
+            auth = _basic(login)
+            figures = [
+                (_statistics_ms(client, auth, busy, each), _statistics_ms(client, auth, idle, each)) for each in PERIODS
+            ]
+    return [
+        Row(
+            what=f"statistics of {recorded.DELIVERIES:,}, {period}",
+            figure=f"{took:.1f} ms, {took / floor:.1f} times an account without any ({floor:.1f} ms)",
+            target="at most 50 ms at the median",
+            is_met=took <= 50,
+        )
+        for period, (took, floor) in zip(PERIODS, figures, strict=True)
+    ]
+
+
+def _basic(login: dict[str, str]) -> httpx.BasicAuth:
+    return httpx.BasicAuth(login["username"], login["password"])
+
+
+def _statistics_ms(client: httpx.Client, auth: httpx.BasicAuth, account_id: str, period: str) -> float:
+    """The median time of an answer, of those after the first."""
+    took = []
+    for _ in range(21):
+        began = time.perf_counter()
+        answer = client.get(f"/v2/queue/stats/{account_id}", params={"period": period}, auth=auth)
+        took.append((time.perf_counter() - began) * 1000)
+        answer.raise_for_status()
+    return median(took[1:])
+
+
 ROWS: dict[str, Callable[[], list[Row]]] = {
     "ready": ready,
     "publish": publish,
@@ -300,6 +348,7 @@ ROWS: dict[str, Callable[[], list[Row]]] = {
     "receiver": receiver,
     "backlog": backlog,
     "worlds": worlds,
+    "statistics": statistics,
 }
 
 

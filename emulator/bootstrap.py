@@ -19,7 +19,7 @@ from emulator.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.fixture_json import Fixtures
-from emulator.wire.instants import read_instant_ms
+from emulator.wire.instants import EARLIEST_VIRTUAL_MS, read_instant_ms
 from emulator.worlds import DEFAULT, WorldOptions, Worlds, WorldSetup, origin_of
 
 
@@ -104,6 +104,9 @@ def _epoch_ms(settings: Settings) -> int:
     if not settings.epoch:
         return wall_ms()
     try:
-        return read_instant_ms(int(settings.epoch) if settings.epoch.isdigit() else settings.epoch)
+        epoch_ms = read_instant_ms(int(settings.epoch) if settings.epoch.isdigit() else settings.epoch)
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed
+    if epoch_ms < EARLIEST_VIRTUAL_MS:
+        raise SettingsError("epoch: expected an instant after 1970-01-01T00:00:00Z")
+    return epoch_ms

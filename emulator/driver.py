@@ -38,6 +38,8 @@ MAX_DELIVERIES = 1_000_000
 SETTLE_S = 1.0
 # How long an advance waits for attempts that left before it. The caller may be their receiver.
 PATIENCE_S = 15
+# A clock that runs faster than real time slips when catching up with it takes longer than this.
+SLIP_AFTER_MS = 200
 # Answers from inside are given without leaving the event loop; others get a turn this often.
 _BREATHE_AFTER = 50
 _INSIDE_PER_CALL = 64
@@ -65,6 +67,10 @@ class Pace(Protocol):
 
     @property
     def is_frozen(self) -> bool: ...
+    @property
+    def may_slip(self) -> bool:
+        """Whether a clock that outruns the machine may pass more slowly than asked."""
+
     def now_ms(self) -> int:
         """The virtual instant it is now. Asked of running clocks only."""
 
@@ -158,6 +164,7 @@ class Driver:
         if self._pace.is_frozen or self._advancing:
             return
         target_ms = self._pace.now_ms()
+        began_ms = self._pace.wall_ms()
         simulation = self._simulation
         steps = 0
         while (due_ms := simulation.next_due_ms) is not None and due_ms <= target_ms and not self._advancing:
@@ -167,8 +174,13 @@ class Driver:
                 self._pump()
                 await self._commit()
                 await asyncio.sleep(0)
-        if target_ms > simulation.now_ms and not self._advancing:
-            self._handle(commands.AdvanceClock(to_ms=target_ms))
+                if self._pace.may_slip and self._pace.wall_ms() - began_ms > SLIP_AFTER_MS:
+                    # Otherwise each round would have more to catch up with than the one before.
+                    self._pace.rebase(simulation.now_ms)
+                    break
+        else:
+            if target_ms > simulation.now_ms and not self._advancing:
+                self._handle(commands.AdvanceClock(to_ms=target_ms))
         if steps:
             self._pump()
 
@@ -581,6 +593,8 @@ class Driver:
         """Return when nothing is in flight. Raises InstantExhausted when that would never be."""
         while self.in_flight:
             self._check()
+            if self._closing:
+                raise Conflict("this world is being reset or removed")
             if self._exhausted is not None:
                 raise InstantExhausted(self._exhausted.text)
             self._pump()
@@ -634,6 +648,8 @@ class Driver:
     async def close(self, grace_s: float = 0.5) -> None:
         """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start."""
         self._closing = True
+        # Who waits for deliveries need not: what it asked for is durable, and is answered while there is time.
+        self._quiet.set()
         tasks = tuple(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # More than any document needs, and few enough that aliases of aliases cannot fill the memory.
 _MAX_VALUES = 100_000
+_MAX_DEPTH = 100
 
 
 class FixturesError(Exception):
@@ -106,15 +107,21 @@ class _Document:
 
         loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
         try:
+            # Composing recurses in C, where too deep a document would end the process.
+            depth = 0
+            for event in yaml.parse(text, Loader=loader):
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > _MAX_DEPTH:
+                    line = 1 if event.start_mark is None else event.start_mark.line + 1
+                    raise FixturesError([f"{self._path}:{line}: document: too many nested values"])
             return yaml.compose(text, Loader=loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            line = 1 if mark is None else mark.line + 1
+            # What is missing at the end is missing in the last line, not behind it.
+            line = 1 if mark is None else min(mark.line, text.count("\n")) + 1
             raise FixturesError([f"{self._path}:{line}: is not YAML: {error.problem or error.context}"]) from None
         except yaml.YAMLError as error:
             raise FixturesError([f"{self._path}: is not YAML: {' '.join(str(error).split())}"]) from None
-        except RecursionError:
-            raise FixturesError([f"{self._path}: is not YAML: too many nested values"]) from None
 
 
 class _Values:

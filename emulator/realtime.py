@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from emulator.driver import Driver
+from emulator.wire.instants import MAX_INSTANT_MS
 
 # A sleep longer than this is cut: the wall clock may be set, or the machine suspended, meanwhile.
 _LONGEST_SLEEP_S = 60.0
@@ -52,8 +53,13 @@ class PacedClock:
         """The virtual instant it is now. It never goes back, even if the machine's clock does."""
         anchor = self._anchor
         passed_ms = (wall_ms() - anchor.wall_ms) * anchor.rate
-        self._latest_ms = max(self._latest_ms, anchor.virtual_ms + int(passed_ms))
+        self._latest_ms = max(self._latest_ms, min(anchor.virtual_ms + int(passed_ms), MAX_INSTANT_MS))
         return self._latest_ms
+
+    @property
+    def may_slip(self) -> bool:
+        """Whether time may pass more slowly than asked when there is more to do than the machine can."""
+        return self._anchor.rate > 1
 
     def wall_ms(self) -> int:
         return wall_ms()

@@ -45,6 +45,7 @@ def test_svc_dialect_renames_nothing() -> None:
 
 
 def test_upstash_token_is_the_published_local_development_account() -> None:
+    """D-051, D-052."""
     token = read_dialect("upstash")["credentials"]["token"]
 
     assert base64.b64decode(token, validate=True) == b'{"UserID":"defaultUser","Password":"defaultPassword"}'

@@ -18,6 +18,7 @@ Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 
 def build(worlds: Worlds, options: control.ControlOptions, lifespan: Lifespan | None = None) -> Starlette:
     """The application that serves these worlds. `lifespan` opens and closes what it needs."""
+    # The version is in the path, and is chosen by nothing else (D-054).
     routes: list[BaseRoute] = [
         *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
@@ -31,11 +32,11 @@ def build(worlds: Worlds, options: control.ControlOptions, lifespan: Lifespan | 
 
 def _route(path: str, endpoint: object) -> Route:
     route = Route(path, endpoint)  # type: ignore[arg-type]  # an ASGI application, which Route takes as it is
-    # The service's own clients write `/v2/Schedules`, and end a collection's path with a slash (D-002).
-    pattern = route.path_regex.pattern
-    if ":path}" not in path:
-        pattern = pattern.removesuffix("$") + "/?$"
-    route.path_regex = re.compile(pattern, re.IGNORECASE)
+    # The service's own clients write `/v2/Schedules`, and end a collection's path with a slash (D-003).
+    pattern = route.path_regex.pattern.removesuffix("$")
+    end = r"\Z" if ":path}" in path else r"/?\Z"
+    # A destination may hold any character percent-encoded, a line break too.
+    route.path_regex = re.compile(pattern + end, re.IGNORECASE | re.DOTALL)
     return route
 
 

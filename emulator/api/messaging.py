@@ -30,7 +30,7 @@ from emulator.worlds import World, Worlds
 # A message that has ended can be read for so long, on the virtual clock (D-009).
 READABLE_AFTER_END_MS = 60_000
 _DAY_MS = 86_400_000
-# The interface document's bound on event retention, whatever an account's own says (Limits 6).
+# The interface document's bound on event retention, whatever an account's own says (Limits 6; D-002).
 _MAX_RETENTION_DAYS = 14
 
 
@@ -63,7 +63,7 @@ class Call:
 
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call]]:
-    """Every path of the API with its operations; the destination of a publish is the rest of the raw path."""
+    """Every path of the API with its operations (D-055); the destination of a publish is the rest of the raw path."""
     dialect = worlds.dialect
 
     async def open_publish(request: Request) -> Call:
@@ -71,6 +71,7 @@ def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call]]:
         caller = None if token is None else worlds.by_token(token)
         if caller is None:
             raise Unauthenticated("unable to authenticate: invalid token")
+        # D-053
         if caller.is_read_only and request.parts.method != "GET":
             raise Forbidden("the read-only token cannot publish, create or change anything")
         state = await caller.world.present()
@@ -194,6 +195,7 @@ async def resume_schedule(call: Call) -> Response:
 
 
 async def _set_schedule_paused(call: Call, *, paused: bool) -> Response:
+    """The same for POST, as the service says, and PATCH, as its clients do (D-039)."""
     command = commands.SetSchedulePaused(account_id=call.account_id, schedule_id=ScheduleId(call.name), paused=paused)
     await call.world.submit(command)
     return Answer()
@@ -220,6 +222,7 @@ async def delete_url_group(call: Call) -> Response:
 
 
 async def set_group_defaults(call: Call) -> Response:
+    """Answers the group's record (D-057)."""
     name = names.read_group_name(call.name)
     given = json_bodies.read_group_defaults(call.parts.body, call.dialect)
     await call.world.submit(
@@ -291,6 +294,7 @@ async def _set_queue_paused(call: Call, *, paused: bool) -> Response:
 
 
 async def list_flow_keys(call: Call) -> Response:
+    """A bare list; the search is a part of the key, in its very letters (D-059)."""
     search = flow_requests.read_search(call.parts)
     book, now_ms = call.book, call.world.state.now_ms
     return Answer(
@@ -397,6 +401,7 @@ async def delete_dead_letter(call: Call) -> Response:
 
 
 async def delete_dead_letters(call: Call) -> Response:
+    """Without ids and filters, one page of all of them (D-061)."""
     page = await _selected(call)
     wanted = tuple(entry.dead_letter_id for entry in page.items)
     count = await call.world.submit(
@@ -446,6 +451,7 @@ def _just(call: Call) -> DeadLetterQuery:
 
 
 async def get_signing_keys(call: Call) -> Response:
+    """Where receivers get their keys from (D-058)."""
     return Answer(views.signing_keys(call.book.account.signing_keys))
 
 

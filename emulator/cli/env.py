@@ -7,7 +7,7 @@ from dataclasses import fields
 import click
 
 from emulator.cli.control import Control, NoServer, on_world
-from emulator.cli.failures import WrongUsage
+from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
 from emulator.cli.variables import Format, variables, variables_of, written
 from emulator.settings import Settings, SettingsError

@@ -10,7 +10,7 @@ from emulator.cli.failures import WrongUsage
 from emulator.cli.options import read_settings, settings_options
 
 
-@click.group()
+@click.group(epilog="Example: svc-emulator fixtures check ./fixtures.yaml")
 def fixtures() -> None:
     """Look at files for --fixtures."""
 

@@ -1,7 +1,7 @@
 """Attempts: who may start, what an outcome leads to, and who starts next.
 
-A due message passes the queue it was enqueued to, then its flow control key, then the account's
-global parallelism. Where it cannot pass it stands in that line, by ticket.
+A due message passes the queue it was enqueued to (D-043), then its flow control key, then the
+account's global parallelism (D-066). Where it cannot pass it stands in that line, by ticket.
 """
 
 from __future__ import annotations
@@ -188,6 +188,7 @@ def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Deci
     if message.failure_callback is not None:
         yield from _call_back(state, progress, message.failure_callback, outcome, dead_letter_id)
     book = state.accounts[message.account_id]
+    # The oldest make room (D-045).
     excess = len(book.dead_letters) - book.account.max_dlq_size
     if excess > 0:
         oldest = tuple(islice(book.dead_letters, excess))

@@ -35,7 +35,7 @@ def send_callback(
     retried: int,
     dead_letter_id: DeadLetterId | None = None,
 ) -> Decision[None]:
-    """Publish a callback about an attempt of `source` as a new message."""
+    """Publish a callback about an attempt of `source` as a new message (D-019)."""
     account = state.accounts[source.account_id].account
     options = callback.options
     timeout_ms = account.timeout * 1000
@@ -80,7 +80,8 @@ def body_of(
 ) -> bytes:
     """The JSON of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
 
-    Without a response, `status` is 0 and `body` holds the text of the failure (D-027).
+    The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
+    holds the text of the failure (D-027).
     """
     response = outcome.response
     answer = (outcome.error or "").encode() if response is None else response.body[:max_size]

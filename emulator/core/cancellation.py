@@ -23,7 +23,7 @@ def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
 
 
 def cancel_messages(state: StateView, command: CancelMessages) -> Decision[int]:
-    """Cancel what the filter means, oldest first; a message that is already being cancelled does not count."""
+    """Cancel what the filter means, oldest first; one that is already being cancelled does not count (D-062)."""
     book_of(state, command.account_id)
     found = [
         progress.message.message_id

@@ -31,7 +31,7 @@ def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decisio
 
 
 def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[Published, ...]]:
-    """Publish dead letters as new messages with the same body and headers; the entries leave the queue."""
+    """Publish dead letters as new messages with the same body and headers; the entries leave the queue (D-046)."""
     book = book_of(state, command.account_id)
     account = book.account
     limits.check_account_is_active(account)
@@ -104,7 +104,7 @@ def _made_anew(state: StateView, original: Message, overrides: MessageOptions) -
 
 
 def expire_dead_letters(state: StateView, account_id: AccountId) -> Decision[None]:
-    """Remove the dead letters that the plan's retention time has run out for."""
+    """Remove the dead letters that the plan's retention time has run out for (D-045)."""
     book = state.accounts[account_id]
     oldest_kept_ms = state.now_ms - book.account.max_dlq_retention_time_milis
     expired = tuple(

@@ -21,7 +21,7 @@ def flow_key(state: StateView, account_id: AccountId, key: FlowKey) -> FlowState
 
 
 def set_flow_paused(state: StateView, command: SetFlowPaused) -> Decision[None]:
-    """Pause or resume a key. Its rate period runs on meanwhile, and the count is kept (D-025)."""
+    """Pause or resume a key. Its rate period runs on meanwhile, and the count is kept (D-041)."""
     flow = flow_key(state, command.account_id, command.key)
     if flow.paused != command.paused:
         yield _changed(flow, paused=command.paused)
@@ -29,7 +29,7 @@ def set_flow_paused(state: StateView, command: SetFlowPaused) -> Decision[None]:
 
 
 def pin_flow(state: StateView, command: PinFlow) -> Decision[None]:
-    """Fix limits against those of later messages; pinning a rate starts its period again. A new key is made."""
+    """Fix limits against those of later messages; a new key is made. Pinning a rate starts its period again (D-025)."""
     book = book_of(state, command.account_id)
     flow = book.flow_keys.get(command.key)
     if flow is None:
@@ -78,7 +78,7 @@ def unpin_flow(state: StateView, command: UnpinFlow) -> Decision[None]:
 
 
 def reset_flow(state: StateView, command: ResetFlow) -> Decision[None]:
-    """Start the rate period again at this instant, with its count at 0, and let the line move."""
+    """Start the rate period again at this instant, with its count at 0, and let the line move (D-041)."""
     flow_key(state, command.account_id, command.key)
     yield FlowCountersReset(
         account_id=command.account_id,

@@ -1,4 +1,7 @@
-"""What an account's plan permits. Each check raises before anything has changed, or returns nothing."""
+"""What an account's plan permits. Each check raises before anything has changed, or returns nothing.
+
+A refusal names the limit and its number (D-042).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
 
 
 def default_retries(account: Account) -> int:
-    """Retries of a message that names none: 3 on the free plan, 5 on paid ones (interface document, Limits 3)."""
+    """Retries of a message that names none: 3 on the free plan, 5 on paid ones (interface document; D-005)."""
     return min(DEFAULT_RETRIES[account.type], account.max_retries)
 
 

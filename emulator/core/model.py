@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
 
 class EventState(StrEnum):
-    """The states the event log shows (D-013)."""
+    """The states the event log shows (D-013); which of them a message passes is D-044."""
 
     CREATED = "CREATED"
     ACTIVE = "ACTIVE"
@@ -434,7 +434,8 @@ class Account:
     """A queue account with every field of the interface document's table, in its units.
 
     The limits are enforced as they stand here: sizes in bytes, `max_delay` and `timeout` in
-    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002).
+    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002). `rate_limit` is only
+    shown (D-004).
     `signing_keys` and `read_only_token` are the account's too, though its record does not show them.
     """
 

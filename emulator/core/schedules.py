@@ -45,7 +45,7 @@ def write_schedule(state: StateView, command: WriteSchedule) -> Decision[Schedul
 
 
 def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decision[None]:
-    """Pause or resume; doing it again changes nothing. Firings that fall into a pause are skipped (D-012)."""
+    """Pause or resume; doing it again changes nothing. Firings that fall into a pause are skipped (D-033)."""
     progress = _schedule(state, command.account_id, command.schedule_id)
     if progress.paused == command.paused:
         return
@@ -66,7 +66,7 @@ def delete_schedule(state: StateView, command: DeleteSchedule) -> Decision[None]
 
 
 def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
-    """A schedule is due: publish its message, or note why that was refused; either way it goes on."""
+    """A schedule is due: publish its message, or note why that was refused; either way it goes on (D-065)."""
     account_id, name = split_subject(subject)
     schedule_id = ScheduleId(name)
     progress = state.accounts[account_id].schedules[schedule_id]

@@ -11,7 +11,10 @@ from emulator.core.model import DestinationRule, Fault, Message, RuleId, Scripte
 
 @lru_cache(maxsize=4096)
 def _pattern(url: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in url.split("*")), re.DOTALL)
+    first, *middle, last = (re.escape(part) for part in url.split("*"))
+    # Each part is found at its first place and kept (an atomic group), so that matching takes no backtracking.
+    found = "".join(f"(?>.*?{part})" for part in middle if part)
+    return re.compile(f"{first}{found}.*{last}", re.DOTALL)
 
 
 def matches(rule: DestinationRule, message: Message) -> bool:

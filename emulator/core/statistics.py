@@ -120,7 +120,7 @@ class Usage:
 
     `created` counts the messages that were taken in, callbacks among them, as the daily quota
     does; the other metrics are the entries of the event log with the same names. `bytes` is what
-    the attempts carried: bodies of both directions, and the headers sent (D-192).
+    the attempts carried: the bodies and the headers of both directions (D-192).
     """
 
     created: int = 0

@@ -31,7 +31,7 @@ def sign(attempt: Attempt, *, issuer: str, wall_ms: int, now_ms: int) -> str:
     The `body` claim keeps its base64 padding; receivers compare it without.
 
     Units: epoch ms in, seconds in the token. Raises: nothing.
-    Source: interface document, Authentication 1; the claims are not shown there.
+    Source: interface document, Authentication 1; the claims are not shown there (D-112).
     """
     message = attempt.message
     digest = hashlib.sha256(message.body).digest()

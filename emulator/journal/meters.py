@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from emulator.core.calendar import DAY_MINUTES, MINUTE_MS
-from emulator.core.model import AttemptOutcome
 from emulator.core.statistics import USAGE_FIELDS
 
 # A row of a usage table: the account, the minute or day, and the counts in the order of USAGE_FIELDS.
@@ -52,13 +51,3 @@ class Meter:
             for day, rows in by_day.items()
         ]
         return minutes, days
-
-
-def bytes_carried(body_bytes: int, outcome: AttemptOutcome) -> int:
-    """What one attempt moved: the body and the headers it sent, and the body that came back (D-192)."""
-    size = body_bytes
-    if outcome.request_headers:
-        names, values = zip(*outcome.request_headers, strict=True)
-        # Joining is the fastest way to add up a dozen lengths, and this runs for every attempt.
-        size += len("".join(names)) + len("".join(values))
-    return size if outcome.response is None else size + len(outcome.response.body)

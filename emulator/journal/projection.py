@@ -22,7 +22,6 @@ from emulator.journal.meters import (
     RETRY,
     Meter,
     UsageRow,
-    bytes_carried,
 )
 
 Row = tuple[object, ...]
@@ -94,27 +93,23 @@ class Projector:
                 case facts.MessageCreated():
                     self._created(rows, fact.message)
                 case facts.AttemptStarted():
-                    live = self._live[fact.message_id]
-                    live.meter.add(fact.at_ms, ACTIVE)
-                    self._event(rows, live, fact.at_ms, EventState.ACTIVE)
+                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
                 case facts.MessageDelivered():
-                    live = self._forget(fact.message_id)
-                    live.meter.add(fact.at_ms, DELIVERED)
-                    self._event(rows, live, fact.at_ms, EventState.DELIVERED)
+                    live = self._live.pop(fact.message_id)
+                    self._event(rows, live, fact.at_ms, EventState.DELIVERED, DELIVERED)
                 case facts.RetryScheduled():
                     live = self._live[fact.message_id]
-                    live.meter.add(fact.at_ms, RETRY)
-                    self._event(rows, live, fact.at_ms, EventState.RETRY, next_ms=fact.due_ms)
+                    self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
                 case facts.CancelRequested():
-                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.CANCEL_REQUESTED)
+                    live = self._live[fact.message_id]
+                    self._event(rows, live, fact.at_ms, EventState.CANCEL_REQUESTED, None)
                 case facts.MessageCanceled():
-                    live = self._forget(fact.message_id)
-                    live.meter.add(fact.at_ms, CANCELED)
-                    self._event(rows, live, fact.at_ms, EventState.CANCELED)
+                    live = self._live.pop(fact.message_id)
+                    self._event(rows, live, fact.at_ms, EventState.CANCELED, CANCELED)
                 case facts.DeadLettersRemoved():
                     rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
                 case _:
@@ -145,14 +140,15 @@ class Projector:
                 codec.encode_message(message),
             )
         )
-        live.meter.add(message.created_ms, CREATED)
-        self._event(rows, live, message.created_ms, EventState.CREATED)
+        self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
 
     def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
         self.seq += 1
         live = self._live[fact.message_id]
         outcome = fact.outcome
-        live.meter.add(fact.at_ms, BYTES, bytes_carried(live.body_bytes, outcome))
+        encoded = codec.encode_outcome(outcome)
+        # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
+        live.meter.add(fact.at_ms, BYTES, live.body_bytes + len(encoded))
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -163,19 +159,17 @@ class Projector:
                 fact.at_ms,
                 outcome.succeeded,
                 status,
-                codec.encode_outcome(outcome),
+                encoded,
             )
         )
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
-            live.meter.add(fact.at_ms, ERROR)
-            self._event(rows, live, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)
+            self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
 
     def _failed(self, rows: Rows, fact: facts.MessageFailed) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]
-        live = self._forget(fact.message_id)
-        live.meter.add(fact.at_ms, FAILED)
-        self._event(rows, live, fact.at_ms, EventState.FAILED, attempt_seq=attempt_seq)
+        live = self._live.pop(fact.message_id)
+        self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
         rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
 
     def _event(
@@ -184,12 +178,11 @@ class Projector:
         live: _Live,
         at_ms: int,
         state: EventState,
+        metric: int | None,
         attempt_seq: int | None = None,
         next_ms: int | None = None,
     ) -> None:
         self.seq += 1
         rows.events.append((self.seq, live.number, at_ms, state.value, attempt_seq, next_ms))
-
-    def _forget(self, message_id: MessageId) -> _Live:
-        self._last_failures.pop(message_id, None)
-        return self._live.pop(message_id)
+        if metric is not None:
+            live.meter.add(at_ms, metric)

@@ -29,6 +29,7 @@ from emulator.core.reports import (
 )
 
 # Callers find everything of the control API's JSON here; instants and rules have modules of their own.
+from emulator.wire.instants import EARLIEST_VIRTUAL_MS
 from emulator.wire.instants import iso as iso
 from emulator.wire.instants import read_instant_ms as read_instant_ms
 from emulator.wire.json_fields import (
@@ -51,7 +52,7 @@ from emulator.wire.rule_json import values_by_name
 MAX_LIMIT = 1000
 # Beyond these a rate is a slip of the finger, and arithmetic on it loses its meaning.
 MIN_RATE = 1e-6
-MAX_RATE = 1e9
+MAX_RATE = 1e6
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _WORLD_KEYS = ("id", "seed", "epoch", "rate", "fixtures", "plan")
@@ -69,7 +70,7 @@ def read_clock_change(value: Json) -> ClockChange:
         raise InvalidInput("rate", "expected rate, now or both")
     return ClockChange(
         rate=_read_rate(given["rate"]) if "rate" in given else None,
-        now_ms=read_instant(given["now"], "now") if "now" in given else None,
+        now_ms=_read_virtual(given["now"], "now") if "now" in given else None,
     )
 
 
@@ -138,6 +139,14 @@ def read_upcoming(pairs: Iterable[tuple[str, str]]) -> int | None:
     return read_instant(int(until) if is_number else until, "until")
 
 
+def _read_virtual(value: Json, path: str) -> int:
+    """An instant that a virtual clock can show. Raises: InvalidInput."""
+    instant_ms = read_instant(value, path)
+    if instant_ms < EARLIEST_VIRTUAL_MS:
+        raise InvalidInput(path, "expected an instant after 1970-01-01T00:00:00Z")
+    return instant_ms
+
+
 def _read_rate(value: Json) -> float:
     rate = read_number(value, "rate")
     if rate != 0 and not MIN_RATE <= rate <= MAX_RATE:
@@ -162,7 +171,7 @@ def read_world(value: Json) -> WorldRequest:
     return WorldRequest(
         id=_read_name(given["id"], "id") if "id" in given else None,
         seed=read_integer(given["seed"], "seed", -MAX_EXACT) if "seed" in given else None,
-        epoch_ms=read_instant(given["epoch"], "epoch") if "epoch" in given else None,
+        epoch_ms=_read_virtual(given["epoch"], "epoch") if "epoch" in given else None,
         rate=_read_rate(given["rate"]) if "rate" in given else None,
         fixtures=_read_fixtures(given),
         plan=Plan(read_choice(given["plan"], "plan", tuple(Plan))) if "plan" in given else None,

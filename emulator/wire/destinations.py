@@ -56,7 +56,7 @@ def read_batch_destination(text: str) -> Destination:
             raise InvalidInput(_FIELD, f"invalid destination url: {malformed.reason}") from None
     if names.is_name(text):
         return Destination(kind=DestinationKind.GROUP, text=text)
-    if text == "api/llm":
+    if text == "api/llm":  # D-085
         raise Unsupported(f"{_FIELD}: the API destination api/llm is not emulated, publish to the provider's URL")
     if not text:
         raise InvalidInput(_FIELD, "a non-empty destination must be provided")
@@ -78,7 +78,7 @@ def parse_url(text: str) -> str:
     """A URL that messages may be sent to, exactly as typed.
 
     That is http or https in any case, a host, perhaps a port, no user, no fragment, at most 8192
-    visible ASCII characters. Raises: Malformed. Source: D-071.
+    visible ASCII characters. Whether anybody is there is not asked (D-086). Raises: Malformed. Source: D-071.
     """
     matched = _URL.fullmatch(text)
     if matched is None or len(text) > MAX_URL_LENGTH:

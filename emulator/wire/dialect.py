@@ -137,7 +137,7 @@ _FORMS = {
     "queue_segment": _WORD,
 }
 _TABLES = ("environment", "fields", "credentials")
-# What else follows `/v2/`: a queue segment of the same name would make two operations of one path.
+# What else follows `/v2/`: a queue segment of the same name would make two operations of one path (D-176).
 _TAKEN_SEGMENTS = frozenset(
     (
         "batch",

@@ -1,7 +1,7 @@
 """Durations as text: in the headers of clients, in our control API, and for people to read.
 
 Source: interface document, Svc-Delay, Svc-Timeout and "Flow control". What the document does not
-show, we chose: units may stand in any order, each at most once; no signs, no decimals.
+show, we chose: units may stand in any order, each at most once; no signs, no decimals (D-088).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a refusal looks like over HTTP.
 
-Source: interface document, "Errors" (the report names the offending field). Statuses and the shape
-of the body are not shown, and chosen (D-080).
+Source: interface document, "Errors" (the report names the offending field). The shape of the body
+(D-001) and the statuses (D-080) are not shown.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ reading finds what is wrong in every entry (D-170).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -205,7 +204,8 @@ class _Reader:
     # -- accounts, indexes, team ----------------------------------------------------------------
 
     def _account(self, value: Json, path: str) -> AccountFixture:
-        self._owners.append(None)
+        customer = value.get("customer_id") if isinstance(value, Mapping) else None
+        self._owners.append(customer if isinstance(customer, str) else None)
         own_keys = ("plan", "age", "id", "current_signing_key", "next_signing_key")
         given = _known_fields(value, path, (*own_keys, *account_json.account_fields(self._dialect)))
         fields = account_json.read_account_fields(given, path, self._dialect)
@@ -226,7 +226,6 @@ class _Reader:
             self._take("account", account_id, joined(path, "id"))
         if "customer_id" in fields:
             self._take("customer", fields["customer_id"], joined(path, "customer_id"))
-            self._owners[-1] = str(fields["customer_id"])
         return AccountFixture(
             plan=plan,
             age_ms=self._age(given, path),
@@ -249,9 +248,7 @@ class _Reader:
 
     def _vector_index(self, value: Json, path: str) -> IndexFixture:
         given = read_object(value, path, ("id", "name", "type", "region", "age", *_VECTOR_READERS))
-        fields = {
-            key: _VECTOR_READERS[key](given[key], joined(path, key)) for key in given if key in _VECTOR_READERS
-        }
+        fields = {key: _VECTOR_READERS[key](given[key], joined(path, key)) for key in given if key in _VECTOR_READERS}
         return self._index(given, path, VECTOR_REGIONS, fields)
 
     def _index(
@@ -416,6 +413,8 @@ def _known_fields(value: Json, path: str, known: Sequence[str]) -> JsonObject:
     if isinstance(value, Mapping):
         for key in value:
             if key not in known:
+                import difflib
+
                 similar = difflib.get_close_matches(key, known, n=3)
                 hint = f", perhaps {' or '.join(similar)} is meant" if similar else ""
                 raise InvalidInput(joined(path, key), f"unknown, expected a field of the account record{hint}")

@@ -1,7 +1,7 @@
 """The value of Svc-Flow-Control-Value: `parallelism=N, rate=N, period=<duration>`.
 
 Source: interface document, "Flow control", which does not show the headers that set it. We chose:
-any order, each name at most once and in any case, at least one of parallelism and rate.
+any order, each name at most once and in any case, at least one of parallelism and rate (D-083).
 """
 
 from __future__ import annotations

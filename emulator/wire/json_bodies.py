@@ -31,7 +31,7 @@ WHOLE = "body"
 
 
 def read_batch(body: bytes, dialect: Dialect, caller_ip: str) -> tuple[PublishItem | Refused, ...]:
-    """The items of a batch; one whose destination or options are wrong is its refusal (D-077).
+    """The items of a batch; one whose destination or options are wrong is its refusal (D-121).
 
     Raises: InvalidInput for a body that is no array of items, naming the JSON field.
     """

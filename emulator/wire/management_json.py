@@ -47,7 +47,7 @@ class TeamMove:
 
 
 def read_new_search_index(body: bytes) -> NewSearchIndex:
-    """The body of a creation. Raises: InvalidInput naming the field (interface document, "Create search index body")."""
+    """The body of a creation, as the interface document has it. Raises: InvalidInput naming the field."""
     given = _read_body(body)
     name = _name(given, "name")
     region = read_choice(_required(given, "region"), "region", SEARCH_REGIONS)

@@ -11,8 +11,8 @@ _ANY = ("*/*", "application/*", "application/json")
 
 def check_accepts_json(parts: RequestParts) -> None:
     """Raises NotAcceptable if the client excludes JSON, which is what there is (D-175)."""
-    accepted = parts.header("accept")
-    if accepted is None or not accepted.strip():
+    accepted = ", ".join(value for name, value in parts.headers if name == "accept" and value.strip())
+    if not accepted:
         return
     best: dict[str, float] = {}
     for entry in accepted.lower().split(","):

@@ -2,7 +2,7 @@
 
 Deliveries always carry the original values; this module serves the answers of the API and the log.
 Source: interface document, Svc-Redact-Fields. Not shown there, and chosen: the hash is lowercase
-hexadecimal, header names are compared without regard to case, everything else is case-sensitive.
+hexadecimal, header names are compared without regard to case, everything else is case-sensitive (D-087).
 """
 
 from __future__ import annotations

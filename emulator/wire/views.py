@@ -39,7 +39,7 @@ from emulator.wire.redaction import redact_headers, redacted_text
 
 
 def publish_reply(reply: PublishReply) -> Json:
-    """One object for a URL; for a URL group a list, one object per endpoint in their order."""
+    """One object for a URL; for a URL group a list, one object per endpoint in their order (D-056)."""
     if reply.is_group:
         return [_published(message, with_url=True) for message in reply.messages]
     return _published(reply.messages[0], with_url=False)
@@ -66,7 +66,7 @@ def _published(published: Published, *, with_url: bool) -> dict[str, Json]:
 
 
 def message(message: Message) -> dict[str, Json]:
-    """A message record; times in milliseconds."""
+    """A message record; times in milliseconds (D-131)."""
     return _present(
         {
             "messageId": message.message_id,
@@ -131,7 +131,7 @@ def event(event: Event) -> dict[str, Json]:
 
 
 def events_page(page: Page[Event], *keys: str) -> dict[str, Json]:
-    """A page of the event log under `events`, `logs` or both."""
+    """A page of the event log under `events`, `logs` or both (D-089)."""
     events = [event(entry) for entry in page.items]
     return _present({**dict.fromkeys(keys, events), "cursor": page.cursor})
 
@@ -157,17 +157,17 @@ def dead_letters_page(page: Page[DeadLetterEntry]) -> dict[str, Json]:
 
 
 def cancelled(count: int) -> dict[str, Json]:
-    """How many messages a cancellation met."""
+    """How many messages a cancellation met (D-062)."""
     return {"cancelled": count}
 
 
 def dead_letters_deleted(count: int, cursor: str | None) -> dict[str, Json]:
-    """How many dead letters were deleted, and where to go on if more match."""
+    """How many dead letters were deleted, and where to go on if more match (D-134)."""
     return _present({"deleted": count, "cursor": cursor})
 
 
 def dead_letters_retried(messages: Sequence[Published], cursor: str | None) -> dict[str, Json]:
-    """The messages made from dead letters. Here alone the last page has an empty cursor, as the service does."""
+    """The messages made from dead letters. Here alone the last page has a cursor, an empty one (D-134)."""
     return {"cursor": cursor or "", "responses": [_published(entry, with_url=False) for entry in messages]}
 
 
@@ -175,7 +175,7 @@ def dead_letters_retried(messages: Sequence[Published], cursor: str | None) -> d
 
 
 def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json]:
-    """A schedule record; `delay` and `timeout` in seconds, times in milliseconds."""
+    """A schedule record; `delay` and `timeout` in seconds, times in milliseconds (D-132)."""
     record = progress.schedule
     options = record.options
     header = _headers(delivered_headers(options), options.redaction)
@@ -226,7 +226,7 @@ def url_group(group: UrlGroup) -> dict[str, Json]:
 
 
 def queue(queue: Queue, lag: int) -> dict[str, Json]:
-    """A queue; `lag` counts its messages that have not ended."""
+    """A queue; `lag` counts its messages that have not ended (D-133)."""
     return {
         "name": queue.name,
         "parallelism": queue.parallelism,

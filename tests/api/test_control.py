@@ -63,6 +63,7 @@ async def test_hosts_that_no_web_page_can_have_are_served(host: str) -> None:
 )
 @on_loop
 async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(host: str) -> None:
+    """D-150."""
     async with in_process() as emulator:
         await emulator.publish(URL, {"Svc-Delay": "1h"})
         before = emulator.image()
@@ -89,6 +90,7 @@ async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(ho
 )
 @on_loop
 async def test_only_pages_of_the_emulator_itself_may_call(origin: str, status: int) -> None:
+    """D-150."""
     async with in_process() as emulator:
         answer = await emulator.control("GET", "/health", headers={"Origin": origin})
         assert answer.status == status
@@ -313,6 +315,41 @@ async def test_rules_are_listed_as_given_and_the_first_that_matches_decides() ->
         assert (await emulator.control("DELETE", f"/destinations/{first}")).status == 204
         assert (await emulator.control("DELETE", "/destinations")).status == 204
         assert (await emulator.control("GET", "/destinations")).json == {"destinations": []}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "does_match"),
+    [
+        ("*", True),
+        ("https://api.test/*", True),
+        ("*/b/*/d", True),
+        ("https://*.test/a/*c*", True),
+        ("**/a/**/d", True),
+        ("https://api.test/a/b/c/d*", True),
+        ("https://api.test/a/b/c/d", True),
+        ("https://api.test/a", False),
+        ("*/b/*/b/*", False),
+        ("*.test", False),
+        ("https://api.test/?/b/c/d", False),
+        ("https://api[.]test/*", False),
+    ],
+)
+@on_loop
+async def test_a_star_of_a_rule_stands_for_any_characters_and_nothing_else_does(pattern: str, does_match: bool) -> None:
+    async with in_process() as emulator:
+        await emulator.rule(pattern, respond={"status": 201})
+        await emulator.publish("https://api.test/a/b/c/d")
+        (delivery,) = await emulator.deliveries()
+        assert (delivery["response"]["status"] == 201) is does_match
+
+
+@on_loop
+async def test_a_rule_of_many_stars_is_matched_at_once() -> None:
+    async with in_process() as emulator:
+        await emulator.rule("*a" * 300 + "b", respond={"status": 201})
+        await emulator.publish("https://api.test/" + "a" * 8_000)
+        (delivery,) = await emulator.deliveries()
+        assert delivery["via"] == "capture"
 
 
 @on_loop

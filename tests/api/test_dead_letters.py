@@ -210,6 +210,7 @@ async def test_filters_and_order_of_the_list(query: str, paths: str) -> None:
 
 @on_loop
 async def test_pages_of_the_list_and_of_bulk_operations() -> None:
+    """D-061."""
     async with in_process() as emulator:
         await broken(emulator)
         for number in range(5):

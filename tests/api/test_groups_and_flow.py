@@ -42,6 +42,7 @@ async def test_the_life_of_a_url_group() -> None:
 
 @on_loop
 async def test_default_headers_of_a_group_apply_to_every_publish() -> None:
+    """D-057."""
     async with in_process() as emulator:
         await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
         headers = {"Svc-Delay": "1h", "svc-forward-Team": ["a", "b"], "Svc-Retries": "1"}
@@ -184,6 +185,7 @@ async def test_a_key_is_free_text_slashes_included(spelling: str) -> None:
 
 @on_loop
 async def test_the_list_of_keys_is_searched_by_a_part_of_the_name() -> None:
+    """D-059."""
     async with in_process() as emulator:
         for key in ("alpha", "beta", "Alphabet"):
             await emulator.publish(URL, {"Svc-Flow-Control-Key": key})
@@ -237,6 +239,7 @@ async def test_global_parallelism_counts_what_is_under_way() -> None:
 @pytest.mark.parametrize("target", ["/v2/keys/rotate", "/v2/rotate"])
 @on_loop
 async def test_rotating_makes_the_next_key_the_current_one(target: str) -> None:
+    """D-058."""
     async with in_process() as emulator:
         before = (await emulator.get("/v2/keys")).json
         assert before.keys() == {"current", "next"}

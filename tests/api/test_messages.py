@@ -108,6 +108,7 @@ async def test_a_body_is_shown_as_text_or_base64(body: bytes, shown: dict[str, s
         "http://api.test:8080//a/../b%2Fc?x=1&y=%20",
         "HTTPS://API.test/Path",
         "http://[::1]:9/x?u=https://other.test/?a=b",
+        "https://api.test/a%0Ab%00%FF/%E2%80%A8",
     ],
 )
 @on_loop
@@ -387,6 +388,21 @@ async def test_events_page_by_cursor_which_the_last_page_does_not_have() -> None
         assert (await emulator.get("/v2/events?count=1001")).status == 400
 
 
+@pytest.mark.parametrize(("retention", "shown_days"), [(1, 1), (30, 14)])
+@on_loop
+async def test_events_are_shown_as_long_as_the_account_retains_them(retention: int, shown_days: int) -> None:
+    """D-002: days of the virtual clock, 14 at most."""
+    async with in_process() as emulator:
+        account_id = emulator.world.account().id
+        changed = await emulator.control("PUT", f"/accounts/{account_id}", {"retention": retention})
+        assert changed.status == 200, changed.body
+        await emulator.publish(URL)
+        await emulator.advance(f"{shown_days}d")
+        assert len(await states(emulator)) == 3
+        await emulator.advance(1)
+        assert await states(emulator) == []
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -428,6 +444,7 @@ async def test_filters_of_the_log(query: str, found: int) -> None:
 
 @on_loop
 async def test_a_message_is_readable_for_60_virtual_seconds_after_its_end() -> None:
+    """D-009."""
     async with in_process() as emulator:
         message_id = await emulator.publish(URL, (), "x")
         record = (await emulator.get(f"/v2/messages/{message_id}")).json
@@ -441,6 +458,7 @@ async def test_a_message_is_readable_for_60_virtual_seconds_after_its_end() -> N
 
 @on_loop
 async def test_a_finished_message_cannot_be_cancelled() -> None:
+    """D-009."""
     async with in_process() as emulator:
         message_id = await emulator.publish(URL)
         answer = await emulator.delete(f"/v2/messages/{message_id}")
@@ -452,6 +470,7 @@ async def test_a_finished_message_cannot_be_cancelled() -> None:
 
 @on_loop
 async def test_cancelling_counts_each_message_once() -> None:
+    """D-062."""
     async with in_process() as emulator:
         ids = [await emulator.publish(f"{URL}/{n}", {"Svc-Delay": "1h"}) for n in range(4)]
         assert (await emulator.delete(f"/v2/messages/{ids[0]}")).json == {"cancelled": 1}

@@ -51,6 +51,7 @@ PATHS = [(methods, target) for methods, target in OPERATIONS.values()]
 
 @on_loop
 async def test_the_table_holds_every_operation_of_the_messaging_api() -> None:
+    """D-055."""
     async with in_process() as emulator:
         found = {
             path: sorted(endpoint.methods) for path, endpoint in messaging.endpoints(emulator.emulation.worlds).items()
@@ -74,6 +75,7 @@ async def test_no_or_a_wrong_token_is_401_with_the_services_words() -> None:
 
 @on_loop
 async def test_the_read_only_token_reads_and_is_403_on_every_write() -> None:
+    """D-053."""
     async with in_process() as emulator:
         before = emulator.image()
         for method, target in CALLS:
@@ -124,9 +126,12 @@ async def test_a_wrong_method_is_405_with_those_there_are() -> None:
                 assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
 
 
-@pytest.mark.parametrize("target", ["/", "/v2", "/v2/", "/v1/publish/https://x.test", "/v2/publishing", "/v2/keys/x"])
+@pytest.mark.parametrize(
+    "target", ["/", "/v2", "/v2/", "/v1/publish/https://x.test", "/v2/publishing", "/v2/keys/x", "/v2/keys%0A"]
+)
 @on_loop
 async def test_an_unknown_path_is_404_and_a_json_error(target: str) -> None:
+    """D-054."""
     async with in_process() as emulator:
         answer = await emulator.get(target)
         assert answer.status == 404
@@ -136,6 +141,7 @@ async def test_an_unknown_path_is_404_and_a_json_error(target: str) -> None:
 
 @on_loop
 async def test_static_words_have_any_case_and_collections_may_end_in_a_slash() -> None:
+    """D-003."""
     async with in_process() as emulator:
         for methods, target in PATHS:
             if methods[0] == "GET" and target.count("/") == 2:

@@ -83,6 +83,7 @@ async def test_the_same_id_replaces_everything() -> None:
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 @on_loop
 async def test_pausing_skips_and_never_catches_up(method: str) -> None:
+    """D-039."""
     async with in_process() as emulator:
         await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
         for _ in range(2):

@@ -32,12 +32,14 @@ def test_a_delivered_message_shows_created_active_delivered() -> None:
 
 
 def test_a_failure_without_retries_shows_exactly_four_events() -> None:
+    """D-044."""
     world = World(answering=BUSY)
     message_id = world.publish(URL, max_retries=0)
     assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
 
 
 def test_each_failed_attempt_with_retries_left_shows_active_error_retry() -> None:
+    """D-044."""
     world = World(answering=by_url({URL: [answered(500), unreachable(), answered(200)]}))
     message_id = world.publish(URL, max_retries=2, retry_delay="1000")
     world.run_until(2_000)
@@ -176,6 +178,7 @@ def test_a_failed_message_becomes_a_dead_letter_named_for_its_instant() -> None:
 
 
 def test_a_full_dead_letter_queue_gives_up_its_oldest() -> None:
+    """D-045."""
     world = World(make_account(max_dlq_size=2), answering=BUSY)
     for _ in range(3):
         world.publish(URL, max_retries=0)
@@ -308,6 +311,7 @@ def test_an_attempt_carries_the_answer_of_the_rule_that_decided_it() -> None:
 
 
 def test_the_account_has_no_more_attempts_under_way_than_its_global_parallelism() -> None:
+    """D-066."""
     world = World(make_account(max_global_parallelism=2))
     world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=10_000),))
     for number in range(5):

@@ -34,6 +34,7 @@ def bodies(world: World, url: str = BACK) -> list[dict[str, Any]]:
 
 
 def test_a_success_is_called_back_once_with_every_field() -> None:
+    """D-006."""
     response = answered(201, headers=(("content-type", "text/plain"), ("x-tag", "a"), ("X-Tag", "b")), body=b"done")
     world = World(answering=by_url({URL: response}))
     message_id = world.publish(
@@ -77,6 +78,7 @@ def test_a_callback_names_group_endpoint_and_schedule_where_they_apply() -> None
 
 
 def test_fields_that_do_not_apply_are_left_out_and_never_null() -> None:
+    """D-006."""
     world = World()
     world.publish(URL, callback=callback(BACK))
     (body,) = bodies(world)
@@ -166,6 +168,7 @@ def test_several_source_headers_of_one_name_become_one_string() -> None:
 
 
 def test_a_callback_is_a_posted_json_message_with_the_retries_of_its_source() -> None:
+    """D-019."""
     world = World()
     source = world.publish(URL, callback=callback(BACK), max_retries=7, retry_delay="1000")
     (message,) = world.sent_to(BACK)
@@ -208,6 +211,7 @@ def test_a_callback_content_type_of_its_own_replaces_the_json_one() -> None:
 
 
 def test_a_callback_that_fails_for_good_is_a_dead_letter_of_its_own() -> None:
+    """D-019."""
     world = World(answering=by_url({BACK: answered(500)}))
     world.publish(URL, callback=callback(BACK), max_retries=0)
     (message,) = world.sent_to(BACK)

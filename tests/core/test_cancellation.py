@@ -111,6 +111,7 @@ def test_a_pending_cancellation_does_not_count_again() -> None:
 
 
 def test_a_count_cancels_the_oldest() -> None:
+    """D-062."""
     world = World()
     ids = [world.publish(URL, delay_ms=HOUR) for _ in range(5)]
     assert world.cancel_all(count=2) == 2

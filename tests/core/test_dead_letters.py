@@ -68,6 +68,7 @@ def test_naming_an_id_twice_does_not_make_a_strict_deletion_fail() -> None:
 
 
 def test_a_dead_letter_is_published_again_as_a_new_message_and_leaves_the_queue() -> None:
+    """D-046."""
     world = failed_world(
         body=b"hello",
         method=Method.PUT,
@@ -98,6 +99,7 @@ def test_a_dead_letter_is_published_again_as_a_new_message_and_leaves_the_queue(
 
 
 def test_overrides_win_over_the_settings_of_the_original() -> None:
+    """D-046."""
     world = failed_world(labels=("red",), method=Method.PUT, forwarded=(("X-One", "1"), ("X-Two", "2")))
     message = retried(
         world,
@@ -224,6 +226,7 @@ def test_an_inactive_account_retries_nothing() -> None:
 
 
 def test_dead_letters_expire_with_the_retention_of_the_plan() -> None:
+    """D-045."""
     world = World(make_account(Plan.FREE), answering=always(answered(500)))
     world.publish(URL, max_retries=0)
     world.run_until(HOUR)

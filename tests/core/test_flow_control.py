@@ -132,6 +132,13 @@ def test_nothing_waits_for_the_end_of_a_period_that_nobody_needs() -> None:
     assert world.next_due_ms is None
 
 
+def test_nothing_waits_for_the_end_of_a_period_when_the_last_of_the_line_is_canceled() -> None:
+    world = World()
+    world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
+    world.cancel(world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE)))
+    assert world.next_due_ms is None
+
+
 def test_the_count_shown_is_that_of_the_present_period() -> None:
     world = World()
     world.publish(URL, flow_control=flow("k", rate=5, period_ms=MINUTE))
@@ -198,6 +205,17 @@ def test_a_message_moves_from_the_key_to_the_global_line_and_keeps_its_place() -
     ]
 
 
+def test_who_came_first_to_any_line_is_first_in_the_next() -> None:
+    world = World(make_account(max_global_parallelism=2), answering=None)
+    limits = flow("k", parallelism=1)
+    running = world.publish("https://running.test/", flow_control=limits)
+    world.publish("https://busy.test/")
+    world.publish("https://waits-for-its-key.test/", flow_control=limits)
+    world.publish("https://waits-for-the-account.test/")
+    world.finish(running)
+    assert world.urls_started()[2:] == ["https://waits-for-its-key.test/"]
+
+
 def test_a_message_at_the_head_of_the_global_line_waits_when_its_key_is_full() -> None:
     world = World(make_account(max_global_parallelism=2), answering=None)
     limits = flow("k", parallelism=1)
@@ -233,6 +251,7 @@ def test_the_holds_say_what_a_message_waits_for() -> None:
 
 @pytest.mark.parametrize("status", [200, 500])
 def test_callbacks_do_not_inherit_the_flow_control_of_their_source(status: int) -> None:
+    """D-019."""
     world = World(answering=by_url({URL: answered(status)}))
     world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1), callback=callback("https://back.test/"))
     assert world.sent_to("https://back.test/")[0].flow_control is None

@@ -40,7 +40,7 @@ def test_pausing_again_changes_nothing() -> None:
 
 
 def test_the_rate_period_runs_on_in_a_pause_and_the_count_is_kept() -> None:
-    """Decision D-025."""
+    """Decision D-041."""
     world = World()
     for _ in range(3):
         world.publish(URL, flow_control=flow("k", rate=2, period_ms=HOUR))
@@ -69,6 +69,7 @@ def test_a_period_that_ended_in_the_pause_lets_the_line_go_on_resume() -> None:
 
 
 def test_pinned_values_win_over_those_of_later_messages() -> None:
+    """D-025."""
     world = World()
     world.publish(URL, flow_control=flow("k", parallelism=1, rate=1, period_ms=MINUTE))
     world.pin_key("k", parallelism=8, rate=9, period_ms=HOUR)
@@ -125,6 +126,7 @@ def test_pinning_a_higher_parallelism_lets_the_waiting_start() -> None:
 
 
 def test_unpinned_numbers_stay_until_the_next_message_brings_others() -> None:
+    """D-025."""
     world = World()
     world.pin_key("k", parallelism=8, rate=9, period_ms=HOUR)
     world.unpin_key("k", parallelism=True)
@@ -150,6 +152,7 @@ def test_resetting_the_rate_lets_the_line_go_and_starts_a_period_now() -> None:
 
 
 def test_a_dispatch_before_the_reset_is_not_counted_again_when_it_ends() -> None:
+    """D-041."""
     world = World(answering=None)
     message_id = world.publish(URL, flow_control=flow("k", rate=5, period_ms=HOUR))
     world.reset_key("k", parallelism=False)

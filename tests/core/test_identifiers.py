@@ -178,3 +178,9 @@ def test_token_text_uses_the_whole_alphabet() -> None:
 def test_dead_letter_id_is_the_moment_and_a_number() -> None:
     """D-060."""
     assert identifiers.dead_letter_id(1_725_323_658_779, 0) == "1725323658779-0"
+
+
+def test_queue_token_is_base64_of_the_user_and_password() -> None:
+    """D-051."""
+    published = "eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0="
+    assert identifiers.queue_token("defaultUser", "defaultPassword") == published

@@ -67,6 +67,7 @@ def refused(world: World, act: Callable[[], object]) -> Refused:
     ],
 )
 def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str, text: str) -> None:
+    """D-042."""
     world = World(make_account(Plan.FREE))
     refusal = refused(world, lambda: world.publish(URL, **options))
     assert isinstance(refusal, InvalidInput)
@@ -87,6 +88,7 @@ def test_the_limit_itself_is_permitted(options: dict[str, Any]) -> None:
 
 
 def test_a_body_above_the_message_size_is_too_large() -> None:
+    """D-042."""
     world = World(make_account(Plan.FREE))
     world.publish(URL, body=b"x" * 1_048_576)
     refusal = refused(world, lambda: world.publish(URL, body=b"x" * 1_048_577))
@@ -117,6 +119,7 @@ def test_the_limits_hold_for_group_defaults_together_with_the_publish() -> None:
     ],
 )
 def test_the_retry_default_is_that_of_the_plan(plan: Plan, max_retries: int, expected: int) -> None:
+    """D-005."""
     assert limits.default_retries(make_account(plan, max_retries=max_retries)) == expected
 
 
@@ -197,3 +200,15 @@ def test_the_count_of_calls_begins_again(now_ms: int, wall_ms: int) -> None:
     account = make_account(max_requests_per_second=1)
     window = limits.count_call(None, account, 10_000, 0)
     assert limits.count_call(window, account, now_ms, wall_ms).count == 1
+
+
+def test_the_rate_limit_of_the_record_limits_nothing() -> None:
+    """D-004."""
+    account = make_account(rate_limit=1)
+    window = None
+    for _ in range(account.max_requests_per_second):
+        window = limits.count_call(window, account, 10_000, 0)
+    world = World(account)
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ def test_coming_back_with_a_later_ticket_takes_a_later_place() -> None:
     assert line.first == B
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from((A, B, C)), st.integers(0, 4))))
 def test_a_line_agrees_with_a_sorted_table(steps: list[tuple[bool, MessageId, int]]) -> None:
     line = Line()

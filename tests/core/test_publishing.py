@@ -242,6 +242,7 @@ def test_delay_and_flow_control_are_not_applied_on_enqueue() -> None:
 
 
 def test_a_queue_is_made_by_its_first_message() -> None:
+    """D-022."""
     world = World()
     world.enqueue("q", URL)
     queue = world.queue("q")

@@ -26,6 +26,7 @@ def pause(world: World, name: str, *, paused: bool = True) -> None:
 
 
 def test_a_queue_of_parallelism_1_delivers_one_message_after_the_other() -> None:
+    """D-043."""
     world = World()
     world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=1_000),))
     for number in range(4):
@@ -52,6 +53,7 @@ def test_the_next_message_starts_when_the_one_before_has_failed_for_good() -> No
 
 @pytest.mark.parametrize("kind", ["callback", "failure_callback"])
 def test_the_next_message_waits_for_the_callback_of_the_one_before(kind: str) -> None:
+    """D-043."""
     world = World(answering=None)
     options: dict[str, Any] = {kind: callback(BACK)}
     first = world.enqueue("q", url(0), max_retries=0, **options)
@@ -229,6 +231,14 @@ def test_deleting_a_queue_drops_its_backlog_and_starts_none_of_it() -> None:
     world.finish(ids[0], answered(500))
     assert world.events_of(ids[0])[-2:] == ["ERROR", "CANCELED"]
     assert world.urls_started() == [url(0)]
+
+
+def test_deleting_a_queue_does_not_ask_for_a_cancellation_twice() -> None:
+    world = World(answering=None)
+    message_id = world.enqueue("q", url(0))
+    world.cancel(message_id)
+    world.delete_queue("q")
+    assert world.events_of(message_id) == ["CREATED", "ACTIVE", "CANCEL_REQUESTED"]
 
 
 def test_deleting_a_queue_that_is_not_there_is_no_error() -> None:

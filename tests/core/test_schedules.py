@@ -118,6 +118,7 @@ def test_a_failing_message_does_not_hold_up_the_next_firing() -> None:
 
 
 def test_a_firing_into_a_missing_group_notes_the_error_and_goes_on() -> None:
+    """D-065."""
     world = World()
     schedule_id = world.write_schedule("* * * * *", "team")
     world.run_until(MINUTE)
@@ -151,6 +152,7 @@ def test_an_endless_schedule_arms_one_timer_at_a_time() -> None:
 
 
 def test_the_states_are_those_of_the_last_firing() -> None:
+    """D-038."""
     world = World(answering=None)
     schedule_id = world.write_schedule("* * * * *", URL, max_retries=0)
     world.run_until(MINUTE)
@@ -195,7 +197,7 @@ def test_a_dead_letter_published_again_is_not_of_the_last_firing() -> None:
 
 
 def test_firings_that_fall_into_a_pause_are_skipped_and_never_caught_up() -> None:
-    """Decision D-012."""
+    """Decision D-033."""
     world = World()
     schedule_id = world.write_schedule("* * * * *", URL)
     world.run_until(2 * MINUTE)

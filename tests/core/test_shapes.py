@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,7 @@ def test_counts_add_up_however_time_is_cut(key: bytes, day: int, cuts: list[int]
     assert all(count >= 0 for piece in pieces for count in piece)
 
 
+@pytest.mark.slow
 @given(keys, days)
 def test_every_message_is_accounted_for_in_every_minute(key: bytes, day: int) -> None:
     so_far = queue_so_far(replace(QUEUE, key=key))
@@ -145,7 +147,7 @@ def test_the_mean_lies_under_the_percentile(key: bytes, minute: int, typical_us:
 def test_latency_drifts_and_does_not_jump() -> None:
     start = (FIRST_DAY + 30) * DAY_MINUTES
     means = [latency(INDEX, "query", 10_000, start + minute).mean_us for minute in range(600)]
-    assert all(abs(after - before) < 2_000 for before, after in zip(means, means[1:], strict=False))
+    assert all(abs(after - before) < 2_000 for before, after in pairwise(means))
     assert max(means) - min(means) > 1_000
 
 
@@ -154,10 +156,11 @@ def test_sizes_grow_with_every_thing(count: int, size: int) -> None:
     assert spread(count, size) < spread(count + 1, size) <= spread(count, size) + 2 * size
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [pytest.param(KEY, (11_119, 12_036), id="one"), pytest.param(KEY[::-1], (11_119, 12_036), id="other")],
-)
-def test_the_same_key_gives_the_same_numbers_everywhere(key: bytes, expected: tuple[int, int]) -> None:
-    course = Course(key, RHYTHM, FIRST_DAY)
-    assert (course.on_day(FIRST_DAY + 50), course.on_day(FIRST_DAY + 51)) == expected
+def test_the_same_key_gives_the_same_numbers_everywhere() -> None:
+    """These are the numbers of every machine and every version: changing them changes every world's past."""
+    course = Course(KEY, RHYTHM, FIRST_DAY)
+    monday = FIRST_DAY + 52
+    assert [course.on_day(day) for day in range(monday, monday + 7)] == [10589, 10810, 11794, 10128, 11455, 5321, 5805]
+    assert course.so_far(monday, 605, course.on_day(monday)) == 2240
+    found = latency(INDEX, "query", 10_000, monday * DAY_MINUTES + 605)
+    assert (found.mean_us, found.p99_us) == (11066, 22907)

@@ -103,6 +103,7 @@ def test_schedule_firings_can_be_left_out_of_the_work() -> None:
 arming = st.tuples(st.sampled_from(TimerKind), st.sampled_from("abc"), st.integers(0, 5))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), arming)))
 def test_timers_agree_with_a_sorted_table(steps: list[tuple[bool, tuple[TimerKind, str, int]]]) -> None:
     timers = Timers()

@@ -20,7 +20,7 @@ def decoded(token: str, key: str = SIGNING_KEY) -> dict[str, object]:
 
 
 def test_the_token_says_what_was_sent_where_and_when() -> None:
-    """D-104."""
+    """D-104, D-112."""
     token = sign(attempt(body=b""), issuer="Svc", wall_ms=WALL_MS, now_ms=VIRTUAL_MS)
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
     assert decoded(token) == {

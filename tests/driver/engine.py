@@ -119,6 +119,9 @@ class FakePace:
         self.is_frozen = is_frozen
         self.virtual_ms = EPOCH_MS
         self.rebased: list[int] = []
+        self.may_slip = False
+        self.wall_step_ms = 0
+        self._wall_ms = 0
 
     def now_ms(self) -> int:
         assert not self.is_frozen
@@ -129,7 +132,8 @@ class FakePace:
         self.rebased.append(now_ms - EPOCH_MS)
 
     def wall_ms(self) -> int:
-        return 0
+        self._wall_ms += self.wall_step_ms
+        return self._wall_ms
 
 
 class Engine:

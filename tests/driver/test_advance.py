@@ -47,6 +47,7 @@ async def test_advance_of_exactly_one_interval_fires_the_firing_at_its_end() -> 
 
 @on_loop
 async def test_jump_over_a_day_fires_each_instant_once_in_order() -> None:
+    """D-033."""
     engine = Engine()
     await engine.schedule("*/15 * * * *", A)
 
@@ -155,6 +156,7 @@ async def test_nothing_leaves_before_it_is_durable() -> None:
     assert engine.transport.was_durable == [True] * 4
 
 
+@pytest.mark.slow
 @on_loop
 async def test_answers_from_inside_need_no_commit_of_their_own() -> None:
     engine = Engine()

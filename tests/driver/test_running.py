@@ -8,7 +8,7 @@ from emulator import driver as driver_module
 from emulator.core import facts
 from emulator.core.errors import Conflict
 from emulator.core.model import Attempt, AttemptOutcome
-from tests.core.worlds import EPOCH_MS, HOUR, MINUTE, SECOND, answered
+from tests.core.worlds import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered
 from tests.driver.engine import Engine, Gate, cancelled, on_loop, spawn, turns
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
@@ -272,3 +272,29 @@ async def test_poke_ends_a_sleep() -> None:
     engine.driver.poke()
 
     await asleep
+
+
+@on_loop
+async def test_clock_that_outruns_the_machine_slips_instead_of_falling_ever_further_behind() -> None:
+    engine = Engine(is_frozen=False)
+    await engine.schedule("* * * * *", A)
+    engine.pace.may_slip, engine.pace.wall_step_ms = True, 250
+    engine.pace.virtual_ms += 10 * DAY
+
+    await engine.driver.catch_up()
+
+    [slipped] = engine.pace.rebased
+    assert 0 < slipped < 10 * DAY
+    assert engine.now_ms == slipped
+
+
+@on_loop
+async def test_clock_in_real_time_never_slips() -> None:
+    engine = Engine(is_frozen=False)
+    await engine.schedule("* * * * *", A)
+    engine.pace.wall_step_ms = 250
+    engine.pace.virtual_ms += 4 * HOUR
+
+    await engine.driver.catch_up()
+
+    assert engine.now_ms == 4 * HOUR

@@ -33,7 +33,7 @@ def any_of(kind: Any, depth: int = _DEPTH) -> st.SearchStrategy[Any]:
         return any_of(kind.__supertype__, depth)
     if kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
         fields = {field.name: any_of(hints[field.name], depth - 1) for field in dataclasses.fields(kind)}
         return st.builds(kind, **fields)

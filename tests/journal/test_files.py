@@ -248,7 +248,9 @@ def test_every_acknowledged_message_survives_a_kill(tmp_path: Path, acknowledged
     path = tmp_path / "w.db"
     known: list[str] = []
     for _ in range(2):
-        with subprocess.Popen([sys.executable, "-c", PUBLISH, str(path)], stdout=subprocess.PIPE, text=True) as publisher:
+        with subprocess.Popen(
+            [sys.executable, "-c", PUBLISH, str(path)], stdout=subprocess.PIPE, text=True
+        ) as publisher:
             assert publisher.stdout is not None
             for _ in range(acknowledged):
                 known.append(publisher.stdout.readline().strip())

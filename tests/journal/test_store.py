@@ -13,7 +13,7 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model import EventState, MessageId, Response, ScriptedResponse
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.journal import store as store_module
 from tests.core.worlds import DAY, HOUR, MINUTE, SECOND, World, answered, by_url, callback, dump, flow, unreachable
 from tests.journal.keeping import KeptWorld, crash, kept, on_loop
@@ -157,7 +157,9 @@ async def test_history_goes_on_over_restarts_without_a_seam(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("habit", ["commit", "read", "commit, read", "read, commit", "checkpoint", "commit, checkpoint"])
+@pytest.mark.parametrize(
+    "habit", ["commit", "read", "commit, read", "read, commit", "checkpoint", "commit, checkpoint"]
+)
 def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: Path, habit: str) -> None:
     @on_loop
     async def test() -> None:
@@ -169,9 +171,11 @@ def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: P
                 # Now and then, so that the three are at different facts.
                 for step, wait in zip(habit.split(", "), (3, 5), strict=False):
                     if number % wait == 0:
-                        await {"commit": world.store.commit, "read": world.events, "checkpoint": world.store.checkpoint}[
-                            step
-                        ]()
+                        await {
+                            "commit": world.store.commit,
+                            "read": world.events,
+                            "checkpoint": world.store.checkpoint,
+                        }[step]()
                 copies.append((crash(path, tmp_path / f"copy{number}"), len(world.facts)))
 
             for number in range(16):
@@ -440,13 +444,13 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
     async with kept(answering=by_url({DOWN: answered(500, body=b"no")})) as world:
 
         async def act() -> None:
-            for _ in range(30):
-                for _ in range(10):
+            for _ in range(12):
+                for _ in range(5):
                     world.publish(DOWN, max_retries=0)
                 await world.store.settle()
 
         async def read() -> None:
-            for _ in range(30):
+            for _ in range(12):
                 happened = len([fact for fact in world.facts if isinstance(fact, facts.AttemptFinished)])
                 events = await world.events()
                 errors = [event for event in events if event.state is EventState.ERROR]
@@ -457,3 +461,37 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
                 await asyncio.sleep(0)
 
         await asyncio.gather(act(), read(), read())
+
+
+@on_loop
+async def test_reader_waits_for_the_end_of_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with kept(answering=by_url({DOWN: answered(500)})) as world:
+        half_way, go_on = asyncio.Event(), asyncio.Event()
+        executemany = world.store._connection.executemany
+
+        async def pause_half_way(statement: str, rows: Any) -> Any:
+            if statement == schema.INSERT_ATTEMPTS:
+                half_way.set()
+                await go_on.wait()
+            return await executemany(statement, rows)
+
+        monkeypatch.setattr(world.store._connection, "executemany", pause_half_way)
+        world.publish(DOWN, max_retries=0)
+        first = asyncio.get_running_loop().create_task(world.events())
+        await half_way.wait()
+
+        async def waits_for_nothing() -> None:
+            pass
+
+        # A reader for whom everything that it asks about had been written before.
+        monkeypatch.setattr(world.store, "settle", waits_for_nothing)
+        second = asyncio.get_running_loop().create_task(
+            world.store.rows("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM attempts)", ())
+        )
+        done, _ = await asyncio.wait((second,), timeout=0.02)
+        assert done == set()
+        go_on.set()
+        ((events, attempts),) = await second
+
+        assert (events, attempts) == (4, 1)
+        assert len(await first) == 4

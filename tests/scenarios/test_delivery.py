@@ -180,6 +180,7 @@ def test_a_rule_forwards_to_this_machine_and_signs_for_the_original(emulator: Se
 
 
 def test_a_destination_that_nobody_listens_at_is_a_failed_attempt(emulator: Server) -> None:
+    """D-086."""
     with receiver() as gone:
         url = gone.url
     post(emulator, f"publish/{url}/x", {"Svc-Retries": "0"})

@@ -66,7 +66,7 @@ def test_the_client_drives_every_resource(script: Path) -> None:
 
 
 def test_the_clients_development_mode_finds_the_emulator(script: Path) -> None:
-    """It takes a server that knows its published account for its own, and starts nothing."""
+    """It takes a server that knows its published account for its own, and starts nothing (D-052)."""
     with server(dialect="upstash") as emulator:
         output = run(script, emulator, QSTASH_DEV="true", QSTASH_DEV_PORT=str(emulator.port))
     assert f"Server already running at {emulator.url}" in output

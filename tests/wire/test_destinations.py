@@ -178,6 +178,7 @@ def test_group_name_is_no_url() -> None:
 
 
 def test_api_destination_is_unsupported_by_name() -> None:
+    """D-085."""
     with pytest.raises(Unsupported, match="api/llm"):
         destinations.read_destination("api/llm", "", dialect.SVC)
 

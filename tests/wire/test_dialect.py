@@ -125,6 +125,15 @@ def test_wrong_file_is_told_in_one_line_with_file_and_key(tmp_path: Path, text: 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("segment", ["queues", "Search", "flowControl", "keys"])
+def test_a_queue_segment_does_not_hide_another_path(tmp_path: Path, segment: str) -> None:
+    """D-176."""
+    path = tmp_path / "mine.toml"
+    path.write_text(_GOOD.replace('"mine"', f'"{segment}"'), encoding="utf-8")
+    with pytest.raises(DialectError, match=f"queue_segment: {segment} is part of another path"):
+        dialect.load(str(path))
+
+
 def test_unreadable_files_are_told(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     with pytest.raises(DialectError, match="cannot be read"):

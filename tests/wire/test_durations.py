@@ -1,4 +1,4 @@
-"""Durations in headers, in flow control periods, in our control API, and as people read them."""
+"""Durations in headers, in flow control periods, in our control API, and as people read them (D-088)."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ def test_no_kind_of_refusal_is_forgotten() -> None:
 
 
 def test_invalid_input_names_the_field_in_the_dialect() -> None:
+    """D-001."""
     refused = InvalidInput("Svc-Callback-Delay", "a callback cannot be delayed")
     assert error_json(refused, dialect.SVC) == {
         "error": "Svc-Callback-Delay: a callback cannot be delayed",
@@ -50,6 +51,7 @@ def test_invalid_input_names_the_field_in_the_dialect() -> None:
 
 
 def test_other_refusals_have_no_field() -> None:
+    """D-001."""
     assert error_json(NotFound("message msg_1 not found"), dialect.SVC) == {"error": "message msg_1 not found"}
 
 

@@ -1,4 +1,4 @@
-"""The limits a message brings for its flow control key."""
+"""The limits a message brings for its flow control key (D-083)."""
 
 from __future__ import annotations
 

@@ -78,6 +78,7 @@ _VALUES = [
 
 @pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
 def test_header(name: str, value: str, expected: MessageOptions) -> None:
+    """D-073."""
     assert _read(request((name, value))) == expected
     assert _read(request((name.lower(), value))) == expected
 

@@ -1,4 +1,4 @@
-"""Names that clients choose."""
+"""Names that clients choose (D-076)."""
 
 from __future__ import annotations
 

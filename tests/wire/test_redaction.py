@@ -1,4 +1,4 @@
-"""Which fields a client asks to redact, and what the API shows instead of them."""
+"""Which fields a client asks to redact, and what the API shows instead of them (D-087)."""
 
 from __future__ import annotations
 

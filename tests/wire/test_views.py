@@ -147,6 +147,7 @@ def redacting(*, body: bool = False, all_headers: bool = False, names: tuple[str
     [pytest.param(PLAIN, PLAIN_VIEW, id="least"), pytest.param(FULL, FULL_VIEW, id="everything")],
 )
 def test_message_shows_what_is_set_and_leaves_out_the_rest(record: Message, expected: dict[str, Json]) -> None:
+    """D-120, D-131."""
     assert views.message(record) == expected
 
 
@@ -247,6 +248,7 @@ GROUP_VIEW: list[dict[str, Json]] = [
     ],
 )
 def test_publish_reply(reply: PublishReply, expected: Json) -> None:
+    """D-056."""
     assert views.publish_reply(reply) == expected
 
 
@@ -370,6 +372,7 @@ def test_event_encodes_the_redaction_marker() -> None:
     ],
 )
 def test_events_page(cursor: str | None, keys: tuple[str, ...], expected: dict[str, Json]) -> None:
+    """D-089."""
     assert views.events_page(Page(items=(), cursor=cursor), *keys) == expected
 
 
@@ -427,6 +430,7 @@ def test_dead_letters_page_has_no_cursor_at_its_end() -> None:
 
 
 def test_bulk_answers() -> None:
+    """D-134."""
     assert views.cancelled(2) == {"cancelled": 2}
     assert views.dead_letters_deleted(0, None) == {"deleted": 0}
     assert views.dead_letters_deleted(100, "1-0") == {"deleted": 100, "cursor": "1-0"}
@@ -500,10 +504,12 @@ FIRED_SCHEDULE = replace(
 
 
 def test_new_schedule_shows_defaults_and_its_next_firing() -> None:
+    """D-132."""
     assert views.schedule(NEW_SCHEDULE, 5) == NEW_SCHEDULE_VIEW
 
 
 def test_schedule_with_everything_is_redacted_like_its_messages() -> None:
+    """D-132."""
     assert views.schedule(FIRED_SCHEDULE, 5) == {
         "scheduleId": "scd_1",
         "cron": "*/10 * * * *",
@@ -585,6 +591,7 @@ def test_url_group_shows_default_headers_only_if_it_has_some() -> None:
 
 
 def test_client_reads_url_groups_and_queues() -> None:
+    """D-133."""
     read = url_group.parse_url_group_response(as_read(views.url_group(GROUP)))
     assert [(endpoint.name, endpoint.url) for endpoint in read.endpoints] == [
         ("first one", "https://a.example.com"),

@@ -1,0 +1,227 @@
+"""Counts of usage: right to the minute, rolled up as they are written, exact through restarts and crashes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from emulator.core.calendar import DAY_MS, MINUTE_MS
+from emulator.core.model import AccountId, AttemptOutcome, Response, Via
+from emulator.core.statistics import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
+from emulator.journal import codec
+from emulator.journal.usage import UsageHistory
+from tests.core.worlds import ACCOUNT_ID, DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, unreachable
+from tests.journal.keeping import KeptWorld, crash, kept, on_loop
+
+DOWN = "https://down.example.com/"
+ANSWERS = by_url({DOWN: unreachable()})
+TODAY = EPOCH_MS // DAY_MS
+
+
+async def usage_of(world: KeptWorld, period: Period = DEFAULT_PERIOD, account_id: str = ACCOUNT_ID) -> RecordedUsage:
+    window = Window(now_ms=world._state.now_ms, period=period)
+    return await UsageHistory(world.store).recorded(AccountId(account_id), window)
+
+
+def some_of_everything(world: KeptWorld) -> None:
+    world.publish("https://a.example.com/")
+    world.publish(DOWN, max_retries=1, retry_delay="90000", failure_callback=callback("https://back.example.com/"))
+    world.cancel(world.publish("https://a.example.com/", delay_ms=HOUR))
+    world.run_for(10 * MINUTE)
+    world.write_schedule("*/2 * * * *", "https://a.example.com/cron")
+    world.run_for(HOUR)
+
+
+async def recounted(world: KeptWorld) -> dict[int, Counter[str]]:
+    """What the event log says happened in each minute: slow, and certainly right."""
+    found: dict[int, Counter[str]] = {}
+    for event in await world.events():
+        found.setdefault(event.at_ms // MINUTE_MS, Counter())[event.state.value.lower()] += 1
+    return found
+
+
+def without_bytes(usage: Usage) -> dict[str, int]:
+    names = ("created", "active", "delivered", "error", "retry", "failed", "canceled")
+    return {name: count for name in names if (count := getattr(usage, name))}
+
+
+@on_loop
+async def test_every_event_is_counted_in_its_minute() -> None:
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        window = Window(now_ms=world._state.now_ms, period=PERIODS["3h"])
+        found = await usage_of(world, PERIODS["3h"])
+        expected: dict[int, Counter[str]] = {}
+        for minute, counts in (await recounted(world)).items():
+            expected.setdefault((minute - window.first_minute) // 3, Counter()).update(counts)
+
+    expected_points = {
+        index: {name: count for name, count in counts.items() if name != "cancel_requested"}
+        for index, counts in expected.items()
+    }
+    assert {index: without_bytes(usage) for index, usage in found.points.items()} == expected_points
+
+
+@on_loop
+async def test_a_day_is_the_sum_of_its_minutes() -> None:
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        world.run_for(DAY)
+        world.run_for(5 * HOUR)
+        rows = await world.store.rows(
+            "SELECT account_id, minute / 1440, sum(created), sum(active), sum(delivered), sum(error), sum(retry),"
+            " sum(failed), sum(canceled), sum(bytes) FROM usage_minutes GROUP BY 1, 2 ORDER BY 1, 2",
+            (),
+        )
+        days = await world.store.rows("SELECT * FROM usage_days ORDER BY 1, 2", ())
+        assert [tuple(row) for row in days] == [tuple(row) for row in rows]
+        assert [row[1] for row in days] == [TODAY, TODAY + 1]
+
+
+@on_loop
+async def test_a_message_that_fails_is_counted_at_each_of_its_steps() -> None:
+    """Two attempts 90 seconds apart: the minutes are those in which they ended."""
+    async with kept(answering=ANSWERS) as world:
+        world.publish(DOWN, max_retries=1, retry_delay="90000")
+        world.run_for(2 * MINUTE)
+        found = await usage_of(world)
+
+    assert {index: without_bytes(usage) for index, usage in found.points.items()} == {
+        57: {"created": 1, "active": 1, "error": 1, "retry": 1},
+        58: {"active": 1, "error": 1, "failed": 1},
+    }
+    assert without_bytes(found.days[TODAY]) == {"created": 1, "active": 2, "error": 2, "retry": 1, "failed": 1}
+
+
+@on_loop
+async def test_callbacks_are_messages() -> None:
+    async with kept() as world:
+        world.publish("https://a.example.com/", callback=callback("https://back.example.com/"))
+        world.run_for(SECOND)
+        found = await usage_of(world)
+
+    assert without_bytes(found.points[59]) == {"created": 2, "active": 2, "delivered": 2}
+
+
+@on_loop
+async def test_accounts_are_counted_apart() -> None:
+    async with kept() as world:
+        world.publish("https://a.example.com/")
+        assert await usage_of(world, account_id="another") == RecordedUsage(points={}, days={})
+
+
+@on_loop
+async def test_every_attempt_carries_its_body_and_the_exchange() -> None:
+    """D-192: the exchange as the journal keeps it, which is a few bytes from what HTTP sends."""
+    async with kept(answering=ANSWERS) as world:
+        world.publish(DOWN, body=b"12345", max_retries=2, retry_delay="0")
+        world.run_for(SECOND)
+        found = await usage_of(world)
+        world.publish("https://a.example.com/", body=b"1" * 10_000)
+        world.run_for(SECOND)
+        later = await usage_of(world)
+
+    failure = len(codec.encode_outcome(unreachable()))
+    assert found.points[59].bytes == 3 * (5 + failure)
+    assert later.points[59].bytes == found.points[59].bytes + 10_000 + len(codec.encode_outcome(answered()))
+
+
+def test_an_exchange_weighs_what_http_would_send() -> None:
+    headers = tuple((f"Header-{number}", "value " * number) for number in range(12))
+    outcome = AttemptOutcome(
+        response=Response(status=200, headers=headers, body=b"x" * 5_000),
+        error=None,
+        via=Via.NETWORK,
+        request_headers=headers,
+    )
+    sent = sum(len(f"{name}: {value}\r\n") for name, value in headers)
+    expected = 2 * sent + 5_000
+    assert expected * 0.97 <= len(codec.encode_outcome(outcome)) <= expected * 1.03 + 100
+
+
+# -- restarts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["closed", "killed", "killed after a checkpoint", "killed before history"])
+def test_a_restart_changes_no_count(tmp_path: Path, how: str) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(answering=ANSWERS) as reference:
+            some_of_everything(reference)
+            reference.publish(DOWN, max_retries=3, retry_delay="60000")
+            reference.run_for(HOUR)
+            expected = await usage_of(reference, PERIODS["12h"])
+
+        path = tmp_path / "w.db"
+        async with kept(path, ANSWERS) as world:
+            some_of_everything(world)
+            if how == "killed":
+                await world.store.settle()
+            if how == "killed after a checkpoint":
+                await world.store.checkpoint()
+            # In the middle of a minute that has counts already, with a message under way.
+            world.publish(DOWN, max_retries=3, retry_delay="60000")
+            await world.store.commit()
+            if how != "closed":
+                path = crash(path, tmp_path / "copy")
+
+        async with kept(path, ANSWERS) as again:
+            again.run_for(HOUR)
+            assert await usage_of(again, PERIODS["12h"]) == expected
+
+    test()
+
+
+@on_loop
+async def test_reading_does_not_change_what_is_read() -> None:
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        first = await usage_of(world)
+        assert await usage_of(world) == first
+        world.publish("https://a.example.com/")
+        second = await usage_of(world)
+
+    assert second.days[TODAY].created == first.days[TODAY].created + 1
+    assert {index for index in second.points if second.points[index] != first.points.get(index)} == {59}
+
+
+@on_loop
+async def test_starting_over_forgets_all_counts() -> None:
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        await UsageHistory(world.store).set_back(EPOCH_MS - DAY)
+        store, state = await world.store.start_over({})
+        world.store = store
+        world._state = state
+        assert await usage_of(world) == RecordedUsage(points={}, days={})
+        assert (await UsageHistory(store).beginning()).at_ms == EPOCH_MS
+
+
+# -- where recording begins -------------------------------------------------------------------
+
+
+@on_loop
+async def test_recording_begins_at_the_epoch_with_the_accounts_of_then(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    async with kept(path) as world:
+        world.change_account(max_requests_per_day=5)
+        world.run_for(DAY)
+    async with kept(path) as again:
+        beginning = await UsageHistory(again.store).beginning()
+
+    assert beginning.at_ms == EPOCH_MS
+    assert beginning.accounts[ACCOUNT_ID].max_requests_per_day == 1_000_000
+
+
+@on_loop
+async def test_recording_begins_where_the_clock_was_set_back_to(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    async with kept(path) as world:
+        usage = UsageHistory(world.store)
+        await usage.set_back(EPOCH_MS - 2 * DAY)
+        await usage.set_back(EPOCH_MS - DAY)
+        assert (await usage.beginning()).at_ms == EPOCH_MS - 2 * DAY
+    async with kept(path) as again:
+        assert (await UsageHistory(again.store).beginning()).at_ms == EPOCH_MS - 2 * DAY
