@@ -174,6 +174,7 @@ class Driver:
                 self._pump()
                 await self._commit()
                 await asyncio.sleep(0)
+                self._check()
                 if self._pace.may_slip and self._pace.wall_ms() - began_ms > SLIP_AFTER_MS:
                     # Otherwise each round would have more to catch up with than the one before.
                     self._pace.rebase(simulation.now_ms)

@@ -59,12 +59,6 @@ def vector_index_profile(key: bytes, index: VectorIndex, epoch_ms: int) -> Index
     return _index_profile(key, "vector", index.profile_number, index.type, caps, _first_day(index, epoch_ms))
 
 
-def forget_profiles() -> None:
-    """Pick every profile anew at its next use. It comes out the same."""
-    _queue_profile.cache_clear()
-    _index_profile.cache_clear()
-
-
 def _first_day(index: SearchIndex | VectorIndex, epoch_ms: int) -> int:
     """Nothing passes through the emulator to an index, so one that a user makes stays empty (D-193)."""
     return _NEVER if index.creation_time * 1000 >= epoch_ms else index.creation_time // _DAY_S + 1

@@ -214,6 +214,7 @@ async def test_a_reset_goes_back_to_what_was_before_the_first_call() -> None:
         before = await statistics(emulator)
         await publish(emulator, 3)
         await emulator.advance("1h")
+        assert await statistics(emulator) != before
         await emulator.control("POST", "/reset")
         assert await statistics(emulator) == before
 

@@ -1,7 +1,8 @@
 """The management API: search indexes, queue accounts, and the statistics of both.
 
 Source: interface document, "Management API". The operations beyond its table are not shown there;
-they are those that the service's own clients use (D-167).
+they are those that the service's own clients use (D-167). No limit on calls is shown, and there is
+none (D-188).
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ _ANIMALS = ("badger", "baboon", "crane", "dolphin", "falcon", "gecko", "heron", 
 
 
 def _index_tokens(key: bytes, index_id: str, number: int) -> tuple[str, str]:
-    """The token and the read-only token of an index, base64 as the service's are."""
+    """The token and the read-only token of an index, base64 as the service's are (D-189)."""
     texts = (token_text(key, f"{kind} of {index_id}", number, 40) for kind in ("token", "read-only token"))
     token, read_only_token = (b64encode(f"{index_id}:{text}".encode()).decode() for text in texts)
     return token, read_only_token

@@ -57,7 +57,7 @@ DEFAULT_PERIOD = PERIODS["1h"]
 
 
 def read_period(text: str | None) -> Period:
-    """The period a request asks for; none, or an empty one, is an hour. Raises: InvalidInput."""
+    """The period a request asks for; none, or an empty one, is an hour (D-190). Raises: InvalidInput."""
     if not text:
         return DEFAULT_PERIOD
     period = PERIODS.get(text)

@@ -18,7 +18,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.fixture_json import SEARCH_REGIONS
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, kind_of, read_choice
 
-# What can be created: the interface document says that `fixed` is not available at present.
+# What can be created: the interface document says that `fixed` is not available at present (D-187).
 _AVAILABLE = (IndexType.FREE.value, IndexType.PAYG.value)
 # The plans as the service calls them; on `paid` one pays as one goes (D-160).
 _PLANS = {

@@ -219,6 +219,16 @@ async def test_credentials_find_their_world_by_themselves() -> None:
 
 
 @on_loop
+async def test_the_management_api_counts_no_calls() -> None:
+    """D-188."""
+    async with in_process() as emulator:
+        account_id = emulator.world.account().id
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_second": 1})
+        for _ in range(3):
+            assert (await get(emulator, "/v2/queue/user"))["max_requests_per_second"] == 1
+
+
+@on_loop
 async def test_what_no_world_has_is_404_and_nothing_changes() -> None:
     async with in_process() as emulator:
         before = emulator.image()
@@ -298,6 +308,7 @@ async def test_every_available_type_and_region_can_be_created(type_: str, region
 
 @on_loop
 async def test_two_indexes_may_have_one_name() -> None:
+    """D-187."""
     async with in_process() as emulator:
         first, second = await post(emulator, "/v2/search", GOOD), await post(emulator, "/v2/search", GOOD)
         assert first["name"] == second["name"]

@@ -73,6 +73,7 @@ def test_ids_and_tokens_differ_between_indexes_and_between_worlds_of_one_seed() 
 
 
 def test_tokens_of_an_index_are_base64() -> None:
+    """D-189."""
     index = create(World())
     assert base64.b64decode(index.token, validate=True).startswith(index.id.encode())
 

@@ -145,6 +145,7 @@ def test_the_mean_lies_under_the_percentile(key: bytes, minute: int, typical_us:
 
 
 def test_latency_drifts_and_does_not_jump() -> None:
+    """D-199."""
     start = (FIRST_DAY + 30) * DAY_MINUTES
     means = [latency(INDEX, "query", 10_000, start + minute).mean_us for minute in range(600)]
     assert all(abs(after - before) < 2_000 for before, after in pairwise(means))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -69,6 +72,7 @@ def test_a_period_has_its_points_and_steps(text: str | None, step: int, points: 
 
 @pytest.mark.parametrize("text", ["2h", "1H", " 1h", "60", "1h,3h", "x" * 10_000])
 def test_an_unknown_period_is_refused_by_its_name(text: str) -> None:
+    """D-190."""
     with pytest.raises(InvalidInput) as refused:
         read_period(text)
     assert refused.value.field == "period"
@@ -340,16 +344,23 @@ def test_an_account_costs_nothing_before_it_exists() -> None:
 # -- determinism ------------------------------------------------------------------------------
 
 
+PRINT = """
+from tests.core.test_statistics import *
+index = vector_index(2, IndexType.PAYG, EPOCH_MS - 50 * DAY_MS)
+window = window_at(EPOCH_MS, PERIODS["30d"])
+print(statistics_of(5, index, EPOCH_MS, window), account_statistics(5, Plan.PAID, EPOCH_MS, window))
+"""
+
+
 @pytest.mark.slow
-@given(seeds, instants, periods)
-@settings(max_examples=20, deadline=None)
-def test_the_same_seed_gives_the_same_numbers(seed: int, now_ms: int, period: Period) -> None:
-    index = vector_index(1, IndexType.PAYG, max(0, now_ms - 50 * DAY_MS))
-    window = window_at(now_ms, period)
-    first = statistics_of(seed, index, now_ms, window), account_statistics(seed, Plan.PAID, now_ms, window)
-    # As a new process would: with nothing remembered of the profiles.
-    sample_history.forget_profiles()
-    assert first == (statistics_of(seed, index, now_ms, window), account_statistics(seed, Plan.PAID, now_ms, window))
+def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
 
 
 def test_seeds_and_numbers_differ() -> None:

@@ -217,6 +217,24 @@ async def test_work_that_comes_during_an_advance_leaves_after_it_in_real_time_ag
     assert engine.started() == [(A, MINUTE), (B, MINUTE + 2 * HOUR)]
 
 
+@on_loop
+async def test_world_that_is_closed_while_it_catches_up_leaves_the_clock_alone() -> None:
+    engine = Engine(is_frozen=False)
+    engine.pace.may_slip, engine.pace.wall_step_ms = True, 1000
+    await engine.schedule("* * * * *", A)
+    engine.pace.virtual_ms = EPOCH_MS + 200 * MINUTE
+    engine.journal.gate.clear()
+    catching_up = spawn(engine.driver.catch_up())
+    await turns()
+
+    await engine.driver.close(grace_s=0)
+    engine.journal.gate.set()
+    with pytest.raises(Conflict):
+        await catching_up
+
+    assert engine.pace.rebased == []
+
+
 # -- sleeping until something is due ----------------------------------------------------------
 
 

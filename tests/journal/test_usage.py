@@ -188,9 +188,38 @@ async def test_reading_does_not_change_what_is_read() -> None:
 
 
 @on_loop
+async def test_minutes_that_are_written_in_pieces_add_up() -> None:
+    """History is written whenever somebody reads it, here after every step."""
+
+    async def run(*, reading: bool) -> RecordedUsage:
+        async with kept(answering=ANSWERS) as world:
+            for _ in range(3):
+                world.publish(DOWN, max_retries=1, retry_delay="1000")
+                world.publish("https://a.example.com/")
+                world.cancel(world.publish("https://a.example.com/", delay_ms=HOUR))
+                world.run_for(5 * SECOND)
+                if reading:
+                    await usage_of(world)
+            return await usage_of(world)
+
+    found = await run(reading=True)
+    assert found == await run(reading=False)
+    assert without_bytes(found.points[59]) == {
+        "created": 9,
+        "active": 9,
+        "delivered": 3,
+        "error": 6,
+        "retry": 3,
+        "failed": 3,
+        "canceled": 3,
+    }
+
+
+@on_loop
 async def test_starting_over_forgets_all_counts() -> None:
     async with kept(answering=ANSWERS) as world:
         some_of_everything(world)
+        assert (await usage_of(world)).days
         await UsageHistory(world.store).set_back(EPOCH_MS - DAY)
         store, state = await world.store.start_over({})
         world.store = store

@@ -86,6 +86,7 @@ def test_a_missing_field_of_a_creation_is_named(field: str) -> None:
 
 
 def test_a_fixed_index_is_not_available() -> None:
+    """D-187."""
     with pytest.raises(InvalidInput, match="fixed is not available, expected free or payg"):
         management_json.read_new_search_index(body(type="fixed"))
 

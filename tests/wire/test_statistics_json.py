@@ -124,6 +124,7 @@ def test_days_of_a_queue_account_are_the_month() -> None:
 
 
 def test_daily_points_carry_the_time_of_the_request_to_the_nanosecond() -> None:
+    """D-194."""
     view = queue_view()
     assert view["daily_requests"][0] == {
         "x": "2026-02-01 18:33:05.244000000 +0000 UTC",
@@ -165,6 +166,7 @@ def test_30_days_begin_717_hours_ago() -> None:
 
 
 def test_every_metric_has_its_series() -> None:
+    """D-195."""
     view = queue_view()
     assert [(series["id"], series["data_points"][0]["y"]) for series in view["daily_queue_messages"]] == [
         ("created", 1),
@@ -213,6 +215,7 @@ def test_index_counts_are_integers_and_the_cost_is_a_float() -> None:
 
 
 def test_days_of_an_index_are_the_last_five() -> None:
+    """D-194."""
     view = index_view()
     assert view["days"] == ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday"]
     assert [point["y"] for point in view["daily_query_requests"]] == [10, 11, 12, 13, 14]
@@ -236,6 +239,7 @@ def test_latencies_are_milliseconds() -> None:
 
 
 def test_throughput_is_a_series() -> None:
+    """D-200."""
     window = Window(now_ms=NOW_MS, period=DEFAULT_PERIOD)
     assert throughput_view(window, range(60))[59] == {"x": "2026-02-26 18:33:00.000 +0000 UTC", "y": 59}
 

@@ -1,0 +1,106 @@
+"""The register of decisions: complete, cited where it is carried out, and held by tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REGISTER = ROOT / "contracts" / "decisions.md"
+
+NUMBER = re.compile(r"\bD-[0-9]+\b")
+HEADING = re.compile(r"^## (?P<number>D-[0-9]{3}) (?P<title>\S.*)$", re.MULTILINE)
+TEST = re.compile(r"`(?P<file>tests/[a-z_/]+\.py)::(?P<name>test_[a-z0-9_]+)`")
+PARTS = ("Question", "Answer", "Reason", "Certainty", "Tests")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One decision: its parts by name, each the rest of its line."""
+
+    number: str
+    parts: dict[str, list[str]]
+    has_other_lines: bool
+
+
+def entries() -> list[Entry]:
+    text = REGISTER.read_text(encoding="utf-8")
+    headings = list(HEADING.finditer(text))
+    assert len(headings) == len(re.findall(r"^#+ ", text, re.MULTILINE)) - 1, "a heading that is no decision"
+    found = []
+    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+        parts: dict[str, list[str]] = {}
+        has_other_lines = False
+        for line in text[heading.end() : following.start() if following else len(text)].strip().splitlines():
+            name, colon, rest = line.partition(": ")
+            if colon and name in PARTS:
+                parts.setdefault(name, []).append(rest)
+            else:
+                has_other_lines = True
+        found.append(Entry(number=heading["number"], parts=parts, has_other_lines=has_other_lines))
+    return found
+
+
+ENTRIES = entries()
+NUMBERS = {entry.number for entry in ENTRIES}
+
+
+def cited_in(paths: list[Path]) -> dict[str, set[str]]:
+    """Every number that the files cite, with the files that cite it."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        for number in NUMBER.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(number, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def sources(folder: str) -> list[Path]:
+    return [path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)]
+
+
+@lru_cache
+def functions_of(file: str) -> frozenset[str]:
+    """The test functions that a file defines."""
+    path = ROOT / file
+    if not path.is_file():
+        return frozenset()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_numbers_are_unique_and_sorted() -> None:
+    numbers = [entry.number for entry in ENTRIES]
+    assert len(numbers) > 100
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.number)
+def test_an_entry_has_every_part_once_and_names_its_certainty_and_tests_that_exist(entry: Entry) -> None:
+    assert tuple(entry.parts) == PARTS
+    assert all(len(lines) == 1 for lines in entry.parts.values())
+    assert not entry.has_other_lines
+    assert entry.parts["Certainty"][0] in ("known", "observed", "chosen")
+    assert entry.parts["Question"][0].endswith("?")
+    [tests] = entry.parts["Tests"]
+    named = [(match["file"], match["name"]) for match in TEST.finditer(tests)]
+    assert named
+    assert len(named) == tests.count("`") // 2, "a test that is not written as `path::name`"
+    missing = [f"{file}::{name}" for file, name in named if name not in functions_of(file)]
+    assert not missing
+
+
+def test_every_number_that_is_cited_has_an_entry() -> None:
+    others = [path for path in (ROOT / "fixtures").rglob("*") if path.is_file()]
+    contracts = [path for path in (ROOT / "contracts").iterdir() if path.suffix in (".yaml", ".md")]
+    cited = cited_in([*sources("emulator"), *sources("tests"), *others, *contracts, ROOT / "README.md"])
+    assert {number: files for number, files in cited.items() if number not in NUMBERS} == {}
+
+
+@pytest.mark.parametrize("folder", ["emulator", "tests"])
+def test_every_entry_is_cited_in_the_code_and_in_its_tests(folder: str) -> None:
+    assert NUMBERS - cited_in(sources(folder)).keys() == set()
