@@ -6,6 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,7 @@ class _Connection(asyncio.Protocol):
         self.failures = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._next()
 
     def _next(self) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,8 +33,8 @@ class _Receiver(asyncio.Protocol):
     """Answers every request with 200 and as little work as possible."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no asyncio.Transport by class, but by what they do.
+        self._transport = cast(asyncio.Transport, transport)
         self._buffer = b""
 
     def data_received(self, data: bytes) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from emulator.api.contract import contract_answer, reference_answer
 from emulator.api.exchange import Answer, Endpoint, Request
 from emulator.core import commands
 from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
@@ -273,6 +274,17 @@ async def _trace_lines(world: World) -> AsyncIterator[bytes]:
     yield trace.closing_line(digest.hexdigest()).encode() + b"\n"
 
 
+# -- the contract -----------------------------------------------------------------------------
+
+
+async def get_contract(call: Call) -> Response:
+    return await contract_answer(call.parts, call.worlds.dialect)
+
+
+async def get_reference(call: Call) -> Response:
+    return await reference_answer(call.parts, call.worlds.dialect)
+
+
 Handler = Callable[[Call], Awaitable[Response]]
 
 _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
@@ -292,4 +304,6 @@ _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/worlds/{name}": {"GET": get_world, "DELETE": delete_world},
     "/_emulator/reset": {"POST": reset},
     "/_emulator/trace": {"GET": get_trace},
+    "/_emulator/contract": {"GET": get_contract},
+    "/_emulator/reference": {"GET": get_reference},
 }

@@ -74,12 +74,13 @@ def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call]]:
         # D-053
         if caller.is_read_only and request.parts.method != "GET":
             raise Forbidden("the read-only token cannot publish, create or change anything")
-        state = await caller.world.present()
-        check_account_is_active(state.accounts[caller.account_id].account)
+        check_account_is_active(caller.world.state.accounts[caller.account_id].account)
         return Call(request=request, dialect=dialect, world=caller.world, account_id=caller.account_id)
 
     async def open_call(request: Request) -> Call:
         call = await open_publish(request)
+        # What has come due comes first. A publish need not wait for it here: submitting sees to that.
+        await call.world.present()
         call.world.count_call(call.account_id)
         return call
 

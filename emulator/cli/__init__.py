@@ -25,6 +25,7 @@ _MODULES = {
     "worlds": "emulator.cli.worlds",
     "reset": "emulator.cli.worlds",
     "fixtures": "emulator.cli.fixtures",
+    "contract": "emulator.cli.contract",
 }
 
 

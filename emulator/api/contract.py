@@ -1,0 +1,56 @@
+"""The contract and its reference page, as a server shows them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.responses import Response
+
+from emulator import contract_files
+from emulator.core.errors import NotFound
+from emulator.version import VERSION
+from emulator.wire import contract, reference
+from emulator.wire.contract import Api, Format
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_fields import JsonObject
+from emulator.wire.parts import RequestParts
+
+
+async def contract_answer(parts: RequestParts, dialect: Dialect) -> Response:
+    """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotFound."""
+    wanted = contract.read_wanted(parts)
+    # Reading them for the first time takes a tenth of a second, in which deliveries go on.
+    text = await asyncio.to_thread(_text, wanted.apis, wanted.format, dialect, own_url(parts))
+    return Response(text, media_type=contract.MEDIA_TYPES[wanted.format], headers={"Vary": "Accept"})
+
+
+async def reference_answer(parts: RequestParts, dialect: Dialect) -> Response:
+    """The page that a person reads. Raises: InvalidInput, NotFound."""
+    apis = contract.read_apis(dict(parts.query).get("api", ""))
+    text = await asyncio.to_thread(_page, apis, dialect, own_url(parts))
+    return Response(
+        text, media_type="text/html", headers={"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
+    )
+
+
+def own_url(parts: RequestParts) -> str:
+    """The URL under which the client found this server."""
+    return f"http://{parts.header('host') or parts.header(':authority') or '127.0.0.1:8080'}"
+
+
+def _text(apis: tuple[Api, ...], form: Format, dialect: Dialect, url: str) -> str:
+    return contract_files.written(_document(apis, dialect, url), form)
+
+
+def _page(apis: tuple[Api, ...], dialect: Dialect, url: str) -> str:
+    try:
+        return reference.page(contract_files.documents(apis, dialect), url, VERSION)
+    except contract_files.UnreadableContract as error:
+        raise NotFound(f"the contract is not there: {error}") from error
+
+
+def _document(apis: tuple[Api, ...], dialect: Dialect, url: str) -> JsonObject:
+    try:
+        return contract_files.document(apis, dialect, url)
+    except contract_files.UnreadableContract as error:
+        raise NotFound(f"the contract is not there: {error}") from error

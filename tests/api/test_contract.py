@@ -1,0 +1,140 @@
+"""`/_emulator/contract`: the documents as a running server shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from emulator import contract_files, data_files
+from tests.support import asgi_call, in_process, on_loop
+
+HERE = Path(contract_files.__file__).resolve().parent.parent / "contracts"
+
+
+@pytest.fixture
+def no_contracts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installation whose contracts are missing."""
+
+    def path(*parts: str) -> Path:
+        root = tmp_path if parts[0] == "contracts" else HERE.parent
+        return root.joinpath(*parts)
+
+    monkeypatch.setattr(data_files, "path", path)
+    for cache in (contract_files._document, contract_files._merged, contract_files._as_written):
+        cache.cache_clear()
+
+
+@on_loop
+async def test_one_api_in_either_format_is_the_same_document() -> None:
+    async with in_process() as emulator:
+        as_json = await emulator.control("GET", "/contract?api=messaging&format=json")
+        as_yaml = await emulator.control("GET", "/contract?api=messaging", headers={"Accept": "application/yaml"})
+
+    assert as_json.headers["content-type"] == "application/json"
+    assert as_yaml.headers["content-type"] == "application/yaml"
+    assert as_json.json["info"]["title"] == "Messaging API"
+    assert yaml.safe_load(as_yaml.body) == as_json.json
+    assert as_yaml.body.startswith(b"openapi: 3.1.0\n")
+
+
+@on_loop
+async def test_the_server_is_the_one_that_was_asked() -> None:
+    async with in_process() as emulator:
+        answer = await asgi_call(
+            emulator.emulation.app, "GET", b"/_emulator/contract", [("Host", "emulator:9000")], b"", "127.0.0.1"
+        )
+
+    assert [server["url"] for server in answer.json["servers"]] == ["http://emulator:9000"]
+
+
+@on_loop
+async def test_all_apis_are_one_document_in_which_every_reference_leads_somewhere() -> None:
+    async with in_process() as emulator:
+        document = (await emulator.control("GET", "/contract")).json
+
+    def references(value: object) -> set[str]:
+        if isinstance(value, dict):
+            own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+            return own.union(*(references(each) for each in value.values()))
+        return set().union(*(references(each) for each in value)) if isinstance(value, list) else set()
+
+    for reference in references({"paths": document["paths"], "components": document["components"]}):
+        _, _, kind, name = reference.split("/")
+        assert name in document["components"][kind], reference
+    ids = [
+        operation["operationId"]
+        for item in document["paths"].values()
+        for operation in item.values()
+        if "operationId" in operation
+    ]
+    assert len(ids) == len(set(ids))
+    assert "/v2/publish/{destination}" in document["paths"]
+
+
+@on_loop
+async def test_names_are_those_of_the_running_dialect() -> None:
+    async with in_process(dialect="upstash") as emulator:
+        text = (await emulator.control("GET", "/contract")).body.decode()
+
+    assert '"Upstash-Retries"' in text
+    assert '"qstash_token"' in text
+    assert "queue_token" not in text
+    assert "Svc-" not in text.replace("Svc-Emulator-", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "status", "field"),
+    [("?api=nope", "*/*", 400, "api"), ("?format=toml", "*/*", 400, "format"), ("", "text/html", 406, None)],
+)
+@on_loop
+async def test_what_there_is_not_is_refused(query: str, accept: str, status: int, field: str | None) -> None:
+    async with in_process() as emulator:
+        answer = await emulator.control("GET", f"/contract{query}", headers={"Accept": accept})
+
+    assert (answer.status, answer.json.get("field")) == (status, field)
+
+
+@pytest.mark.usefixtures("no_contracts")
+@on_loop
+async def test_a_server_without_the_files_runs_and_says_what_is_missing() -> None:
+    async with in_process() as emulator:
+        await emulator.publish("https://api.test/hook")
+        answer = await emulator.control("GET", "/contract")
+
+    assert answer.status == 404
+    assert "the contract is not there" in answer.json["error"]
+
+
+# -- the reference page -----------------------------------------------------------------------
+
+
+@on_loop
+async def test_the_reference_is_a_page_that_may_load_nothing() -> None:
+    async with in_process(dialect="upstash") as emulator:
+        answer = await emulator.control("GET", "/reference")
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none';")
+    assert b"http://127.0.0.1:8080" in answer.body
+    assert b"Upstash-Retries" in answer.body
+
+
+@on_loop
+async def test_the_reference_of_one_api() -> None:
+    async with in_process() as emulator:
+        one = await emulator.control("GET", "/reference?api=messaging")
+        nope = await emulator.control("GET", "/reference?api=nope")
+
+    assert b"Messaging API" in one.body
+    assert b"Control API" not in one.body
+    assert (nope.status, nope.json["field"]) == (400, "api")
+
+
+@pytest.mark.usefixtures("no_contracts")
+@on_loop
+async def test_without_the_files_there_is_no_reference() -> None:
+    async with in_process() as emulator:
+        assert (await emulator.control("GET", "/reference")).status == 404
