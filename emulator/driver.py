@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from emulator.core import commands, facts
+from emulator.core.books import StateView
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, InstantExhausted, WorldBroken
 from emulator.core.identifiers import jwt_id
 from emulator.core.model import Attempt, AttemptOutcome, Message, Phase, ScriptedAnswer, Via
 from emulator.core.reports import AdvanceReport
 from emulator.core.simulation import Simulation
-from emulator.core.state import StateView
 
 logger = logging.getLogger(__name__)
 

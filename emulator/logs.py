@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.core import facts
+from emulator.core.books import StateView
 from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
-from emulator.core.state import StateView
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:

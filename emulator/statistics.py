@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from emulator import sample_history
+from emulator.core.books import StateView
 from emulator.core.errors import NotFound
 from emulator.core.management import search_index
 from emulator.core.model import AccountId, IndexId
 from emulator.core.shapes import IndexProfile
-from emulator.core.state import StateView
 from emulator.core.statistics import (
     DEFAULT_PERIOD,
     IndexStatistics,

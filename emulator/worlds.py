@@ -13,13 +13,14 @@ from typing import cast
 
 from emulator import fixture_files, origins
 from emulator.core import commands, facts, limits
+from emulator.core.books import StateView
 from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
 from emulator.core.identifiers import token_text, world_key
 from emulator.core.image import capture
 from emulator.core.model import Account, AccountId, IndexId, Plan
 from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, WorldRequest
 from emulator.core.simulation import Simulation
-from emulator.core.state import State, StateView
+from emulator.core.state import State
 from emulator.driver import Driver, Transport
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History

@@ -12,12 +12,12 @@ from starlette.responses import Response
 
 from emulator.api.exchange import Answer, Endpoint, Request
 from emulator.core import commands
+from emulator.core.books import AccountView
 from emulator.core.errors import Forbidden, NotFound, Unauthenticated
 from emulator.core.flow_keys import flow_key as find_flow_key
 from emulator.core.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.core.limits import check_account_is_active, daily_quota, default_retries
 from emulator.core.model import AccountId, DeadLetterId, FlowKey, MessageId, QueueName, ScheduleId
-from emulator.core.state import AccountView
 from emulator.wire import filters, flow_requests, json_bodies, message_options, names, views
 from emulator.wire.credentials import bearer_token
 from emulator.wire.destinations import read_destination

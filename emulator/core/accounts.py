@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulator.core.attempts import admit_globally
+from emulator.core.books import StateView
 from emulator.core.commands import AddRule, ChangeAccount, RemoveRules, RotateSigningKeys
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import AccountChanged, RuleAdded, RulesRemoved, SigningKeysRotated
 from emulator.core.identifiers import signing_key
 from emulator.core.model import RuleId, SigningKeys
-from emulator.core.state import StateView
 
 # How long a change of an account's state shows in `modifying_state`, on the virtual clock (D-166).
 TRANSITION_MS = 60_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from emulator.core import flow_control, scripted
+from emulator.core.books import AccountView, StateView
 from emulator.core.callbacks import send_callback
 from emulator.core.commands import RecordAttempt
 from emulator.core.decision import Decision
@@ -44,7 +45,6 @@ from emulator.core.model import (
     QueueSlot,
 )
 from emulator.core.retries import delay_before_retry
-from emulator.core.state import AccountView, StateView
 
 TIMEOUT_ERROR = "timeout: no response in time"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
+from emulator.core.books import StateView
 from emulator.core.decision import Decision
 from emulator.core.facts import MessageCreated
 from emulator.core.headers import by_canonical_name
@@ -24,7 +25,6 @@ from emulator.core.model import (
     Redaction,
 )
 from emulator.core.options import delivered_headers, headers_over
-from emulator.core.state import StateView
 
 
 def send_callback(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from emulator.core.attempts import admit_waiting
+from emulator.core.books import StateView
 from emulator.core.commands import CancelMessage, CancelMessages
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import CancelRequested, MessageCanceled
 from emulator.core.model import AccountId, Message, MessageFilter, MessageId, Phase, Progress
-from emulator.core.state import StateView
 
 
 def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from emulator.core import limits
 from emulator.core.attempts import bring_limits
+from emulator.core.books import StateView
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
@@ -13,7 +14,6 @@ from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import AccountId, Message, MessageId, MessageOptions, Queue
 from emulator.core.options import delivered_headers, headers_over
-from emulator.core.state import StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:

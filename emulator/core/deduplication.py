@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from emulator.core.books import AccountView
 from emulator.core.model import Destination, DestinationKind, Endpoint, MessageId, MessageOptions
-from emulator.core.state import AccountView
 
 WINDOW_MS = 600_000  # Ten minutes for both kinds (D-023).
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from emulator.core.attempts import admit_by_key
+from emulator.core.books import StateView
 from emulator.core.commands import PinFlow, ResetFlow, SetFlowPaused, UnpinFlow
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import FlowCountersReset, FlowKeyChanged
 from emulator.core.flow_control import DEFAULT_PERIOD_MS
 from emulator.core.model import AccountId, FlowKey, FlowState
-from emulator.core.state import StateView
 
 
 def flow_key(state: StateView, account_id: AccountId, key: FlowKey) -> FlowState:

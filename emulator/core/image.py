@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.core.books import AccountBook
 from emulator.core.lines import Line
 from emulator.core.model import (
     Account,
@@ -26,7 +27,7 @@ from emulator.core.model import (
     UrlGroup,
     VectorIndex,
 )
-from emulator.core.state import AccountBook, State
+from emulator.core.state import State
 from emulator.core.timers import Timer
 
 

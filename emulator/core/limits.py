@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from emulator.core.books import AccountView
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
-from emulator.core.state import AccountView
 
 DAY_MS = 86_400_000
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}

@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from emulator.core import commands
 from emulator.core.attempts import admit_globally
+from emulator.core.books import StateView
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import (
@@ -24,7 +25,6 @@ from emulator.core.facts import (
 from emulator.core.identifiers import queue_token, token_text, uuid
 from emulator.core.model import Account, IndexId, IndexType, SearchIndex
 from emulator.core.plans import INDEX_CAPS, on_plan
-from emulator.core.state import StateView
 
 # -- queue accounts ---------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from emulator.core import deduplication, limits
 from emulator.core.attempts import bring_limits
+from emulator.core.books import AccountView, StateView
 from emulator.core.commands import BatchReply, Publish, PublishBatch, Published, PublishItem, PublishReply
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound, Refused
@@ -29,7 +30,6 @@ from emulator.core.model import (
     ScheduleId,
 )
 from emulator.core.options import delivered_headers, over
-from emulator.core.state import AccountView, StateView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from emulator.core import limits
 from emulator.core.attempts import admit_from_queue
+from emulator.core.books import StateView
 from emulator.core.cancellation import cancel
 from emulator.core.commands import DeleteQueue, SetQueuePaused, UpsertQueue
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import LimitReached, NotFound
 from emulator.core.facts import QueueDeleted, QueueWritten
 from emulator.core.model import Queue
-from emulator.core.state import StateView
 
 
 def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emulator.core import limits, publishing
+from emulator.core.books import StateView, cron_of, split_subject
 from emulator.core.commands import DeleteSchedule, PublishItem, SetSchedulePaused, WriteSchedule
 from emulator.core.cron import parse as parse_cron
 from emulator.core.decision import Decision, book_of
@@ -10,7 +11,6 @@ from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
 from emulator.core.identifiers import schedule_id as make_schedule_id
 from emulator.core.model import AccountId, Schedule, ScheduleId, ScheduleProgress
-from emulator.core.state import StateView, cron_of, split_subject
 
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:

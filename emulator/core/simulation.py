@@ -24,12 +24,13 @@ from emulator.core import (
     schedules,
     url_groups,
 )
+from emulator.core.books import StateView, split_subject
 from emulator.core.commands import Command
 from emulator.core.decision import Decision
 from emulator.core.errors import Conflict, Refused, WorldBroken
 from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
-from emulator.core.state import State, StateView, split_subject
+from emulator.core.state import State
 from emulator.core.timers import Timer
 
 R = TypeVar("R")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulator.core import limits
+from emulator.core.books import StateView
 from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, SetGroupDefaults, UpsertEndpoints
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import InvalidInput, LimitReached, NotFound
 from emulator.core.facts import UrlGroupDeleted, UrlGroupWritten
 from emulator.core.model import AccountId, Endpoint, GroupName, MessageOptions, UrlGroup
-from emulator.core.state import StateView
 
 
 def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[None]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from emulator.core import commands, facts
+from emulator.core.books import AccountBook
 from emulator.core.commands import Command, Published, PublishItem, PublishReply
 from emulator.core.identifiers import world_key
 from emulator.core.image import StateImage, capture
@@ -45,7 +46,7 @@ from emulator.core.model import (
     Via,
 )
 from emulator.core.simulation import Simulation
-from emulator.core.state import AccountBook, State
+from emulator.core.state import State
 
 R = TypeVar("R")
 F = TypeVar("F", bound=facts.Fact)
