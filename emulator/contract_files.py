@@ -17,6 +17,7 @@ from emulator.wire.json_fields import JsonObject
 
 # More than any description of an API has; a file beyond it is none.
 _MAX_BYTES = 32 * 1024 * 1024
+_DEEPEST = 200
 
 
 class UnreadableContract(Exception):
@@ -105,7 +106,8 @@ def _parsed(content: str) -> Any:
         except ValueError:
             pass  # YAML's own braces may look like that too.
     try:
-        return _with_text_keys(yaml.load(content, Loader=_loader()))
+        _check_depth(content)
+        return _with_text_keys(yaml.load(content, Loader=_loader()), {})
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except yaml.YAMLError as error:
@@ -114,13 +116,30 @@ def _parsed(content: str) -> Any:
         raise ValueError(f"{'' if mark is None else f'line {mark.line + 1}: '}is not YAML: {reason}") from None
 
 
-def _with_text_keys(value: Any) -> Any:
-    """Statuses may stand without quotes in YAML."""
-    if isinstance(value, dict):
-        return {str(key): _with_text_keys(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with_text_keys(each) for each in value]
-    return value
+def _check_depth(content: str) -> None:
+    """The parser in C would not survive what Python's refuses. Raises: ValueError."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(content, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise ValueError("is nested too deeply")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _with_text_keys(value: Any, done: dict[int, Any]) -> Any:
+    """Statuses may stand without quotes in YAML. What an anchor shares stays shared."""
+    if not isinstance(value, dict | list):
+        return value
+    if id(value) not in done:
+        if isinstance(value, dict):
+            done[id(value)] = {str(key): _with_text_keys(each, done) for key, each in value.items()}
+        else:
+            done[id(value)] = [_with_text_keys(each, done) for each in value]
+    return done[id(value)]
 
 
 @functools.cache

@@ -47,7 +47,6 @@ def queue_account(*, key: bytes, number: int, plan: PlanName, owner: str, create
         max_completion_tokens_per_minute=1_000,
         max_completions_per_day=100,
         max_completions_per_minute=10,
-        retention=7,
         rate_limit=100,
         prod_pack_enabled=False,
         metrics_enabled="false",

@@ -5,6 +5,7 @@ A handler reads the request into a command, submits it, and shows the reply; not
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,8 @@ from emulator.wire.error_body import quota_headers
 from emulator.wire.message_options import RequestKind, read_options
 from emulator.wire.parts import RequestParts
 from emulator.worlds import World, Worlds
+
+logger = logging.getLogger(__name__)
 
 # A message that has ended can be read for so long, on the virtual clock (D-009).
 READABLE_AFTER_END_MS = 60_000
@@ -111,10 +114,28 @@ async def _publish(call: Call, *, fixed_segments: int, kind: RequestKind, queue:
         caller_ip=parts.client_ip,
         queue=queue,
     )
+    if queue is not None or item.options.queue is not None:
+        _log_what_a_queue_ignores(item)
     reply = await call.world.submit(commands.Publish(account_id=call.account_id, item=item))
     deduplicated = all(message.deduplicated for message in reply.messages)
     status = 202 if deduplicated and reply.messages else 200
     return Answer(views.publish_reply(reply), status, _daily_quota(call))
+
+
+def _log_what_a_queue_ignores(item: commands.PublishItem) -> None:
+    """The service applies none of these to a queued message; nobody should have to find that out (D-021)."""
+    options = item.options
+    ignored = [
+        name
+        for name, is_given in (
+            ("Delay", bool(options.delay_ms)),
+            ("Not-Before", options.not_before_ms is not None),
+            ("Flow-Control", options.flow_control is not None),
+        )
+        if is_given
+    ]
+    if ignored:
+        logger.warning("%s is not applied to a queued message (to %s)", " and ".join(ignored), item.destination.text)
 
 
 def _daily_quota(call: Call) -> dict[str, str]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from emulator.cli.control import DEFAULT_URL
+from emulator.cli.control import DEFAULT_URL, show_json
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import settings_options
 from emulator.cli.values import Url
 from emulator.wire.contract import ALL, Api, Format, read_apis
 from emulator.wire.dialect import Dialect, DialectError
+from emulator.wire.json_fields import JsonObject
+
+if TYPE_CHECKING:
+    from emulator.wire.contract_diff import Difference
 
 _api = click.option(
     "--api",
@@ -38,6 +47,9 @@ _api = click.option(
 def contract(context: click.Context, *, api: str, form: str, dialect: str, url: str) -> None:
     """Print the OpenAPI description of the APIs, in a dialect's names. No server has to run."""
     if context.invoked_subcommand is not None:
+        for parameter in context.command.params:
+            if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{parameter.opts[0]} goes behind {context.invoked_subcommand}", context)
         return
     from emulator import contract_files
 
@@ -55,3 +67,118 @@ def _dialect(name: str) -> Dialect:
         return dialect.load(name)
     except DialectError as error:
         raise WrongUsage(f"dialect: {error}") from error
+
+
+# -- diff -------------------------------------------------------------------------------------
+
+
+@contract.command(epilog="Example: svc-emulator contract diff ./their-openapi.yaml --api messaging")
+@click.argument("other", type=click.Path(path_type=Path), metavar="OTHER")
+@click.option(
+    "--api",
+    type=click.Choice([*Api, ALL], case_sensitive=False),
+    help="Compare with this API. Default: those that have a path in common with OTHER.",
+)
+@click.option(
+    "--clients",
+    type=click.Choice(["theirs", "ours", "both"], case_sensitive=False),
+    default="both",
+    show_default=True,
+    help="Whose clients must not break: those written for OTHER, on the emulator; those tried on the emulator, "
+    "where OTHER holds; or both.",
+)
+@settings_options("dialect")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
+def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: bool) -> None:
+    """Compare an OpenAPI file with the emulator's contract, in both directions.
+
+    Paths, methods, parameters, fields, what is required, types and enumerations count. Exit code 1 if a
+    difference breaks a client, 0 if none does.
+    """
+    from emulator import contract_files
+    from emulator.wire.contract_diff import Side, compare
+
+    try:
+        theirs = contract_files.read(other)
+    except contract_files.UnreadableContract as error:
+        raise WrongUsage(str(error)) from error
+    apis, ours = _ours(theirs, None if api is None else read_apis(api), _dialect(dialect))
+    found = compare(ours, theirs)
+    sides = {Side(clients)} if clients in (*Side,) else set(Side)
+    breaking = [each for each in found if each.breaks & sides]
+    if as_json:
+        show_json(
+            {
+                "other": str(other),
+                "apis": list(apis),
+                "breaking": len(breaking),
+                "differences": [
+                    {
+                        "operation": each.operation,
+                        "what": each.what,
+                        "theirs": each.theirs,
+                        "ours": each.ours,
+                        "breaks": sorted(each.breaks),
+                        "breaking": bool(each.breaks & sides),
+                    }
+                    for each in found
+                ],
+            }
+        )
+    else:
+        _show_table(found, breaking)
+    if breaking:
+        raise click.exceptions.Exit(1)
+
+
+def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) -> tuple[tuple[Api, ...], JsonObject]:
+    """The contract to compare with, and of which APIs it is."""
+    from emulator import contract_files
+    from emulator.wire.contract_diff import common_paths
+
+    try:
+        if apis is None:
+            documents = contract_files.documents(tuple(Api), dialect)
+            shared = tuple(each for each, document in documents.items() if common_paths(document, theirs))
+            apis = shared or tuple(documents)
+        return apis, contract_files.document(apis, dialect, DEFAULT_URL)
+    except contract_files.UnreadableContract as error:
+        raise Failure(str(error)) from error
+
+
+def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> None:
+    """A table on a terminal, lines of aligned columns elsewhere; what all operations share stands once."""
+    operations: dict[tuple[str, str, str, str], list[str]] = {}
+    for each in found:
+        key = (each.what, each.theirs, each.ours, " and ".join(sorted(each.breaks)) or "nobody")
+        operations.setdefault(key, []).append(each.operation)
+    head = ("operation", "difference", "theirs", "ours", "breaks clients of")
+    rows = [(_some(names), *key) for key, names in operations.items()]
+    if rows and sys.stdout.isatty():
+        _show_rich(head, rows)
+    elif rows:
+        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+        for row in (head, *rows):
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo(f"{_count(len(found), 'difference')}, {len(breaking)} breaking" if found else "no difference")
+
+
+def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*head)
+    for row in rows:
+        style = "" if row[-1] == "nobody" else "red"
+        # Text as it is: a document's words are no mark-up.
+        table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
+    Console().print(table)
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -47,6 +47,7 @@ class PlanTerms:
     max_schedules: int
     max_events_size: int
     max_dlq_retention_time_milis: int
+    retention: int
     max_delay: int
     max_parallelism: int
     max_global_parallelism: int
@@ -57,7 +58,7 @@ class PlanTerms:
 _FIXED_1M = PlanTerms(
     type=Plan.PAID,
     reserved_type=PlanName.QUEUE_FIXED_1M.value,
-    reserved_price=180,
+    reserved_price=180.0,
     max_message_size=52_428_800,
     max_requests_per_day=1_000_000,
     max_requests_per_day_hard=10_000_000,
@@ -69,6 +70,7 @@ _FIXED_1M = PlanTerms(
     max_schedules=1_000_000,
     max_events_size=100_000,
     max_dlq_retention_time_milis=2_592_000_000,
+    retention=7,
     max_delay=_UNLIMITED,
     max_parallelism=10,
     max_global_parallelism=200,
@@ -80,7 +82,7 @@ TERMS: dict[PlanName, PlanTerms] = {
     PlanName.FREE: PlanTerms(
         type=Plan.FREE,
         reserved_type="",
-        reserved_price=0,
+        reserved_price=0.0,
         max_message_size=1_048_576,
         max_requests_per_day=1_000,
         max_requests_per_day_hard=1_000,
@@ -92,6 +94,7 @@ TERMS: dict[PlanName, PlanTerms] = {
         max_schedules=10,
         max_events_size=10_000,
         max_dlq_retention_time_milis=259_200_000,
+        retention=3,
         max_delay=604_800,
         max_parallelism=2,
         max_global_parallelism=10,
@@ -101,7 +104,7 @@ TERMS: dict[PlanName, PlanTerms] = {
     PlanName.PAYG: PlanTerms(
         type=Plan.PAID,
         reserved_type="",
-        reserved_price=0,
+        reserved_price=0.0,
         max_message_size=10_485_760,
         max_requests_per_day=_UNLIMITED,
         max_requests_per_day_hard=_UNLIMITED,
@@ -113,6 +116,7 @@ TERMS: dict[PlanName, PlanTerms] = {
         max_schedules=1_000,
         max_events_size=10_000,
         max_dlq_retention_time_milis=604_800_000,
+        retention=7,
         max_delay=31_536_000,
         max_parallelism=10,
         max_global_parallelism=100,
@@ -123,19 +127,21 @@ TERMS: dict[PlanName, PlanTerms] = {
     PlanName.QUEUE_FIXED_10M: replace(
         _FIXED_1M,
         reserved_type=PlanName.QUEUE_FIXED_10M.value,
-        reserved_price=420,
+        reserved_price=420.0,
         max_requests_per_day=10_000_000,
         max_requests_per_day_hard=100_000_000,
         max_dlq_retention_time_milis=7_776_000_000,
+        retention=7,
         max_global_parallelism=1_000,
     ),
     PlanName.QUEUE_FIXED_100M: replace(
         _FIXED_1M,
         reserved_type=PlanName.QUEUE_FIXED_100M.value,
-        reserved_price=1_200,
+        reserved_price=1_200.0,
         max_requests_per_day=100_000_000,
         max_requests_per_day_hard=1_000_000_000,
         max_dlq_retention_time_milis=7_776_000_000,
+        retention=7,
         max_global_parallelism=1_000,
     ),
 }

@@ -26,6 +26,10 @@ from emulator.journal.meters import (
 
 Row = tuple[object, ...]
 
+# Places in a row of the event log.
+_ATTEMPT_SEQ = 4
+_NEXT_DELIVERY = 5
+
 
 @dataclass(slots=True)
 class Rows:
@@ -101,6 +105,7 @@ class Projector:
                     self._event(rows, live, fact.at_ms, EventState.DELIVERED, DELIVERED)
                 case facts.RetryScheduled():
                     live = self._live[fact.message_id]
+                    self._add_next_delivery(rows, fact)
                     self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
@@ -165,6 +170,15 @@ class Projector:
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
+
+    def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
+        """The error that a retry follows tells when that will be, as the retry's own entry does (D-044)."""
+        attempt_seq, _ = self._last_failures[fact.message_id]
+        for index in range(len(rows.events) - 1, -1, -1):
+            event = rows.events[index]
+            if event[_ATTEMPT_SEQ] == attempt_seq:
+                rows.events[index] = (*event[:_NEXT_DELIVERY], fact.due_ms)
+                return
 
     def _failed(self, rows: Rows, fact: facts.MessageFailed) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]

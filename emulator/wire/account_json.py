@@ -167,7 +167,8 @@ def _state(value: Json, path: str, dialect: Dialect) -> str:
 
 
 def _reserved_type(value: Json, path: str, dialect: Dialect) -> str:
-    text = _text(value, path, dialect)
+    # Empty is a label too: that of an account which has no fixed plan.
+    text = "" if value == "" else _text(value, path, dialect)
     if text.startswith(ENTERPRISE_PREFIX) and text != ENTERPRISE_PREFIX:
         return text
     names = {dialect.wire_name(name): name for name in RESERVED_TYPES} | {name: name for name in RESERVED_TYPES}

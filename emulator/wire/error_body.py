@@ -50,7 +50,8 @@ def error_json(refused: Refused, dialect: Dialect, query: Pairs = ()) -> dict[st
     The rules speak of headers; an option that stands in the request's query is called by its name there.
     """
     if isinstance(refused, InvalidInput):
-        field = dialect.rename_field_at_fault(refused.field)
+        # A client may name a header, a parameter or a JSON field with nothing at all.
+        field = dialect.rename_field_at_fault(refused.field) or "''"
         lower_name = field.lower()
         if lower_name.startswith(dialect.lower_prefix) and any(name.lower() == lower_name for name, _ in query):
             field = lower_name

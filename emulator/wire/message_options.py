@@ -314,6 +314,8 @@ def _callback(said: _Said, suffix: str) -> CallbackOptions | None:
     # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
     if options.delay_ms:
         raise InvalidInput(said.field(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
+    if options.not_before_ms is not None:
+        raise InvalidInput(said.field(path + "not-before"), "a callback cannot be delayed")
     return None
 
 

@@ -186,6 +186,34 @@ async def test_a_group_is_deduplicated_endpoint_by_endpoint() -> None:
 # -- enqueue ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "logged"),
+    [
+        pytest.param("enqueue/q", {"Svc-Delay": "1h"}, "Delay", id="delay"),
+        pytest.param("enqueue/q", {"Svc-Not-Before": "9999999999"}, "Not-Before", id="not-before"),
+        pytest.param(
+            "publish",
+            {"Svc-Queue-Name": "q", "Svc-Flow-Control-Key": "k", "Svc-Delay": "1h"},
+            "Delay and Flow-Control",
+            id="publish-into-a-queue",
+        ),
+    ],
+)
+def test_what_a_queue_ignores_is_logged(
+    path: str, headers: dict[str, str], logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-021."""
+
+    @on_loop
+    async def enqueue() -> None:
+        async with in_process() as emulator:
+            await emulator.post(f"/v2/{path}/{URL}", headers=headers)
+            assert len(await emulator.deliveries()) == 1
+
+    enqueue()
+    assert f"{logged} is not applied to a queued message (to {URL})" in caplog.text
+
+
 @on_loop
 async def test_enqueue_makes_the_queue_and_delivers_one_after_the_other() -> None:
     async with in_process() as emulator:
@@ -357,7 +385,7 @@ async def test_an_event_shows_the_message_and_what_came_back() -> None:
         assert error["retryDelayExpr"] == error["retryDelayExpression"] == "5000"
         assert (error["callback"], error["label"], error["labels"]) == ("https://cb.test/", "l", ["l"])
         (retry,) = (await emulator.get(f"/v2/events?messageId={message_id}&state=RETRY")).json["events"]
-        assert retry["nextDeliveryTime"] == EPOCH_MS + 5_000
+        assert retry["nextDeliveryTime"] == error["nextDeliveryTime"] == EPOCH_MS + 5_000
         in_progress = (await emulator.get(f"/v2/events?messageId={message_id}&state=IN_PROGRESS")).json["events"]
         assert [event["state"] for event in in_progress] == ["RETRY", "ERROR", "ACTIVE"]
 

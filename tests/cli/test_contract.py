@@ -63,3 +63,141 @@ def test_prints_no_anchors_and_reads_back_as_it_was(tmp_path: Path) -> None:
 
     assert contract_files.read(file) == json.loads(invoke("--api", "messaging", "--format", "json").stdout)
     assert "&id0" not in file.read_text(encoding="utf-8")
+
+
+# -- diff -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def messaging(tmp_path: Path) -> Path:
+    """Our own messaging contract as somebody else's file."""
+    file = tmp_path / "other.yaml"
+    file.write_text(invoke("--api", "messaging").stdout, encoding="utf-8")
+    return file
+
+
+def changed(file: Path, old: str, new: str) -> str:
+    content = file.read_text(encoding="utf-8")
+    assert old in content
+    file.write_text(content.replace(old, new), encoding="utf-8")
+    return str(file)
+
+
+def test_the_same_contract_has_no_difference(messaging: Path) -> None:
+    result = invoke("diff", str(messaging))
+
+    assert (result.exit_code, result.stdout) == (0, "no difference\n")
+
+
+def test_a_breaking_difference_is_exit_code_1_and_a_plain_table(messaging: Path) -> None:
+    result = invoke("diff", changed(messaging, "/v2/batch:", "/v2/batches:"))
+
+    assert result.exit_code == 1
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["operation", "difference", "theirs", "ours", "breaks", "clients", "of"],
+        ["POST", "/v2/batch", "operation", "—", "there", "ours"],
+        ["POST", "/v2/batches", "operation", "there", "—", "theirs"],
+        ["2", "differences,", "2", "breaking"],
+    ]
+
+
+def test_what_operations_share_stands_once(messaging: Path) -> None:
+    result = invoke("diff", changed(messaging, "name: Svc-Label\n", "name: Svc-Labels\n"), "--clients", "theirs")
+
+    assert "POST /v2/publish/{destination} and 4 more  header parameter Svc-Labels" in result.stdout
+
+
+def test_a_difference_that_breaks_nobody_is_exit_code_0(messaging: Path) -> None:
+    content = yaml.safe_load(messaging.read_text(encoding="utf-8"))
+    content["components"]["schemas"]["Message"]["properties"]["extra"] = {"type": "string"}
+    messaging.write_text(json.dumps(content), encoding="utf-8")
+
+    result = invoke("diff", str(messaging))
+
+    assert result.exit_code == 0
+    assert "response 200 field extra" in result.stdout
+    assert result.stdout.endswith(", 0 breaking\n")
+
+
+def test_whose_clients_count_can_be_chosen(messaging: Path) -> None:
+    content = yaml.safe_load(messaging.read_text(encoding="utf-8"))
+    del content["paths"]["/v2/batch"]
+    messaging.write_text(json.dumps(content), encoding="utf-8")
+
+    assert [invoke("diff", str(messaging), "--clients", name).exit_code for name in ("theirs", "ours", "both")] == [
+        0,
+        1,
+        1,
+    ]
+
+
+def test_differences_as_json(messaging: Path) -> None:
+    result = invoke("diff", changed(messaging, "/v2/batch:", "/v2/batches:"), "--json")
+
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    assert (answer["apis"], answer["breaking"]) == (["messaging"], 2)
+    assert answer["differences"][0] == {
+        "operation": "POST /v2/batch",
+        "what": "operation",
+        "theirs": "—",
+        "ours": "there",
+        "breaks": ["ours"],
+        "breaking": True,
+    }
+
+
+def test_a_file_in_a_dialects_names_is_compared_in_them(tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(invoke("--format", "json", "--dialect", "upstash").stdout, encoding="utf-8")
+
+    assert invoke("diff", str(file), "--dialect", "upstash").exit_code == 0
+    assert invoke("diff", str(file)).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param(b"\xff\xfe", "is not a UTF-8 text file", id="bytes"),
+        pytest.param(b"a: [1\n", "line 2: is not YAML", id="yaml"),
+        pytest.param(b"[1, 2]", "is not an OpenAPI document", id="list"),
+        pytest.param(b"", "is not an OpenAPI document", id="empty"),
+        pytest.param(b"name: x", "is not an OpenAPI document", id="something-else"),
+        pytest.param(b"swagger: '2.0'", "expected OpenAPI 3, got Swagger 2.0", id="swagger"),
+        pytest.param(b"openapi: '4.0.0'", "expected OpenAPI 3, got 4.0.0", id="later"),
+        pytest.param(b"openapi: 3.1.0\npaths: []", "`paths` is not an object", id="paths"),
+        pytest.param(b"[" * 100_000, "", id="deep"),
+        pytest.param(b"{" + b'"a":{' * 100_000, "", id="deep-json"),
+        pytest.param(b"openapi: !!python/object:os.system {}", "is not YAML", id="tag"),
+        pytest.param(b"a: &a [*a]", "", id="circle"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line_and_exit_code_2(
+    content: bytes | None, text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.yaml"
+    if content is not None:
+        file.write_bytes(content)
+
+    result = invoke("diff", str(file))
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"svc-emulator: {file}: ")
+    assert text in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("diff",), "Missing argument 'OTHER'"),
+        (("diff", "x.yaml", "--api", "queues"), "Invalid value for '--api'"),
+        (("--api", "control", "diff", "x.yaml"), "--api goes behind diff"),
+    ],
+)
+def test_wrong_usage_of_diff(arguments: tuple[str, ...], text: str) -> None:
+    result = invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert text in result.stderr

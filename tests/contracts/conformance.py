@@ -18,7 +18,9 @@ from referencing.jsonschema import DRAFT202012
 from tests.contracts.documents import APIS, Operation, all_operations, load, resolved
 
 # What every HTTP server may add by itself.
-_OF_HTTP = frozenset(("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"))
+_OF_HTTP = frozenset(
+    ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
+)
 _ERROR = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
 _ALLOW = {"Allow": {"required": True, "schema": {"type": "string"}}}
 
@@ -59,7 +61,7 @@ def find(method: str, raw_path: str) -> tuple[Operation | None, frozenset[str]]:
     fitting = [operation for operation in all_operations() if operation.pattern.fullmatch(raw_path)]
     if not fitting:
         return None, frozenset()
-    path = max(fitting, key=lambda operation: operation.rank).path
+    path = max(fitting, key=lambda operation: operation.fixed_words).path
     same_path = {operation.method: operation for operation in fitting if operation.path == path}
     return same_path.get(method), frozenset(same_path)
 

@@ -31,7 +31,7 @@ class _StrictLoader(yaml.CSafeLoader):
 def load(api: str) -> dict[str, Any]:
     """The contract of an API, as its file has it."""
     with data_files.path("contracts", f"{api}.openapi.yaml").open("rb") as file:
-        document: dict[str, Any] = yaml.load(file, _StrictLoader)  # noqa: S506  # a safe loader, only stricter
+        document: dict[str, Any] = yaml.load(file, _StrictLoader)  # a safe loader, only stricter
     return document
 
 
@@ -68,7 +68,7 @@ class Operation:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What a raw path of the operation looks like; the fixed words in any case, perhaps a slash at the end (D-003)."""
+        """What a raw path of the operation looks like: fixed words in any case, perhaps a slash at the end (D-003)."""
         in_path = {parameter["name"]: parameter for parameter in self.parameters if parameter["in"] == "path"}
         pieces = []
         for segment in self.path.strip("/").split("/"):
@@ -81,9 +81,9 @@ class Operation:
         return re.compile("/" + "/".join(pieces) + "/?", re.IGNORECASE)
 
     @property
-    def rank(self) -> tuple[bool, int]:
-        """Where a path fits several operations, the greatest rank is meant: the one with the most fixed words."""
-        return ".+" not in self.pattern.pattern, -self.path.count("{")
+    def fixed_words(self) -> int:
+        """Where a path fits several operations, the one with the most fixed words is meant."""
+        return sum(not segment.startswith("{") for segment in self.path.split("/"))
 
 
 @functools.cache

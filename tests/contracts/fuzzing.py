@@ -8,7 +8,6 @@ violations have to be refused.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import copy
 import itertools
@@ -44,7 +43,7 @@ PATIENCE_S = 60
 _EXPRESSIONS = ("0", "1000 * pow(2, retried)", "min(max(1, retried), 60000)", "1e3 + sqrt(abs(-4)) / 2", "exp(retried)")
 _URLS = (
     "https://one.example.com/orders",
-    "http://two.example.com:8080/hook?token=a%20b&x=1",
+    "http://two.example.com:8080/hook?token=a+b&x=1",
     "HTTPS://flaky.example.com/a//b",
     "https://down.example.com",
     "https://never.example.com/again",
@@ -55,44 +54,49 @@ _PERIODS = ("1", "604800", "30s", "1m", "1h30m", "7d")
 _PRINTABLE = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=64)
 
 FORMATS: Mapping[str, st.SearchStrategy[str]] = {
-    "url": st.sampled_from(_URLS),
-    "destination": st.sampled_from((*_URLS, "my-group")),
-    "cron": st.sampled_from(
+    "svc-url": st.sampled_from(_URLS),
+    "svc-destination": st.sampled_from((*_URLS, "my-group")),
+    "svc-cron": st.sampled_from(
         ("* * * * *", "*/10 0-6,22 * * MON-FRI", "CRON_TZ=Europe/Berlin 30 2 * * 7", "0 9 1 JAN ?", "59 23 31 12 *")
     ),
-    "retry-delay": st.sampled_from(_EXPRESSIONS),
-    "duration": st.sampled_from(("0s", "10s", "1d10h30m", "30m1h", "90d")),
-    "timeout": st.sampled_from(("1s", "30s", "2m", "1h30m")),
-    "period": st.sampled_from(_PERIODS),
-    "flow-control-value": st.sampled_from(
+    "svc-retry-delay": st.sampled_from(_EXPRESSIONS),
+    "svc-duration": st.sampled_from(("0s", "10s", "1d10h30m", "30m1h", "90d")),
+    "svc-timeout": st.sampled_from(("1s", "30s", "2m", "1h30m")),
+    "svc-period": st.sampled_from(_PERIODS),
+    "svc-flow-control-value": st.sampled_from(
         ("parallelism=1", "rate=10", "parallelism=2, rate=3, period=1d", "period=60,rate=1")
     ),
-    "printable": _PRINTABLE,
-    "header-name": st.from_regex(r"\AX-[A-Za-z0-9-]{1,20}\Z"),
-    "label": st.sampled_from(("billing", "billing,eu", "a b")),
+    "svc-printable": _PRINTABLE,
+    "svc-header-name": st.from_regex(r"\AX-[A-Za-z0-9-]{1,20}\Z"),
+    "svc-instant": st.sampled_from(("2026-03-01", "2026-01-02T03:04:05.678Z", "2027-02-28 23:59:59,9+05:30")),
+    "svc-control-duration": st.sampled_from(("0s", "250ms", "10s", "1d2h30m", "5m1h")),
+    "svc-label": st.sampled_from(("billing", "billing,eu", "a b")),
 }
 
 # Component of the contract -> the format from which valid values are generated.
 _SCHEMA_FORMATS = {
-    "Url": "url",
-    "Destination": "destination",
-    "Cron": "cron",
-    "RetryDelay": "retry-delay",
-    "Duration": "duration",
-    "Timeout": "timeout",
-    "Period": "period",
-    "FlowControlKey": "printable",
-    "HeaderName": "header-name",
+    "Url": "svc-url",
+    "Destination": "svc-destination",
+    "Cron": "svc-cron",
+    "RetryDelay": "svc-retry-delay",
+    "Duration": "svc-duration",
+    "Timeout": "svc-timeout",
+    "Period": "svc-period",
+    "FlowControlKey": "svc-printable",
+    "FreeText": "svc-printable",
+    "HeaderName": "svc-header-name",
 }
-_PARAMETER_FORMATS = {"FlowControlValue": "flow-control-value"}
+# The same where a text is one of several choices.
+_CHOICE_FORMATS = {"InstantGiven": "svc-instant", "DurationGiven": "svc-control-duration"}
+_PARAMETER_FORMATS = {"FlowControlValue": "svc-flow-control-value"}
 
 # A parameter whose name ends in `*` stands for many; one of them is fuzzed.
 _ONE_OF_MANY = {
     "Svc-Forward-*": ("Svc-Forward-X-Fuzz", None),
     "Svc-Callback-Forward-*": ("Svc-Callback-Forward-X-Fuzz", None),
     "Svc-Failure-Callback-Forward-*": ("Svc-Failure-Callback-Forward-X-Fuzz", None),
-    "Svc-Callback-*": ("Svc-Callback-Label", "label"),
-    "Svc-Failure-Callback-*": ("Svc-Failure-Callback-Label", "label"),
+    "Svc-Callback-*": ("Svc-Callback-Label", "svc-label"),
+    "Svc-Failure-Callback-*": ("Svc-Failure-Callback-Label", "svc-label"),
 }
 
 
@@ -109,6 +113,10 @@ def generable(document: Mapping[str, Any]) -> dict[str, Any]:
     for name, text_format in _SCHEMA_FORMATS.items():
         if name in components["schemas"]:
             components["schemas"][name]["format"] = text_format
+    for name, text_format in _CHOICE_FORMATS.items():
+        for choice in components["schemas"].get(name, {}).get("oneOf", ()):
+            if choice["type"] == "string":
+                choice["format"] = text_format
     for name, text_format in _PARAMETER_FORMATS.items():
         if name in components.get("parameters", {}):
             components["parameters"][name]["schema"]["format"] = text_format
@@ -118,6 +126,26 @@ def generable(document: Mapping[str, Any]) -> dict[str, Any]:
             if text_format_or_none is not None:
                 parameter["schema"] = {"type": "string", "pattern": "^[ -~]*$", "format": text_format_or_none}
     return changed
+
+
+def without_options(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The contract without its optional headers and parameters, for calls that nobody reads as far as that."""
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    for item in changed["paths"].values():
+        for operation in item.values():
+            if isinstance(operation, dict) and "parameters" in operation:
+                operation["parameters"] = [
+                    parameter
+                    for parameter in operation["parameters"]
+                    if _resolved(changed, parameter).get("required", False)
+                ]
+    return changed
+
+
+def _resolved(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = parameter.get("$ref", "").rpartition("/")[2]
+    found: Mapping[str, Any] = document["components"]["parameters"][name] if name else parameter
+    return found
 
 
 def _parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -131,8 +159,6 @@ def _parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 # -- the world --------------------------------------------------------------------------------
-
-Send = Callable[[str, str, object], httpx.Response | Any]
 
 _RULES: tuple[dict[str, object], ...] = (
     {
@@ -172,16 +198,17 @@ class Target:
     url: str
     app: Any
     send: Callable[..., Any]
+    control_token: str = ""
 
     def control(self, method: str, path: str, body: object = None) -> Any:
-        response = self.send(method, f"{self.url}/_emulator{path}", json=body)
+        headers = {"Authorization": f"Bearer {self.control_token}"} if self.control_token else {}
+        response = self.send(method, f"{self.url}/_emulator{path}", json=body, headers=headers)
         assert response.status_code < 500, response.text
         return response.json() if response.content else None
 
     def messaging(self, path: str, token: str, body: object = None, **headers: str) -> None:
         given = {"Authorization": f"Bearer {token}", **headers}
-        method = "POST"
-        response = self.send(method, f"{self.url}/v2{path}", json=body, headers=given)
+        response = self.send("POST", f"{self.url}/v2{path}", json=body, headers=given)
         assert response.status_code in (200, 201), response.text
 
 
@@ -207,12 +234,14 @@ class Application:
 
 
 @contextlib.contextmanager
-def in_process() -> Iterator[Target]:
+def in_process(control_token: str = "") -> Iterator[Target]:
     """An emulator called directly, its clock frozen."""
-    app = Application(Settings(clock="frozen", epoch=support.EPOCH, log_level="error"))
-    with asgi.get_client(app) as client:
-        yield Target(url="http://testserver", app=app, send=client.request)
-    asgi.shutdown_lifespans()
+    app = Application(Settings(clock="frozen", epoch=support.EPOCH, control_token=control_token))
+    try:
+        with asgi.get_client(app) as client:
+            yield Target(url="http://testserver", app=app, send=client.request, control_token=control_token)
+    finally:
+        asgi.shutdown_lifespans()
 
 
 @contextlib.contextmanager
@@ -398,10 +427,6 @@ def _with_whole_integers(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_whole_integers(item) for item in value]
     return value
-
-
-def basic(username: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 def json_of(response: Any) -> Any:

@@ -230,7 +230,9 @@ def test_family_of_a_callback_without_a_url_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("family", ["Svc-Callback", "Svc-Failure-Callback"])
-@pytest.mark.parametrize(("suffix", "value"), [("Delay", "1s"), ("Retries", "x"), ("Timeout", "1d")])
+@pytest.mark.parametrize(
+    ("suffix", "value"), [("Delay", "1s"), ("Not-Before", "9"), ("Retries", "x"), ("Timeout", "1d")]
+)
 def test_family_of_a_callback_without_a_url_is_checked_all_the_same(family: str, suffix: str, value: str) -> None:
     """D-007, D-074."""
     with pytest.raises(InvalidInput) as caught:
