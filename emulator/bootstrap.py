@@ -68,6 +68,10 @@ async def start(settings: Settings) -> Emulation:
         await worlds.close()
         raise
     app = application.build(worlds, control)
+    if settings.strict:
+        from emulator.api.strict import StrictMode
+
+        app.add_middleware(StrictMode, dialect=dialect)
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, transport=transport)
 
 

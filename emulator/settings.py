@@ -77,6 +77,9 @@ class Settings:
     allow_control_host: tuple[str, ...] = _setting(
         (), "Further host name under which the control API may be called. Repeatable.", metavar="HOST"
     )
+    strict: bool = _setting(
+        False, "Hold every request and answer against the contract; log what does not match, and say it in a header."
+    )
     log_format: str = _setting(
         "text", "'text' lines, coloured on a terminal, or 'json' lines.", choices=("text", "json")
     )
@@ -140,6 +143,10 @@ def _value(value: object, default: object) -> object:
             if isinstance(value, list) and all(isinstance(each, str) for each in value):
                 return tuple(value)
             expected = "a list of texts"
+        case bool():
+            if isinstance(value, bool):
+                return value
+            expected = "true or false"
         case int():
             if isinstance(value, int) and not isinstance(value, bool):
                 return value

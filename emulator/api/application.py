@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
@@ -13,18 +11,16 @@ from emulator.api import control, management, messaging
 from emulator.api.exchange import not_found
 from emulator.worlds import Worlds
 
-Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 
-
-def build(worlds: Worlds, options: control.ControlOptions, lifespan: Lifespan | None = None) -> Starlette:
-    """The application that serves these worlds. `lifespan` opens and closes what it needs."""
+def build(worlds: Worlds, options: control.ControlOptions) -> Starlette:
+    """The application that serves these worlds; whoever opened them closes them."""
     # The version is in the path, and is chosen by nothing else (D-054).
     routes: list[BaseRoute] = [
         *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes)
     app.router.redirect_slashes = False
     app.router.default = not_found
     return app
@@ -38,8 +34,3 @@ def _route(path: str, endpoint: object) -> Route:
     # A destination may hold any character percent-encoded, a line break too.
     route.path_regex = re.compile(pattern + end, re.IGNORECASE | re.DOTALL)
     return route
-
-
-@contextlib.asynccontextmanager
-async def nothing_to_open(_: Starlette) -> AsyncIterator[None]:
-    yield

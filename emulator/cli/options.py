@@ -49,16 +49,18 @@ def read_settings(**values: Any) -> Settings:  # by name, of whatever type the f
 
 def _option(entry: Field[Any]) -> Callable[[F], F]:
     choices = entry.metadata.get("choices")
-    is_number = isinstance(entry.default, int)
+    is_flag = isinstance(entry.default, bool)
+    is_number = isinstance(entry.default, int) and not is_flag
     text = entry.metadata["help"]
     return click.option(
         f"--{entry.name.replace('_', '-')}",
         entry.name,
-        type=click.Choice(choices) if choices else click.INT if is_number else _Text(),
+        type=click.BOOL if is_flag else click.Choice(choices) if choices else click.INT if is_number else _Text(),
+        is_flag=is_flag,
         multiple=isinstance(entry.default, tuple),
         default=entry.default,
         # A default that means something else than it says is in the text.
-        show_default="Default:" not in text and entry.default != (),
+        show_default="Default:" not in text and entry.default != () and not is_flag,
         envvar=f"{PREFIX}{entry.name.upper()}",
         show_envvar=True,
         metavar=entry.metadata.get("metavar"),

@@ -183,7 +183,7 @@ class Store:
                 self._wake.clear()
                 if self._commits:
                     await self._write_facts()
-                if self._readers or len(self._to_project) >= _PROJECT_AT:
+                if self._readers or self._is_behind:
                     await self._project()
                 if self._is_file and self._appended - self._covered >= self._checkpoint_distance():
                     await self.checkpoint()
@@ -210,7 +210,7 @@ class Store:
 
     async def _project(self) -> None:
         count = len(self._readers)
-        facts, self._to_project = self._to_project, []
+        facts, self._to_project, self._body_bytes = self._to_project, [], 0
         unwritten, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
@@ -260,7 +260,7 @@ class Store:
         assert self._image is not None
         # Taken at once and together: the state is exactly what the facts appended so far made of it.
         image, covers = codec.encode_image(self._image()), self._appended
-        facts, self._to_project = self._to_project, []
+        facts, self._to_project, self._body_bytes = self._to_project, [], 0
         self._to_write = []
         async with self._transaction():
             if facts:
@@ -289,8 +289,9 @@ class Store:
     async def start_over(self, meta: dict[str, bytes], image: StateImage | None = None) -> tuple[Store, State]:
         """A store on the same database as it was right after `begin`; this one is done for.
 
-        With an image, as if that had been what it began with.
+        With an image, as if that had been what it began with. Raises Conflict once it is closed.
         """
+        self._check()
         await self._stop_writing()
         if self._failure is not None:
             raise WorldBroken(f"the database cannot be written: {self._failure}")

@@ -450,14 +450,15 @@ async def not_emulated(met: Met) -> None:
 async def a_world_that_ends(met: Met) -> None:
     async with checked(met) as emulator:
         # As it is for the moment in which a world is being reset or removed.
+        account_id = emulator.emulator.world.account().id
         await emulator.emulator.world.close()
         for operation in documented(409):
-            path = (
-                operation.path.replace("{destination}", URL)
-                .replace("{id}", "default")
-                .replace("{", "")
-                .replace("}", "")
-            )
+            if operation.id == "createWorld":
+                continue  # Another world has nothing to do with this one.
+            path = operation.path.replace("{id}", account_id if "/accounts/" in operation.path else "default")
+            if operation.method == "POST":
+                path = path.replace("{destination}", URL)
+            path = path.replace("{", "").replace("}", "")
             headers = {"Svc-Cron": "* * * * *"} if operation.id == "createSchedule" else {}
             body = BODIES.get(operation.id, b"")
             if operation.api == "management":
@@ -477,6 +478,7 @@ BODIES: dict[str, object] = {
     "setClock": {"rate": 0},
     "advanceClock": {"by": 0},
     "addRule": {"match": {"url": URL}, "fault": "dns"},
+    "changeWorldAccount": {"budget": 0},
 }
 
 

@@ -381,6 +381,8 @@ def test_starting_over_leaves_the_first_state_and_no_history(tmp_path: Path, is_
                 await world.store.commit()
             with pytest.raises(Conflict):
                 await world.events()
+            with pytest.raises(Conflict):
+                await world.store.start_over({})
             world.store = store
             await store.close()
 

@@ -1,0 +1,133 @@
+"""Strict mode: every request and every answer held against the contract, around the application.
+
+What does not match is logged and stands in a header of the answer; what the service would not take
+although the emulator does is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from emulator import contract_files
+from emulator.api.exchange import Request, read_request, refusal
+from emulator.core.errors import Refused
+from emulator.wire import contract_check
+from emulator.wire.contract import Api
+from emulator.wire.contract_check import Contract, Operation
+from emulator.wire.dialect import Dialect
+
+logger = logging.getLogger(__name__)
+
+# The same in every dialect, because it is the emulator's own.
+HEADER = "Svc-Emulator-Contract"
+_MOST_CHARACTERS = 2_000
+
+
+class StrictMode:
+    """ASGI middleware. The contract is read at the first request."""
+
+    def __init__(self, app: ASGIApp, dialect: Dialect) -> None:
+        self._app = app
+        self._dialect = dialect
+        self._contract: Contract | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            request = await read_request(scope, receive)
+        except Refused as refused:
+            await refusal(refused, self._dialect)(scope, receive, send)
+            return
+        contract = self._opened()
+        operation = contract.find(request.parts.method, request.parts.path)
+        wrong = [f"request: {each}" for each in contract.request(operation, request.parts)]
+        answer = _Answer(contract, operation, request, wrong, send)
+        refused_by_contract = contract.refusal(operation, request.parts)
+        if refused_by_contract is not None:
+            response = refusal(refused_by_contract, self._dialect, request.parts.query)
+            await response(scope, receive, answer.send)
+            return
+        await self._app(scope, _replay(request.parts.body, receive), answer.send)
+
+    def _opened(self) -> Contract:
+        if self._contract is None:
+            try:
+                documents = contract_files.documents(tuple(Api), self._dialect)
+            except contract_files.UnreadableContract as error:
+                logger.error("strict mode has no contract: %s", error)
+                documents = {}
+            self._contract = contract_check.prepare(documents, self._dialect)
+        return self._contract
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """What the server would say, with the body in one piece; behind it, what the server really says."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+class _Answer:
+    """An answer on its way out. JSON is held back until it is whole; anything else goes on piece by piece."""
+
+    def __init__(
+        self, contract: Contract, operation: Operation | None, request: Request, wrong: list[str], send: Send
+    ) -> None:
+        self._contract = contract
+        self._operation = operation
+        self._request = request
+        self._wrong = wrong
+        self._send = send
+        self._start: Message | None = None
+        self._pieces: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            if not self._is_held:
+                await self._begin(None)
+        elif self._start is None or message["type"] != "http.response.body":
+            await self._send(message)
+        else:
+            self._pieces.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                body = b"".join(self._pieces)
+                await self._begin(body)
+                await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    @property
+    def _is_held(self) -> bool:
+        content_type = dict(_pairs(self._start)).get("content-type", "")
+        return not content_type or content_type.startswith("application/json")
+
+    async def _begin(self, body: bytes | None) -> None:
+        start, self._start = self._start, None
+        assert start is not None
+        parts = self._request.parts
+        checked = self._contract.answer(self._operation, start["status"], _pairs(start), body)
+        wrong = [*self._wrong, *(f"response: {each}" for each in checked)]
+        # The operation, because a path may hold what is nobody's business.
+        name = parts.method if self._operation is None else self._operation.name
+        for each in wrong:
+            logger.warning("contract: %s: %s", name, each)
+        if wrong:
+            start = {**start, "headers": [*start.get("headers", ()), (HEADER.lower().encode(), _header_value(wrong))]}
+        await self._send(start)
+
+
+def _pairs(start: Message | None) -> tuple[tuple[str, str], ...]:
+    headers = () if start is None else start.get("headers", ())
+    return tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+
+
+def _header_value(wrong: list[str]) -> bytes:
+    line = " | ".join(wrong).encode("ascii", "replace").decode()
+    line = "".join(character if character.isprintable() else " " for character in line)
+    return (line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}...").encode()
