@@ -52,8 +52,10 @@ def _option(entry: Field[Any]) -> Callable[[F], F]:
     is_flag = isinstance(entry.default, bool)
     is_number = isinstance(entry.default, int) and not is_flag
     text = entry.metadata["help"]
+    flag = entry.name.replace("_", "-")
     return click.option(
-        f"--{entry.name.replace('_', '-')}",
+        # What the file turns on, a flag must be able to turn off.
+        f"--{flag}/--no-{flag}" if is_flag else f"--{flag}",
         entry.name,
         type=click.BOOL if is_flag else click.Choice(choices) if choices else click.INT if is_number else _Text(),
         is_flag=is_flag,

@@ -233,6 +233,7 @@ def _with_texts(value: Json, rename: Callable[[str], str]) -> Json:
 _DATA = frozenset(("enum", "const", "default", "example", "examples", "required"))
 _PROSE = frozenset(("description", "summary", "title"))
 _FIELD_IN_PROSE = re.compile(r"`([A-Za-z0-9_.-]+)`")
+_WORD_IN_PATTERN = re.compile(r"(?<![A-Za-z0-9_\\])[A-Za-z0-9_]+")
 _POINTER = re.compile(r"(?<=/)[A-Za-z0-9_.-]+")
 
 
@@ -261,6 +262,8 @@ def _field_of(key: str, value: Json, names: Mapping[str, str], *, data: bool) ->
         return _with_fields(value, names, data=True)
     if key == "properties" and isinstance(value, Mapping):
         return {names.get(name, name): _with_fields(each, names, data=False) for name, each in value.items()}
+    if key == "pattern" and isinstance(value, str):
+        return _WORD_IN_PATTERN.sub(lambda found: names.get(found[0], found[0]), value)
     if key in _PROSE and isinstance(value, str):
         return _FIELD_IN_PROSE.sub(lambda found: f"`{names.get(found[1], found[1])}`", value)
     return _with_fields(value, names, data=False)

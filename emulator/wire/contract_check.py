@@ -32,6 +32,8 @@ _ENQUEUE, _PUBLISH, _BATCH, _GROUP_DEFAULTS = "enqueueMessage", "publishMessage"
 # Said of every operation at once: an unknown path or method, and a request that is too large.
 _ALWAYS_POSSIBLE = (404, 405, 413)
 _MOST_ERRORS = 8
+# A key is free text, and not every client encodes the slashes in it.
+_WITH_SLASHES = ("flowControlKey",)
 _BASE = "contract:"
 
 
@@ -134,7 +136,8 @@ class Contract:
         for name, value in parts.headers:
             parameter = operation.header(name)
             if parameter is None:
-                yield from self._unknown_header(operation, name)
+                if value.strip() or _named(self._all_headers(operation.api), name) is None:
+                    yield from self._unknown_header(operation, name)
             elif value.strip():
                 yield from self._value(operation.api, f"header {_spelt(parameter, name)}", parameter, [value.strip()])
         present = {name for name, value in (*parts.headers, *parts.query) if value.strip()}
@@ -267,7 +270,9 @@ class Contract:
         if status >= 500 and status != 501:
             return (f"status {status}: never part of the contract",)
         if operation is None:
-            return () if status in (*_ALWAYS_POSSIBLE, 401, 403, 400) else (f"status {status}: not in the contract",)
+            # Of an API without a document nothing can be said.
+            is_known = status in (*_ALWAYS_POSSIBLE, 400, 401, 403) or len(self.documents) < len(Api)
+            return () if is_known else (f"status {status}: not in the contract",)
         document = self.documents[operation.api]
         responses = table(operation.content.get("responses"))
         given = responses.get(str(status), responses.get(f"{status // 100}XX", responses.get("default")))
@@ -350,7 +355,7 @@ def _operation(api: Api, document: JsonObject, path: str, method: str, content: 
             raw.add(name)
     pieces = re.split(r"\{([^}]*)\}", path)
     pattern = "".join(
-        re.escape(piece) if number % 2 == 0 else (".+" if piece in raw else "[^/]+")
+        re.escape(piece) if number % 2 == 0 else (".+" if piece in raw or piece in _WITH_SLASHES else "[^/]+")
         for number, piece in enumerate(pieces)
     )
     return Operation(

@@ -127,8 +127,20 @@ def test_repeatable_option_is_a_list_in_a_variable_and_in_the_file(resolved: lis
     assert [settings.allow_host for settings in resolved] == expected
 
 
+def test_a_setting_that_is_on_or_off(resolved: list[Settings], tmp_path: Path) -> None:
+    serve("--strict")
+    serve(EMULATOR_STRICT="true")
+    serve(EMULATOR_STRICT="1")
+    (tmp_path / "emulator.toml").write_text("strict = true\n", "utf-8")
+    serve()
+    serve("--no-strict")
+    serve(EMULATOR_STRICT="0")
+
+    assert [settings.strict for settings in resolved] == [True, True, True, True, False, False]
+
+
 def test_empty_variable_is_none(resolved: list[Settings]) -> None:
-    serve(EMULATOR_PORT="", EMULATOR_ALLOW_HOST="")
+    serve(EMULATOR_PORT="", EMULATOR_ALLOW_HOST="", EMULATOR_STRICT="")
 
     assert resolved == [Settings()]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from tests.contracts.documents import APIS, Operation, all_operations, load, resolved
@@ -106,7 +106,7 @@ def _check_value(at: str, api: str, schema: Mapping[str, Any], value: Any) -> No
 
 @functools.cache
 def _registry() -> Registry[Any]:
-    documents = ((f"urn:contract:{api}", Resource(load(api), DRAFT202012)) for api in APIS)
+    documents = ((f"urn:contract:{api}", DRAFT202012.create_resource(load(api))) for api in APIS)
     return Registry().with_resources(documents)
 
 

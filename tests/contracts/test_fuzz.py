@@ -65,7 +65,7 @@ def _values(case: Any, name: str) -> list[object]:
 def _is_empty(case: Any, response: Any) -> bool:
     wrong = _made_wrong(case)
     return bool(wrong) and all(
-        all(value in ("", [], [""]) or not str(value).strip() for value in _values(case, name)) for name in wrong
+        all(value in ("", [], [""], {}) or not str(value).strip() for value in _values(case, name)) for name in wrong
     )
 
 
@@ -96,6 +96,12 @@ EVERYWHERE = (
         operation="*",
         when=lambda case, response: "x-schemathesis-unknown-property" in (case.headers or {}),
         reason="HTTP lets a client send headers that nobody knows",
+    ),
+    Allowed(
+        failure=REJECTED_POSITIVE,
+        operation="*",
+        when=_says("expected 1 to 256 printable characters"),
+        reason="which characters are printable is more than a pattern can say (D-076)",
     ),
 )
 
@@ -154,6 +160,12 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             when=_says("latency: expected inside"),
             reason="the latency of a scripted response stands inside it",
         ),
+        Allowed(
+            failure=REJECTED_POSITIVE,
+            operation="advanceClock",
+            when=_says("ends in the year 9999 at the latest"),
+            reason="how far the clock can move depends on where it stands",
+        ),
         *(
             Allowed(
                 failure=REJECTED_POSITIVE,
@@ -180,6 +192,9 @@ CALLERS = (
     ("control", "nobody"),
 )
 _GOES_ALL_THE_WAY = (("messaging", "account"), ("management", "account"), ("control", "anybody"))
+# They have their options in common with others, and are left without them in the short run.
+_ALIKE = ("enqueueMessage", "retryDeadLetter", "retryDeadLetters", "listLogs", "deleteDeadLetters")
+_IS_LONG = MAX_EXAMPLES >= 100
 
 
 def _headers(credentials: Any, api: str, caller: str) -> dict[str, str]:
@@ -194,31 +209,35 @@ def _headers(credentials: Any, api: str, caller: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _check(target: fuzzing.Target, api: str, caller: str, *, max_examples: int, every_option: bool) -> None:
+def _check(target: fuzzing.Target, api: str, caller: str, *, max_examples: int, covers: bool) -> None:
     credentials = fuzzing.furnish(target)
     document = fuzzing.load(api)
+    if not _IS_LONG:
+        document = fuzzing.without_options(document, _ALIKE if (api, caller) in _GOES_ALL_THE_WAY else None)
     outcome = fuzzing.run(
         target,
-        document if every_option else fuzzing.without_options(document),
+        document,
         _headers(credentials, api, caller),
         max_examples=max_examples,
         seed=SEED,
         allowed=ALLOWED[api],
         # What is fuzzed there is the clock itself, and the credentials of the control API.
         moves_clock=api != "control",
+        covers=covers,
     )
     print(f"{api} by {caller}: {dict(outcome.calls)} calls in {outcome.seconds:.1f} s, {dict(outcome.allowed)}")
     assert not outcome.failures, outcome.text()
-    assert {"examples", "coverage", "fuzzing", "stateful"} <= set(outcome.calls), outcome.calls
+    assert {"examples", "fuzzing", "stateful"} <= set(outcome.calls), outcome.calls
+    assert covers == ("coverage" in outcome.calls), outcome.calls
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("api", "caller"), CALLERS, ids="-".join)
+@pytest.mark.parametrize(("api", "caller"), CALLERS)
 def test_the_application_keeps_its_contract(api: str, caller: str) -> None:
     has_token = api == "control" and caller != "anybody"
-    every_option = MAX_EXAMPLES >= 100 or (api, caller) in _GOES_ALL_THE_WAY
     with fuzzing.in_process(CONTROL_TOKEN if has_token else "") as target:
-        _check(target, api, caller, max_examples=MAX_EXAMPLES, every_option=every_option)
+        # The read-only token meets what a missing one meets, with another status.
+        _check(target, api, caller, max_examples=MAX_EXAMPLES, covers=_IS_LONG or caller != "read-only")
 
 
 @pytest.mark.slow
@@ -227,4 +246,4 @@ def test_the_application_keeps_its_contract(api: str, caller: str) -> None:
 def test_a_real_server_keeps_the_contract(api: str, server: str) -> None:
     with fuzzing.behind_a_socket(server) as target:
         caller = "anybody" if api == "control" else "account"
-        _check(target, api, caller, max_examples=max(2, MAX_EXAMPLES // 10), every_option=MAX_EXAMPLES >= 100)
+        _check(target, api, caller, max_examples=max(2, MAX_EXAMPLES // 10), covers=_IS_LONG)

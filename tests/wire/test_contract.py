@@ -66,6 +66,16 @@ def test_management_fields_and_enum_values_are_renamed_where_they_are_data() -> 
     }
 
 
+def test_enum_values_in_a_pattern_are_renamed_as_whole_words() -> None:
+    pattern = r"^(?:|queue_fixed(?:_1m)?|queue_fixed_10m|my_queue_fixed|\d+)$"
+
+    found = contract.in_dialect(document(components=schemas(A={"pattern": pattern})), Api.MANAGEMENT, UPSTASH)
+
+    assert cast(Any, found)["components"]["schemas"]["A"] == {
+        "pattern": r"^(?:|qstash_fixed(?:_1m)?|qstash_fixed_10m|my_queue_fixed|\d+)$"
+    }
+
+
 def test_messaging_fields_are_the_same_in_every_dialect() -> None:
     written = document(components=schemas(M={"properties": {"queue_id": {"type": "string"}}}))
 

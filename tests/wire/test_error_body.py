@@ -67,3 +67,11 @@ def test_quota_headers() -> None:
         ("Burst-RateLimit-Reset", "5"),
     )
     assert extra_headers(NotFound("x")) == ()
+
+
+def test_a_field_without_a_name_is_named_all_the_same() -> None:
+    """D-001: a client may send a header, a parameter or a JSON field whose name is empty; found by fuzzing."""
+    assert error_json(InvalidInput("", "expected the name of a header"), dialect.SVC) == {
+        "error": "'': expected the name of a header",
+        "field": "''",
+    }

@@ -1,0 +1,340 @@
+"""Strict mode: what does not match the contract is logged and named in a header, and the answer stays what it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from emulator import contract_files
+from emulator.api import strict
+from emulator.wire import contract_check, dialect
+from emulator.wire.contract import Api
+from tests.support import InProcess, in_process, on_loop
+
+HEADER = "svc-emulator-contract"
+HOOK = "https://api.test/hook"
+
+
+async def mismatch(emulator: InProcess, method: str, target: str, headers: Any = (), body: object = b"") -> str:
+    """What the answer says of the contract, nothing if all is well."""
+    answer = await emulator.call(method, target, headers, body)
+    return answer.headers.get(HEADER, "")
+
+
+@on_loop
+async def test_without_strict_mode_nothing_is_said() -> None:
+    async with in_process() as emulator:
+        assert await mismatch(emulator, "POST", f"/v2/publish/{HOOK}", {"Svc-Retires": "3"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "body"),
+    [
+        (
+            "POST",
+            f"/v2/publish/{HOOK}?page=2&sort=up",
+            {"Svc-Retries": "3", "X-Own": "1", "Svc-Forward-A": "b"},
+            b"\xff",
+        ),
+        ("POST", f"/v2/publish/{HOOK}?svc-delay=1h", {"Svc-Label": "", "Svc-Telemetry-Sdk": "js"}, b""),
+        ("POST", f"/v2/enqueue/q/{HOOK}", {"Svc-Timeout": "30s", "Svc-Delay": ""}, b""),
+        ("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "*/5 * * * *"}, b""),
+        ("POST", f"/v2/schedules/{HOOK}?svc-cron=*/5+*+*+*+*", {}, b""),
+        (
+            "POST",
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "headers": {"Svc-Retries": "1"}, "body": None, "queue": None}],
+        ),
+        ("POST", "/v2/queues", {"Content-Type": "application/json"}, {"queueName": "q", "parallelism": 2}),
+        ("PATCH", "/v2/Schedules/nope/pause", {}, b""),
+        ("GET", "/v2/queues/", {}, b""),
+        ("GET", "/v2/events?count=10&order=latestFirst", {}, b""),
+        ("GET", "/v2/flowControl/a/b", {}, b""),
+        ("GET", "/v2/dlq", {}, b""),
+        ("GET", "/v2/keys", {}, b""),
+        ("GET", "/_emulator/clock?world=default", {}, b""),
+        ("POST", "/_emulator/clock/advance", {}, {"by": "1d"}),
+        ("GET", "/_emulator/trace", {}, b""),
+    ],
+)
+@on_loop
+async def test_what_matches_is_passed_in_silence(method: str, target: str, headers: Any, body: object) -> None:
+    async with in_process(strict=True) as emulator:
+        assert await mismatch(emulator, method, target, headers, body) == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "body", "said"),
+    [
+        pytest.param(
+            "POST",
+            f"/v2/publish/{HOOK}",
+            {"Svc-Retires": "3"},
+            b"",
+            "request: header Svc-Retires: unknown, did you mean Svc-Retries?",
+            id="header",
+        ),
+        pytest.param(
+            "POST",
+            f"/v2/publish/{HOOK}",
+            {"Svc-Zzzzzz": "3"},
+            b"",
+            "request: header Svc-Zzzzzz: unknown",
+            id="header-like-no-other",
+        ),
+        pytest.param(
+            "POST",
+            f"/v2/publish/{HOOK}",
+            {"Svc_Retries": "3"},
+            b"",
+            "request: header Svc_retries: unknown, did you mean Svc-Retries?",
+            id="underscore",
+        ),
+        pytest.param(
+            "POST",
+            f"/v2/publish/{HOOK}",
+            {"Upstash-Delay": "3s"},
+            b"",
+            "request: header Upstash-Delay: is of the dialect upstash, this server speaks svc",
+            id="dialect",
+        ),
+        pytest.param(
+            "GET",
+            "/v2/queues",
+            {"Svc-Delay": "3s"},
+            b"",
+            "request: header Svc-Delay: this operation does not read it",
+            id="header-of-others",
+        ),
+        pytest.param(
+            "POST",
+            f"/v2/publish/{HOOK}?svc-retry=3",
+            {},
+            b"",
+            "request: query parameter svc-retry: unknown, did you mean svc-retries?",
+            id="query-twin",
+        ),
+        pytest.param(
+            "GET",
+            "/v2/events?cuont=1",
+            {},
+            b"",
+            "request: query parameter cuont: unknown, did you mean count?",
+            id="query-parameter",
+        ),
+        pytest.param(
+            "POST",
+            "/v2/queues",
+            {},
+            {"queueName": "q", "paralelism": 2},
+            "request: paralelism: unknown field, did you mean parallelism?",
+            id="field",
+        ),
+        pytest.param(
+            "POST",
+            "/v2/queues",
+            {},
+            {"queueName": "q", "parallelism": "2"},
+            "request: parallelism: expected integer or null, got a text",
+            id="type",
+        ),
+        pytest.param(
+            "POST",
+            "/v2/topics/g/endpoints",
+            {},
+            {"endpoints": [{"name": "x", "url": 5}]},
+            "request: endpoints[0].url: expected string, got a number",
+            id="place",
+        ),
+        pytest.param("POST", "/v2/queues", {}, b"{", "request: body: is not JSON", id="no-json"),
+        pytest.param("POST", "/v2/queues", {}, b"", "request: body: required", id="no-body"),
+        pytest.param("GET", "/v2/queues", {}, b"x", "request: body: this operation reads none", id="body"),
+        pytest.param(
+            "POST",
+            "/v2/queues",
+            {"Content-Type": "text/plain"},
+            {"queueName": "q"},
+            "request: header Content-Type: expected application/json",
+            id="content-type",
+        ),
+        pytest.param(
+            "POST",
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "headers": {"Svc-Lable": "x"}}],
+            "request: [0].headers: header Svc-Lable: unknown, did you mean Svc-Label?",
+            id="header-in-a-batch",
+        ),
+        pytest.param(
+            "POST",
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": "1m"}}],
+            "request: [0].headers: header Svc-Delay: does not apply to queued messages",
+            id="queued-in-a-batch",
+        ),
+        pytest.param(
+            "POST", f"/v2/schedules/{HOOK}", {}, b"", "request: header Svc-Cron: required", id="required-header"
+        ),
+        pytest.param(
+            "GET", "/v2/event", {}, b"", "request: path: no operation has it, did you mean /v2/events?", id="path"
+        ),
+        pytest.param("PUT", "/v2/events", {}, b"", "request: method PUT: this path has only GET", id="method"),
+        pytest.param(
+            "POST",
+            "/_emulator/destinations",
+            {},
+            {"match": {"url": HOOK}, "respond": {"statos": 200}},
+            "request: respond.statos: unknown field, did you mean status?",
+            id="control",
+        ),
+    ],
+)
+@on_loop
+async def test_a_mistake_is_named_with_what_was_meant(
+    method: str, target: str, headers: Any, body: object, said: str
+) -> None:
+    async with in_process(strict=True) as emulator:
+        assert said in (await mismatch(emulator, method, target, headers, body)).split(" | ")
+
+
+@on_loop
+async def test_an_answer_is_the_same_with_strict_mode_and_mistakes_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call: tuple[str, str, dict[str, str], object] = ("POST", "/v2/queues", {}, {"queueName": "q", "paralelism": 2})
+    async with in_process() as emulator:
+        plain = await emulator.call(*call)
+    with caplog.at_level(logging.WARNING):
+        async with in_process(strict=True) as emulator:
+            strictly = await emulator.call(*call)
+
+    assert (strictly.status, strictly.body) == (plain.status, plain.body)
+    assert caplog.messages == [
+        "contract: POST /v2/queues: request: paralelism: unknown field, did you mean parallelism?"
+    ]
+
+
+@on_loop
+async def test_no_value_of_a_request_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async with in_process(strict=True) as emulator:
+        said = await mismatch(
+            emulator,
+            "POST",
+            f"/v2/publish/{HOOK}/s3cret?queue-token=s3cret",
+            {"Svc-Retires": "s3cret", "Svc-Delay": "s3cret"},
+        )
+        said += await mismatch(emulator, "POST", "/v2/queues", {}, {"queueName": ["s3cret"], "parallelism": "s3cret"})
+
+    assert "did you mean" in said
+    assert "s3cret" not in said + caplog.text
+
+
+@on_loop
+async def test_the_names_are_the_dialects_and_the_header_stays_its_own() -> None:
+    async with in_process(strict=True, dialect="upstash") as emulator:
+        said = await mismatch(emulator, "POST", f"/v2/publish/{HOOK}?qstash_tokn=x", {"Upstash-Retires": "3"})
+
+    assert said.split(" | ") == [
+        "request: header Upstash-Retires: unknown, did you mean Upstash-Retries?",
+        "request: query parameter qstash_tokn: unknown, did you mean qstash_token?",
+    ]
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "field"),
+    [
+        ("", {"Svc-Delay": "1h"}, "Svc-Delay"),
+        ("", {"Svc-Not-Before": "1767225660"}, "Svc-Not-Before"),
+        ("", {"Svc-Flow-Control-Key": "k"}, "Svc-Flow-Control-Key"),
+        ("", {"Svc-Flow-Control-Value": "rate=1"}, "Svc-Flow-Control-Value"),
+        ("?svc-delay=1h", {}, "svc-delay"),
+    ],
+)
+@on_loop
+async def test_what_a_queue_ignores_is_refused(query: str, headers: dict[str, str], field: str) -> None:
+    """D-021."""
+    async with in_process(strict=True) as emulator:
+        before = emulator.image()
+        answer = await emulator.post(f"/v2/enqueue/q/{HOOK}{query}", headers)
+
+        assert (answer.status, answer.json["field"]) == (400, field)
+        assert HEADER in answer.headers
+        assert emulator.image() == before
+
+
+@on_loop
+async def test_what_is_published_without_a_queue_may_be_delayed() -> None:
+    async with in_process(strict=True) as emulator:
+        assert (await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Delay": "1h"})).status == 200
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "headers", "body", "said"),
+    [
+        (
+            "GET",
+            "/v2/keys",
+            200,
+            "application/json",
+            {"current": "sig_a", "next": 5},
+            "next: expected string, got a number",
+        ),
+        ("GET", "/v2/keys", 200, "application/json", {"current": "a", "more": 1}, "next: missing"),
+        ("GET", "/v2/keys", 200, "application/json", {"current": "a", "more": 1}, "more: unknown field"),
+        ("GET", "/v2/keys", 200, "text/plain", {}, "header Content-Type: expected application/json"),
+        ("GET", "/v2/keys", 418, "application/json", {}, "status 418: not in the contract"),
+        ("GET", "/v2/keys", 500, "application/json", {"error": "x"}, "status 500: never part of the contract"),
+        ("GET", "/v2/keys", 401, "application/json", {"message": "x"}, "error: missing"),
+        ("GET", "/v2/nowhere", 200, "application/json", {}, "status 200: not in the contract"),
+    ],
+)
+def test_what_is_wrong_with_an_answer(
+    method: str, path: str, status: int, headers: str, body: object, said: str
+) -> None:
+    svc = dialect.load("svc")
+    contract = contract_check.prepare(contract_files.documents(tuple(Api), svc), svc)
+
+    found = contract.answer(
+        contract.find(method, path), status, (("content-type", headers),), json.dumps(body).encode()
+    )
+
+    assert said in found
+
+
+@on_loop
+async def test_every_kind_of_answer_of_a_life_matches() -> None:
+    async with in_process(strict=True) as emulator:
+        await emulator.rule("https://api.test/*", respond={"status": 500})
+        await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Retries": "1", "Svc-Label": "a,b", "Svc-Delay": "1m"}, b"x")
+        await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 0 * * *", "Svc-Schedule-Id": "s"})
+        await emulator.advance("3d")
+        for path in (
+            "/v2/events",
+            "/v2/logs",
+            "/v2/dlq",
+            "/v2/schedules",
+            "/v2/queues",
+            "/v2/topics",
+            "/v2/globalParallelism",
+        ):
+            answer = await emulator.get(path)
+            assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
+        for path in ("/clock", "/deliveries", "/destinations", "/credentials", "/accounts", "/worlds", "/health"):
+            answer = await emulator.control("GET", path)
+            assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
+
+
+def test_a_header_is_one_line_of_ascii_and_not_endless() -> None:
+    assert strict._header_value(["a\r\nb", "é"]) == b"a  b | ?"
+    assert len(strict._header_value(["x" * 100_000])) == 2_003
