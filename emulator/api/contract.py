@@ -1,23 +1,28 @@
-"""The contract and its reference page, as a server shows them."""
+"""The contract and its reference page, as a server shows them.
+
+What they are made with is imported at their first use, because a server has to be there at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from emulator import contract_files
 from emulator.core.errors import NotFound
 from emulator.version import VERSION
-from emulator.wire import contract, reference
-from emulator.wire.contract import Api, Format
 from emulator.wire.dialect import Dialect
-from emulator.wire.json_fields import JsonObject
 from emulator.wire.parts import RequestParts
+
+if TYPE_CHECKING:
+    from emulator.wire.contract import Api, Format
 
 
 async def contract_answer(parts: RequestParts, dialect: Dialect) -> Response:
     """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotFound."""
+    from emulator.wire import contract
+
     wanted = contract.read_wanted(parts)
     # Reading them for the first time takes a tenth of a second, in which deliveries go on.
     text = await asyncio.to_thread(_text, wanted.apis, wanted.format, dialect, own_url(parts))
@@ -26,6 +31,8 @@ async def contract_answer(parts: RequestParts, dialect: Dialect) -> Response:
 
 async def reference_answer(parts: RequestParts, dialect: Dialect) -> Response:
     """The page that a person reads. Raises: InvalidInput, NotFound."""
+    from emulator.wire import contract, reference
+
     apis = contract.read_apis(dict(parts.query).get("api", ""))
     text = await asyncio.to_thread(_page, apis, dialect, own_url(parts))
     return Response(
@@ -39,18 +46,19 @@ def own_url(parts: RequestParts) -> str:
 
 
 def _text(apis: tuple[Api, ...], form: Format, dialect: Dialect, url: str) -> str:
-    return contract_files.written(_document(apis, dialect, url), form)
+    from emulator import contract_files
 
-
-def _page(apis: tuple[Api, ...], dialect: Dialect, url: str) -> str:
     try:
-        return reference.page(contract_files.documents(apis, dialect), url, VERSION)
+        return contract_files.written(contract_files.document(apis, dialect, url), form)
     except contract_files.UnreadableContract as error:
         raise NotFound(f"the contract is not there: {error}") from error
 
 
-def _document(apis: tuple[Api, ...], dialect: Dialect, url: str) -> JsonObject:
+def _page(apis: tuple[Api, ...], dialect: Dialect, url: str) -> str:
+    from emulator import contract_files
+    from emulator.wire import reference
+
     try:
-        return contract_files.document(apis, dialect, url)
+        return reference.page(contract_files.documents(apis, dialect), url, VERSION)
     except contract_files.UnreadableContract as error:
         raise NotFound(f"the contract is not there: {error}") from error

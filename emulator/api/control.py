@@ -21,7 +21,7 @@ from emulator.core.model import AccountId, RuleId
 from emulator.version import VERSION
 from emulator.wire import control_json, trace
 from emulator.wire.account_json import account_view, read_account_changes, team_member_view
-from emulator.wire.credentials import bearer_token
+from emulator.wire.credentials import authorization_token
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
 from emulator.worlds import DEFAULT, World, Worlds, WorldSetup
@@ -77,15 +77,25 @@ class Call:
 def endpoints(worlds: Worlds, options: ControlOptions) -> dict[str, Endpoint[Call]]:
     """Every path of the control API with its operations."""
 
-    async def open_call(request: Request) -> Call:
+    async def open_free(request: Request) -> Call:
         _check_origin(request.parts, options.allowed_hosts)
         if options.token is not None:
-            given = bearer_token(request.parts, worlds.dialect) or ""
+            given = authorization_token(request.parts) or ""
             if not hmac.compare_digest(given.encode(), options.token.encode()):
                 raise Unauthenticated("the control API needs its bearer token (--control-token)")
         return Call(request=request, worlds=worlds, options=options)
 
-    return {path: Endpoint(worlds.dialect, open_call, handlers) for path, handlers in _OPERATIONS.items()}
+    async def open_call(request: Request) -> Call:
+        for name, _ in request.parts.query:
+            if name != "world":
+                # A misspelt `world` must not act on the default one (D-127).
+                raise InvalidInput(name, "unknown parameter, expected world")
+        return await open_free(request)
+
+    return {
+        path: Endpoint(worlds.dialect, open_free if path in _WITH_PARAMETERS else open_call, handlers)
+        for path, handlers in _OPERATIONS.items()
+    }
 
 
 # -- who may call -----------------------------------------------------------------------------
@@ -286,6 +296,9 @@ async def get_reference(call: Call) -> Response:
 
 
 Handler = Callable[[Call], Awaitable[Response]]
+
+# These read further parameters, and refuse those they do not know, themselves.
+_WITH_PARAMETERS = frozenset(("/_emulator/deliveries", "/_emulator/contract", "/_emulator/reference"))
 
 _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/health": {"GET": health},

@@ -33,12 +33,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Answer(Response):
-    """A JSON answer. Without content (None) the body is empty."""
-
-    media_type = "application/json"
+    """A JSON answer. Without content (None) the body is empty, and has no type."""
 
     def __init__(self, content: Json = None, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(b"" if content is None else _encode(content), status_code=status, headers=headers)
+        body = b"" if content is None else _encode(content)
+        media_type = None if content is None else "application/json"
+        super().__init__(body, status_code=status, headers=headers, media_type=media_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,11 @@ def bearer_token(parts: RequestParts, dialect: Dialect) -> str | None:
     return token_parameter(parts, dialect) or _credentials_of(parts, "bearer")
 
 
+def authorization_token(parts: RequestParts) -> str | None:
+    """The bearer token of the Authorization header alone, None without one."""
+    return _credentials_of(parts, "bearer")
+
+
 def token_parameter(parts: RequestParts, dialect: Dialect) -> str | None:
     """The token in the query, None without one. Raises: InvalidInput for one given twice."""
     if not parts.query:

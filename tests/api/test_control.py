@@ -460,3 +460,25 @@ async def test_the_same_calls_give_the_same_trace() -> None:
             traces.append((await emulator.control("GET", "/trace")).body)
     assert traces[0] == traces[1]
     assert traces[0].count(b"\n") > 20
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/clock?wrld=x"),
+        ("POST", "/reset?worlds=x"),
+        ("DELETE", "/destinations?World=x"),
+        ("GET", "/deliveries?messageid=x"),
+    ],
+)
+def test_a_misspelt_parameter_is_refused_rather_than_meant_for_the_default_world(method: str, target: str) -> None:
+    """D-127."""
+
+    @on_loop
+    async def misspell() -> None:
+        async with in_process() as emulator:
+            answer = await emulator.control(method, target)
+            assert answer.status == 400
+            assert answer.json["field"] == target.partition("?")[2].partition("=")[0]
+
+    misspell()
