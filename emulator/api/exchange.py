@@ -6,6 +6,7 @@ handler of the method, show the answer, or the refusal in the one error shape.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -135,16 +136,15 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         return body
-    # Joined once at the end: growing a buffer piece by piece would hold several copies of a large body.
-    pieces, size = [body], len(body)
+    # A BytesIO hands over what it holds without a copy; joining the pieces would need the body twice.
+    whole = io.BytesIO()
+    whole.write(body)
     while message.get("more_body", False):
         message = await receive()
-        piece: bytes = message.get("body", b"")
-        size += len(piece)
-        if size > MAX_BODY:
+        whole.write(message.get("body", b""))
+        if whole.tell() > MAX_BODY:
             raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
+    return whole.getvalue()
 
 
 def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:

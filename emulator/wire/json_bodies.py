@@ -35,7 +35,10 @@ def read_batch(body: bytes, dialect: Dialect, caller_ip: str) -> tuple[PublishIt
 
     Raises: InvalidInput for a body that is no array of items, naming the JSON field.
     """
-    return tuple([_item(item, dialect, caller_ip) for item in _decoded(_BATCH, body)])
+    decoded = _decoded(_BATCH, body)
+    decoded.reverse()
+    # Each item is let go of once it is read: a batch may carry 100 MB, and its texts become bytes here.
+    return tuple([_item(decoded.pop(), dialect, caller_ip) for _ in range(len(decoded))])
 
 
 def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
@@ -235,7 +238,7 @@ _FIELD = re.compile(r"Object (?P<fault>missing required|contains unknown) field 
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    if not body.strip():
+    if not body or body.isspace():
         raise InvalidInput(WHOLE, "expected JSON, got an empty body")
     try:
         return decoder.decode(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -289,3 +290,17 @@ def test_any_bytes_give_a_value_or_a_refusal(read: object) -> None:
             read(body)
 
     check()
+
+
+def test_large_batch_is_read_without_holding_a_copy_of_every_body_twice() -> None:
+    """A call may carry 100 MB (interface document, Limits 5), so the texts go as their bytes come."""
+    item = json.dumps({"destination": "https://a.test", "body": "x" * 1_000_000})
+    body = f"[{','.join([item] * 8)}]".encode()
+    tracemalloc.start()
+    try:
+        items = json_bodies.read_batch(body, _SVC, "10.0.0.1")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(items) == 8
+    assert peak < 1.5 * len(body)
