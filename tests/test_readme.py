@@ -64,3 +64,12 @@ def test_first_test_of_the_readme_passes() -> None:
         names: dict[str, Callable[[], None]] = {}
         exec(compile(code, str(README), "exec"), names)
         names["test_a_reminder_arrives_the_next_day"]()
+
+
+def test_fixtures_of_the_readme_are_good(tmp_path: Path) -> None:
+    found = re.search(r"```yaml\n(?P<text>.*?)```", README.read_text(), re.DOTALL)
+    assert found is not None
+    file = tmp_path / "team.yaml"
+    file.write_text(found["text"])
+    result = CliRunner().invoke(main, ["fixtures", "check", str(file)])
+    assert result.exit_code == 0, result.output
