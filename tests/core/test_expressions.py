@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from contextlib import suppress
 
 import pytest
@@ -256,15 +255,3 @@ def test_well_formed_text_always_evaluates(text: str, retried: int) -> None:
             assert "division by zero" in reason or "not a finite number" in reason
         case expression:
             assert isinstance(expression.evaluate(retried), float)
-
-
-def test_evaluating_takes_microseconds() -> None:
-    """The fastest of several rounds stays under 5 us, with a margin for slow machines."""
-    expression = expressions.parse("pow(retried, 2) * 1000")
-    rounds_ns = []
-    for _ in range(20):
-        started_ns = time.perf_counter_ns()
-        for retried in range(100):
-            expression.evaluate(retried)
-        rounds_ns.append(time.perf_counter_ns() - started_ns)
-    assert min(rounds_ns) / 100 < 20_000
