@@ -12,8 +12,9 @@ from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model import AccountId, Message, MessageId, MessageOptions, Queue
+from emulator.core.model import AccountId, Message, MessageId, MessageOptions
 from emulator.core.options import delivered_headers, headers_over
+from emulator.core.queues import new_queue
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
@@ -57,16 +58,7 @@ def _retry(
     book = state.accounts[account_id]
     message = _made_anew(state, entry.message, overrides)
     if message.queue is not None and message.queue not in book.queues:
-        yield QueueWritten(
-            queue=Queue(
-                name=message.queue,
-                account_id=account_id,
-                parallelism=1,
-                paused=False,
-                created_ms=state.now_ms,
-                updated_ms=state.now_ms,
-            )
-        )
+        yield QueueWritten(queue=new_queue(account_id, message.queue, state.now_ms))
     yield from bring_limits(state, account_id, message.flow_control)
     yield MessageCreated(message=message)
     return Published(message_id=message.message_id, url=message.url, deduplicated=False)

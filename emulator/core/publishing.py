@@ -25,11 +25,10 @@ from emulator.core.model import (
     MessageId,
     MessageOptions,
     Method,
-    Queue,
-    QueueName,
     ScheduleId,
 )
 from emulator.core.options import delivered_headers, over
+from emulator.core.queues import new_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:
     book = state.accounts[planned.account_id]
     queue = planned.item.queue
     if queue is not None and queue not in book.queues:
-        yield QueueWritten(queue=_new_queue(planned.account_id, queue, state.now_ms))
+        yield QueueWritten(queue=new_queue(planned.account_id, queue, state.now_ms))
     yield from bring_limits(state, planned.account_id, planned.options.flow_control)
     published: list[Published] = []
     for endpoint in planned.endpoints:
@@ -159,8 +158,3 @@ def _not_before(options: MessageOptions, now_ms: int) -> int:
     if options.not_before_ms is not None:
         return max(now_ms, options.not_before_ms)
     return now_ms + (options.delay_ms or 0)
-
-
-def _new_queue(account_id: AccountId, name: QueueName, now_ms: int) -> Queue:
-    """A queue made by its first message: parallelism 1 (D-022)."""
-    return Queue(name=name, account_id=account_id, parallelism=1, paused=False, created_ms=now_ms, updated_ms=now_ms)

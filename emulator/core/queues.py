@@ -12,7 +12,12 @@ from emulator.core.commands import DeleteQueue, SetQueuePaused, UpsertQueue
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import LimitReached, NotFound
 from emulator.core.facts import QueueDeleted, QueueWritten
-from emulator.core.model import Queue
+from emulator.core.model import AccountId, Queue, QueueName
+
+
+def new_queue(account_id: AccountId, name: QueueName, now_ms: int) -> Queue:
+    """A queue as it is made, by its first message or by hand: parallelism 1, not paused (D-022)."""
+    return Queue(name=name, account_id=account_id, parallelism=1, paused=False, created_ms=now_ms, updated_ms=now_ms)
 
 
 def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
@@ -25,14 +30,7 @@ def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
     queue = book.queues.get(command.name)
     if queue is None:
         limits.check_count("maxQueues", len(book.queues), account.max_queues)
-        queue = Queue(
-            name=command.name,
-            account_id=command.account_id,
-            parallelism=1,
-            paused=False,
-            created_ms=state.now_ms,
-            updated_ms=state.now_ms,
-        )
+        queue = new_queue(command.account_id, command.name, state.now_ms)
     changed = replace(
         queue,
         parallelism=queue.parallelism if command.parallelism is None else command.parallelism,
