@@ -9,10 +9,11 @@ from starlette.applications import Starlette
 
 from emulator import fixture_files
 from emulator.api import application
-from emulator.api.control import ControlOptions
+from emulator.api.control_call import ControlOptions
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
-from emulator.delivery.egress import EgressPolicy, ExternalPolicy
+from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy
+from emulator.delivery.http import HttpClient
 from emulator.delivery.transport import DeliveryTransport
 from emulator.realtime import wall_ms
 from emulator.settings import Settings, SettingsError
@@ -31,12 +32,12 @@ class Emulation:
     dialect: Dialect
     worlds: Worlds
     app: Starlette
-    transport: DeliveryTransport
+    client: HttpClient
 
     async def close(self) -> None:
         """Finish or record what is in flight, and let go of files and connections."""
         await self.worlds.close()
-        await self.transport.close()
+        await self.client.close()
 
 
 async def start(settings: Settings) -> Emulation:
@@ -47,18 +48,20 @@ async def start(settings: Settings) -> Emulation:
     """
     dialect, setup = _dialect(settings), _setup(settings)
     fixtures = _fixtures(settings, setup, dialect) if settings.fixtures else None
-    transport = DeliveryTransport(
-        dialect=dialect,
-        egress=EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host),
-        wall_ms=wall_ms,
-    )
+    egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
+    # One pool of connections for all worlds; what is mounted in a world is the world's own.
+    client = HttpClient(CheckedResolver(egress))
     options = WorldOptions(
         db=settings.db,
         concurrency=settings.concurrency or None,
         max_attempts_per_instant=settings.max_attempts_per_instant,
         fixtures=fixtures,
     )
-    worlds = Worlds(options=options, dialect=dialect, transport=transport)
+    worlds = Worlds(
+        options=options,
+        dialect=dialect,
+        new_transport=lambda: DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, client=client),
+    )
     control = ControlOptions(
         token=settings.control_token or None, allowed_hosts=settings.allow_control_host, new_world=setup
     )
@@ -72,7 +75,7 @@ async def start(settings: Settings) -> Emulation:
         from emulator.api.strict import StrictMode
 
         app.add_middleware(StrictMode, dialect=dialect)
-    return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, transport=transport)
+    return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 
 def read_fixtures(settings: Settings) -> Fixtures:

@@ -21,7 +21,8 @@ from emulator.core.model import Account, AccountId, IndexId, Plan
 from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, WorldRequest
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
-from emulator.driver import Driver, Transport
+from emulator.delivery.transport import DeliveryTransport
+from emulator.driver import Driver
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.store import MEMORY, Store, open_store
@@ -78,6 +79,8 @@ class World:
         self.setup = setup
         self.clock = clock
         self._worlds = make
+        # It outlives a reset, and with it what is mounted: that is how the world is wired, not what is in it.
+        self.transport = make.new_transport()
         # One reset or removal at a time.
         self._lock = asyncio.Lock()
         self._login = (f"{setup.id}@emulator.example", token_text(_secret_key(setup), "management", 1, 40))
@@ -92,7 +95,7 @@ class World:
         self.driver = Driver(
             Simulation(state),
             store,
-            self._worlds.transport,
+            self.transport,
             self.clock,
             concurrency=options.concurrency,
             max_attempts_per_instant=options.max_attempts_per_instant,
@@ -286,12 +289,14 @@ class World:
 
 
 class Worlds:
-    """All worlds of a server. `transport` sends for all of them; each world's facts reach every observer."""
+    """All worlds of a server. Every world has a transport of its own; its facts reach every observer."""
 
-    def __init__(self, *, options: WorldOptions, dialect: Dialect, transport: Transport) -> None:
+    def __init__(
+        self, *, options: WorldOptions, dialect: Dialect, new_transport: Callable[[], DeliveryTransport]
+    ) -> None:
         self.options = options
         self.dialect = dialect
-        self.transport = transport
+        self.new_transport = new_transport
         self.observers: list[Observer] = []
         self._worlds: dict[str, World] = {}
         self._lock = asyncio.Lock()

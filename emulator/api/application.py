@@ -8,11 +8,12 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
 from emulator.api import control, management, messaging
+from emulator.api.control_call import ControlOptions
 from emulator.api.exchange import not_found
 from emulator.worlds import Worlds
 
 
-def build(worlds: Worlds, options: control.ControlOptions) -> Starlette:
+def build(worlds: Worlds, options: ControlOptions) -> Starlette:
     """The application that serves these worlds; whoever opened them closes them."""
     # The version is in the path, and is chosen by nothing else (D-054).
     routes: list[BaseRoute] = [

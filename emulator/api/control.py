@@ -3,86 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
-import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 
-import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from emulator.api.contract import contract_answer, reference_answer
+from emulator.api.control_call import Call, ControlOptions, Handler, check_caller
 from emulator.api.exchange import Answer, Endpoint, Request
 from emulator.core import commands
-from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
+from emulator.core.errors import InvalidInput
 from emulator.core.history import Event
 from emulator.core.model import AccountId, RuleId
 from emulator.version import VERSION
 from emulator.wire import control_json, trace
 from emulator.wire.account_json import account_view, read_account_changes, team_member_view
-from emulator.wire.credentials import authorization_token
 from emulator.wire.json_fields import Json
-from emulator.wire.parts import RequestParts
-from emulator.worlds import DEFAULT, World, Worlds, WorldSetup
-
-_LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlOptions:
-    """Who may call the control API, and what a new world takes over from the server."""
-
-    token: str | None
-    allowed_hosts: Sequence[str]
-    new_world: WorldSetup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A control call. `world` is found only when a handler asks for it."""
-
-    request: Request
-    worlds: Worlds
-    options: ControlOptions
-
-    @property
-    def parts(self) -> RequestParts:
-        return self.request.parts
-
-    @property
-    def world(self) -> World:
-        """The world that the query names, `default` without one. Raises NotFound."""
-        named = [value for name, value in self.parts.query if name == "world"]
-        return self.worlds.get(named[-1] if named else DEFAULT)
-
-    @property
-    def name(self) -> str:
-        return self.request.path_parameters["name"]
-
-    @property
-    def body(self) -> Json:
-        """The JSON body, None without one. Raises InvalidInput."""
-        if not self.parts.body:
-            return None
-        try:
-            content: Json = msgspec.json.decode(self.parts.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput("body", f"expected JSON: {error}") from error
-        except RecursionError:
-            raise InvalidInput("body", "expected JSON: too many nested values") from None
-        return content
+from emulator.worlds import World, Worlds
 
 
 def endpoints(worlds: Worlds, options: ControlOptions) -> dict[str, Endpoint[Call]]:
     """Every path of the control API with its operations."""
 
     async def open_free(request: Request) -> Call:
-        _check_origin(request.parts, options.allowed_hosts)
-        if options.token is not None:
-            given = authorization_token(request.parts) or ""
-            if not hmac.compare_digest(given.encode(), options.token.encode()):
-                raise Unauthenticated("the control API needs its bearer token (--control-token)")
+        check_caller(request.parts, options)
         return Call(request=request, worlds=worlds, options=options)
 
     async def open_call(request: Request) -> Call:
@@ -96,46 +40,6 @@ def endpoints(worlds: Worlds, options: ControlOptions) -> dict[str, Endpoint[Cal
         path: Endpoint(worlds.dialect, open_free if path in _WITH_PARAMETERS else open_call, handlers)
         for path, handlers in _OPERATIONS.items()
     }
-
-
-# -- who may call -----------------------------------------------------------------------------
-
-
-def _check_origin(parts: RequestParts, allowed_hosts: Sequence[str]) -> None:
-    """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls.
-
-    Raises Forbidden. Source: decision D-150.
-    """
-    host = parts.header("host") or parts.header(":authority") or ""
-    if host and not _is_own_name(_host_name(f"//{host}"), allowed_hosts):
-        raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
-    origin = parts.header("origin")
-    if origin is not None and _authority(origin) != host:
-        raise Forbidden(f"the control API is not served to pages of {origin!r}")
-
-
-def _authority(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
-
-
-def _host_name(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _is_own_name(name: str, allowed_hosts: Sequence[str]) -> bool:
-    """Addresses, and names that no public page can have: a web page's own name is none of them."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        is_single_label = bool(name) and "." not in name
-        return is_single_label or name.endswith(_LOCAL_SUFFIXES) or name in {host.lower() for host in allowed_hosts}
-    return True
 
 
 # -- health and clock -------------------------------------------------------------------------
@@ -294,8 +198,6 @@ async def get_contract(call: Call) -> Response:
 async def get_reference(call: Call) -> Response:
     return await reference_answer(call.parts, call.worlds.dialect)
 
-
-Handler = Callable[[Call], Awaitable[Response]]
 
 # These read further parameters, and refuse those they do not know, themselves.
 _WITH_PARAMETERS = frozenset(("/_emulator/deliveries", "/_emulator/contract", "/_emulator/reference"))
