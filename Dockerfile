@@ -1,31 +1,50 @@
-FROM python:3.13-slim AS build
+# Two builds of one commit install the same: the base has a version (its digest may be given as well,
+# `--build-arg PYTHON=3.13.7-slim-bookworm@sha256:...`), constraints.txt gives one to every package,
+# and pip gets to see no other.
+ARG PYTHON=3.13.7-slim-bookworm
+
+FROM python:${PYTHON} AS build
+# No file that is made here tells when it was made.
+ARG SOURCE_DATE_EPOCH=0
+ENV PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
 WORKDIR /source
+COPY constraints.txt ./
+RUN pip wheel --no-deps --only-binary=:all: --wheel-dir=/wheels --requirement=constraints.txt \
+    && pip install --no-index --find-links=/wheels --constraint=constraints.txt hatchling
 COPY pyproject.toml README.md LICENSE ./
 COPY contracts contracts
 COPY fixtures fixtures
 COPY emulator emulator
-RUN pip wheel --no-deps --no-cache-dir --disable-pip-version-check --wheel-dir /wheels .
+# Compiled without the sources' dates, which differ from build to build and would have to be checked at every start.
+RUN pip install --no-index --find-links=/wheels --no-build-isolation --no-compile --no-warn-script-location \
+        --prefix=/install . \
+    && python -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /install -p /usr/local /install \
+    && mkdir -p /volume/state
 
-FROM python:3.13-slim
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --disable-pip-version-check /wheels/*.whl \
-    && useradd --uid 10001 --create-home --home-dir /state emulator
+FROM python:${PYTHON}
+LABEL org.opencontainers.image.title="svc-emulator" \
+      org.opencontainers.image.description="A local emulator of an HTTP message-scheduling service" \
+      org.opencontainers.image.licenses="MIT"
+COPY --from=build /install /usr/local
+# With its own folder inside, because it is what is copied that gets an owner, not where it is copied to.
+COPY --from=build --chown=10001:10001 /volume /
 
 # Inside a container only other interfaces than loopback can be published.
 ENV EMULATOR_HOST=0.0.0.0 \
     PYTHONUNBUFFERED=1
-USER emulator
+# A number, because whoever forbids root has to see from outside that it is another.
+USER 10001:10001
 WORKDIR /state
 # Keep state with `-e EMULATOR_DB=/state/emulator.db`; without it nothing is written.
 VOLUME /state
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 
-# The empty proxy table: a proxy set for the container must not be asked for its own loopback address.
-HEALTHCHECK --interval=5s --timeout=3s --retries=3 CMD ["python", "-c", "\
-import os, urllib.request as request; \
-port = os.environ.get('EMULATOR_PORT', '8080'); \
-request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/_emulator/health', timeout=2)"]
+# It goes by the same variables as the server: port, certificate, control token.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --start-interval=1s --retries=3 \
+    CMD ["svc-emulator", "health"]
 
 ENTRYPOINT ["svc-emulator"]
 CMD ["serve"]

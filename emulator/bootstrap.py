@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.fixture_json import Fixtures
 from emulator.wire.instants import EARLIEST_VIRTUAL_MS, read_instant_ms
-from emulator.worlds import DEFAULT, WorldOptions, Worlds, WorldSetup, origin_of
+from emulator.world import WorldOptions
+from emulator.world_setup import DEFAULT, WorldSetup, origin_of
+from emulator.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +43,17 @@ class Emulation:
         await self.client.close()
 
 
-async def start(settings: Settings) -> Emulation:
-    """Open the worlds that the settings describe.
+async def start(settings: Settings, document: Mapping[str, object] | None = None) -> Emulation:
+    """Open the worlds that the settings describe; a fixtures document given as such precedes their file.
 
     Raises SettingsError, FixturesError for a fixtures file that cannot be used, and UnusableDatabase
     for a database that cannot be opened; each is one line.
     """
     dialect, setup = _dialect(settings), _setup(settings)
-    fixtures = _fixtures(settings, setup, dialect) if settings.fixtures else None
+    if document is not None:
+        fixtures: Fixtures | None = fixture_files.read(document, dialect, origin_of(setup, dialect))
+    else:
+        fixtures = _fixtures(settings, setup, dialect) if settings.fixtures else None
     egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
     # One pool of connections for all worlds; what is mounted in a world is the world's own.
     client = HttpClient(CheckedResolver(egress))

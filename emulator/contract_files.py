@@ -98,13 +98,14 @@ def _parsed(content: str) -> Any:
     """YAML or JSON. Raises: ValueError, one line."""
     import yaml
 
+    form = "YAML"
     if content.lstrip()[:1] == "{":
         try:
             return json.loads(content)
         except RecursionError:
             raise ValueError("is nested too deeply") from None
         except ValueError:
-            pass  # YAML's own braces may look like that too.
+            form = "JSON, nor YAML"  # Whose own braces may look like that too.
     try:
         _check_depth(content)
         return _with_text_keys(yaml.load(content, Loader=_loader()), {})
@@ -113,7 +114,7 @@ def _parsed(content: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise ValueError(f"{'' if mark is None else f'line {mark.line + 1}: '}is not YAML: {reason}") from None
+        raise ValueError(f"{'' if mark is None else f'line {mark.line + 1}: '}is not {form}: {reason}") from None
 
 
 def _check_depth(content: str) -> None:

@@ -7,10 +7,10 @@ every start reads instead; a test keeps the two equal (D-171).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -57,6 +57,16 @@ def load(path: Path, dialect: Dialect, origin: Origin) -> Fixtures:
     return fixtures
 
 
+def read(content: Mapping[str, object], dialect: Dialect, origin: Origin) -> Fixtures:
+    """The fixtures of a document that came without a file. Raises: FixturesError."""
+    try:
+        fixtures = read_fixtures(cast(Json, content), dialect)
+        first_state(origin, fixtures)
+    except InvalidFixtures as invalid:
+        raise FixturesError([f"fixtures: {problem.text}" for problem in invalid.problems]) from None
+    return fixtures
+
+
 class _Document:
     """A file as parsed: its content, and the line of every value by its path. Raises: FixturesError."""
 
@@ -96,6 +106,9 @@ class _Document:
             raise FixturesError([f"{self._path}:{error.lineno}: is not JSON: {error.msg}"]) from None
         except RecursionError:
             raise FixturesError([f"{self._path}: is not JSON: too many nested values"]) from None
+        except ValueError:
+            # Python reads no integer of thousands of digits, and says so in words of its own.
+            raise FixturesError([f"{self._path}: is not JSON: a number has too many digits"]) from None
         # YAML allows no tab between values, and JSON none within one.
         root = self._compose(text.replace("\t", " "))
         if root is not None:

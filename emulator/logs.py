@@ -15,7 +15,7 @@ from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:
-    from emulator.worlds import World
+    from emulator.world import World
 
 logger = logging.getLogger("emulator.deliveries")
 

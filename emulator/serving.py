@@ -11,8 +11,11 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from emulator.certificates import Certificate
 
 if TYPE_CHECKING:
     import uvicorn
@@ -22,6 +25,10 @@ T = TypeVar("T")
 
 # How long running requests may take to end after a signal; what they did is recorded either way.
 _GRACE_S = 0.2
+# Clients keep connections for later; one that closes first never finds its own closed under it.
+_KEEP_ALIVE_S = 75
+# Bytes of a request's head that hypercorn takes over HTTP/1.1.
+_MAX_HEAD = 1024 * 1024
 
 
 class CannotListen(Exception):
@@ -54,21 +61,33 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, scheme: str = "http") -> str:
     """The base URL under which a listener is reached from this machine."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    host = local_host(host)
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-async def serve(app: Starlette, listener: socket.socket, *, server: str, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set, then end within a second. The listener is closed at the end."""
+def local_host(host: str) -> str:
+    """Where this machine itself reaches a server that listens on a host."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+async def serve(
+    app: ASGIApp, listener: socket.socket, *, server: str, stop: asyncio.Event, certificate: Certificate | None = None
+) -> None:
+    """Serve until `stop` is set, then end within a second. The listener is closed at the end.
+
+    With a certificate https alone is served, with HTTP/2 for clients that offer it to hypercorn;
+    without one hypercorn takes HTTP/2 from clients that begin with it or ask for it (h2c).
+    """
     watcher = asyncio.get_running_loop().create_task(_mute_when_stopping(stop))
+    served = _WholeExchange(_EndingInTime(app, stop))
     try:
         if server == "hypercorn":
-            await _serve_hypercorn(app, listener, stop)
+            await _serve_hypercorn(served, listener, stop, certificate)
         else:
-            await _serve_uvicorn(app, listener, stop)
+            await _serve_uvicorn(served, listener, stop, certificate)
     finally:
         watcher.cancel()
         await asyncio.wait((watcher,))
@@ -88,7 +107,94 @@ async def _mute_when_stopping(stop: asyncio.Event) -> None:
             logger.setLevel(level)
 
 
-async def _serve_uvicorn(app: Starlette, listener: socket.socket, stop: asyncio.Event) -> None:
+class _EndingInTime:
+    """An application whose answers without an end are told that their client has gone, once the server stops.
+
+    The servers themselves only wait for such an answer, and cut it off when their grace is over.
+    """
+
+    def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
+        self._app = app
+        self._stop = stop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_heard = False
+
+        async def hear() -> Message:
+            nonlocal is_heard
+            if is_heard:
+                return await self._until_stopped(receive)
+            message = await receive()
+            is_heard = not message.get("more_body", False)
+            return message
+
+        await self._app(scope, hear, send)
+
+    async def _until_stopped(self, receive: Receive) -> Message:
+        loop = asyncio.get_running_loop()
+        leaving, stopping = loop.create_task(_next(receive)), loop.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((leaving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return leaving.result() if leaving.done() else {"type": "http.disconnect"}
+        finally:
+            leaving.cancel()
+            stopping.cancel()
+
+
+async def _next(receive: Receive) -> Message:
+    return await receive()
+
+
+class _WholeExchange:
+    """An application that hears a request to its end before it ends its answer.
+
+    An answer may come early (413, 404) while its client is still sending. Both servers would close
+    the connection on it, and the client would lose the answer to the reset; over HTTP/2 the late
+    bytes would end the connection with every other request on it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_heard = False
+
+        async def hear() -> Message:
+            nonlocal is_heard
+            message = await receive()
+            is_heard = not message.get("more_body", False)
+            return message
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.body" and not (is_heard or message.get("more_body", False)):
+                await send({**message, "more_body": True})
+                while not is_heard:
+                    await hear()
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        await self._app(_with_path_alone(scope), hear, answer)
+
+
+def _with_path_alone(scope: Scope) -> Scope:
+    """The scope of a request whose target may name scheme and host too (RFC 9112, 3.2.2), which hypercorn leaves in."""
+    raw_path: bytes = scope.get("raw_path") or b""
+    if not raw_path.startswith((b"http://", b"https://")):
+        return scope
+    _, _, _, *rest = raw_path.split(b"/", 3)
+    path = b"/" + b"".join(rest)
+    return {**scope, "raw_path": path, "path": unquote(path.decode("latin-1"))}
+
+
+async def _serve_uvicorn(
+    app: ASGIApp, listener: socket.socket, stop: asyncio.Event, certificate: Certificate | None
+) -> None:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -105,6 +211,9 @@ async def _serve_uvicorn(app: Starlette, listener: socket.socket, stop: asyncio.
         access_log=False,
         server_header=False,
         date_header=True,
+        ssl_certfile=None if certificate is None else certificate.cert,
+        ssl_keyfile=None if certificate is None else certificate.key,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,  # type: ignore[arg-type]  # seconds; a fraction works as well
     )
     instance = Server(config)
@@ -124,7 +233,8 @@ def _exact_target_protocol() -> type[HttpToolsProtocol]:
     """The server's HTTP protocol, made to hand over the request target as it was sent.
 
     Without this the part behind a `#` would be dropped silently, and a destination with a
-    fragment would be delivered to something the client did not name.
+    fragment would be delivered to something the client did not name. And what it refuses itself,
+    because it is no HTTP, gets the one error shape (D-231).
     """
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -136,21 +246,52 @@ def _exact_target_protocol() -> type[HttpToolsProtocol]:
                 self.scope["raw_path"] = raw_path
                 self.scope["query_string"] = query
 
+        def send_400_response(self, msg: str) -> None:
+            body = b'{"error":"%s"}' % msg.encode("ascii")
+            head = [b"HTTP/1.1 400 Bad Request", *(b"%s: %s" % header for header in self.server_state.default_headers)]
+            head += [b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close"]
+            self.transport.write(b"\r\n".join([*head, b"", body]))
+            self.transport.close()
+
     return ExactTargetProtocol
 
 
-async def _serve_hypercorn(app: Starlette, listener: socket.socket, stop: asyncio.Event) -> None:
+async def _serve_hypercorn(
+    app: ASGIApp, listener: socket.socket, stop: asyncio.Event, certificate: Certificate | None
+) -> None:
     from hypercorn.asyncio import serve as hypercorn_serve
     from hypercorn.config import Config
 
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]  # It closes what it is given.
+    if certificate is not None:
+        config.certfile, config.keyfile = str(certificate.cert), str(certificate.key)
     config.accesslog = None
     config.errorlog = None
     config.graceful_timeout = _GRACE_S
     config.shutdown_timeout = _GRACE_S
     config.include_server_header = False
-    await hypercorn_serve(app, config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]  # its own ASGI types
+    config.keep_alive_timeout = _KEEP_ALIVE_S
+    # It would end a connection after so many requests, over HTTP/2 with those under way on it.
+    config.keep_alive_max_requests = sys.maxsize
+    # A destination's address and what is forwarded to it stand in the head; uvicorn knows no limit.
+    config.h11_max_incomplete_size = _MAX_HEAD
+    # A full queue would block the whole connection when nobody reads it any more.
+    config.max_app_queue_size = 0
+    serving = asyncio.get_running_loop().create_task(
+        hypercorn_serve(app, config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]  # its own ASGI types
+    )
+    stopping = asyncio.get_running_loop().create_task(stop.wait())
+    try:
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        # From Python 3.12 on, closing a listener waits for its connections, one that streams without end too.
+        await asyncio.wait((serving,), timeout=2 * _GRACE_S)
+    finally:
+        for task in (serving, stopping):
+            task.cancel()
+        await asyncio.wait((serving, stopping))
+    if not serving.cancelled():
+        serving.result()
 
 
 def run(main: Callable[[], Coroutine[None, None, T]]) -> T:

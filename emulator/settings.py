@@ -71,6 +71,12 @@ class Settings:
         10_000, "Stops a message that keeps republishing itself without delay.", least=1, most=10**9
     )
     server: str = _setting("uvicorn", "HTTP server; hypercorn speaks HTTP/2.", choices=("uvicorn", "hypercorn"))
+    tls_cert: str = _setting(
+        "",
+        "PEM file of a certificate, with its chain: the server then speaks https only. Default: plain http.",
+        metavar="FILE",
+    )
+    tls_key: str = _setting("", "PEM file of the certificate's private key. Default: none.", metavar="FILE")
     control_token: str = _setting(
         "", "Bearer token that every control request must carry. Default: none needed.", metavar="TOKEN"
     )
@@ -109,6 +115,14 @@ class Settings:
         if not 0 <= rate <= 1_000_000:
             raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
         return rate
+
+    @property
+    def scheme(self) -> str:
+        """How clients call the server: `http`, or `https` with a certificate. Raises SettingsError for half of one."""
+        if bool(self.tls_cert) != bool(self.tls_key):
+            given, missing = ("tls_cert", "tls_key") if self.tls_cert else ("tls_key", "tls_cert")
+            raise SettingsError(f"{given}: expected {missing} beside it, a certificate and its key go together")
+        return "https" if self.tls_cert else "http"
 
 
 def read_file(path: Path) -> dict[str, object]:

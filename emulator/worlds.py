@@ -1,53 +1,31 @@
-"""Worlds: making, finding, resetting and removing them. They share nothing but the process."""
+"""All worlds of a server: making, finding and removing them. They share nothing but the process."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from emulator import fixture_files, origins
-from emulator.core import commands, facts, limits
 from emulator.core.books import StateView
-from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
-from emulator.core.identifiers import token_text, world_key
+from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.image import capture
-from emulator.core.model import Account, AccountId, IndexId, Plan
-from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, WorldRequest
-from emulator.core.simulation import Simulation
+from emulator.core.model import Account, AccountId
+from emulator.core.reports import WorldRequest
 from emulator.core.state import State
 from emulator.delivery.transport import DeliveryTransport
-from emulator.driver import Driver
-from emulator.journal.files import UnusableDatabase
-from emulator.journal.history import History
-from emulator.journal.store import MEMORY, Store, open_store
-from emulator.realtime import Anchor, PacedClock, keep_time, wall_ms
-from emulator.statistics import Statistics
+from emulator.journal.store import MEMORY, open_store
+from emulator.realtime import Anchor, PacedClock, wall_ms
 from emulator.wire.dialect import Dialect
-from emulator.wire.fixture_json import Fixtures, InvalidFixtures, read_fixtures
-from emulator.wire.instants import MAX_INSTANT_MS
+from emulator.wire.fixture_json import InvalidFixtures, read_fixtures
 from emulator.wire.json_fields import Json
+from emulator.world import Observer, World, WorldOptions
+from emulator.world_setup import DEFAULT, WorldSetup, encoded, origin_of, resume
 
-logger = logging.getLogger(__name__)
-
-DEFAULT = "default"
 _WORLD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldSetup:
-    """What a world was made of; it is made of the same again by a reset."""
-
-    id: str
-    seed: int
-    epoch_ms: int
-    rate: float
-    plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,235 +35,6 @@ class Caller:
     world: World
     account_id: AccountId
     is_read_only: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldOptions:
-    """What all worlds of a server have in common. `fixtures` None stands for the built-in ones."""
-
-    db: str = MEMORY
-    concurrency: int | None = None
-    max_attempts_per_instant: int = 10_000
-    fixtures: Fixtures | None = None
-
-
-Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
-
-
-class World:
-    """One isolated universe: its clock, accounts, pending work and history."""
-
-    def __init__(self, setup: WorldSetup, clock: PacedClock, store: Store, state: State, make: Worlds) -> None:
-        self.setup = setup
-        self.clock = clock
-        self._worlds = make
-        # It outlives a reset, and with it what is mounted: that is how the world is wired, not what is in it.
-        self.transport = make.new_transport()
-        # One reset or removal at a time.
-        self._lock = asyncio.Lock()
-        self._login = (f"{setup.id}@emulator.example", token_text(_secret_key(setup), "management", 1, 40))
-        self._begin(store, state)
-
-    def _begin(self, store: Store, state: State) -> None:
-        options = self._worlds.options
-        self._store = store
-        self._bursts: dict[AccountId, limits.BurstWindow] = {}
-        self.history = History(store)
-        self._statistics = Statistics(store, self.setup.epoch_ms, self._worlds.dialect)
-        self.driver = Driver(
-            Simulation(state),
-            store,
-            self.transport,
-            self.clock,
-            concurrency=options.concurrency,
-            max_attempts_per_instant=options.max_attempts_per_instant,
-            observe=self._observed,
-        )
-
-    def start(self) -> None:
-        """Go on with what was under way, and let time pass. Call once the world can be found."""
-        # Before the clock can start anything else: what is under way now is what has to be made again.
-        self.driver.resume()
-        self._timekeeper = asyncio.get_running_loop().create_task(
-            keep_time(self.driver, self.clock), name=f"clock of {self.setup.id}"
-        )
-        self._timekeeper.add_done_callback(_report_end)
-
-    def _observed(self, state: StateView, produced: Sequence[facts.Fact]) -> None:
-        for observer in self._worlds.observers:
-            observer(self, state, produced)
-
-    @property
-    def id(self) -> str:
-        return self.setup.id
-
-    @property
-    def state(self) -> StateView:
-        return self.driver.state
-
-    async def submit(self, command: commands.Command[commands.R_co]) -> commands.R_co:
-        """Carry out a command; see `Driver.submit`."""
-        return await self.driver.submit(command)
-
-    async def present(self) -> StateView:
-        """The state as of now, with everything done that has come due."""
-        await self.driver.catch_up()
-        return self.driver.state
-
-    # -- the clock --------------------------------------------------------------------------
-
-    async def clock_status(self) -> ClockStatus:
-        state = await self.present()
-        return ClockStatus(
-            now_ms=state.now_ms,
-            rate=self.clock.rate,
-            next_due_ms=state.timers.next_work_ms(),
-            pending=len(state.messages),
-            in_flight=self.driver.in_flight,
-        )
-
-    async def set_clock(self, *, rate: float | None, now_ms: int | None) -> ClockStatus:
-        """Change the pace, the instant, or both. Forward does the work on the way; back only in an unused world."""
-        state = await self.present()
-        if now_ms is not None and now_ms != state.now_ms:
-            if now_ms > state.now_ms:
-                await self.driver.advance_to(now_ms)
-            else:
-                await self.driver.set_back(now_ms)
-                await self._statistics.clock_set_back(now_ms)
-        if rate is not None:
-            if now_ms is None:
-                await self.driver.catch_up()
-            self.clock.set_rate(rate, self.state.now_ms)
-        self.driver.poke()
-        await self._remember_clock()
-        return await self.clock_status()
-
-    async def advance_to(self, target_ms: int, max_deliveries: int) -> AdvanceReport:
-        return await self._moved(await self.driver.advance_to(target_ms, max_deliveries))
-
-    async def advance_by(self, duration_ms: int, max_deliveries: int) -> AdvanceReport:
-        """Raises InvalidInput for a target that no calendar shows."""
-        state = await self.present()
-        if duration_ms > MAX_INSTANT_MS - state.now_ms:
-            raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
-        return await self._moved(await self.driver.advance_by(duration_ms, max_deliveries))
-
-    async def advance_to_next(self) -> AdvanceReport:
-        next_ms = (await self.present()).timers.next_work_ms()
-        if next_ms is not None and next_ms > MAX_INSTANT_MS:
-            raise Conflict("what is due next is due after the year 9999")
-        return await self._moved(await self.driver.advance_to_next())
-
-    async def advance_until_idle(self, horizon_ms: int, max_deliveries: int) -> AdvanceReport:
-        state = await self.present()
-        horizon_ms = min(horizon_ms, MAX_INSTANT_MS - state.now_ms)
-        return await self._moved(await self.driver.advance_until_idle(horizon_ms, max_deliveries))
-
-    async def _moved(self, report: AdvanceReport) -> AdvanceReport:
-        await self._remember_clock()
-        return report
-
-    async def _remember_clock(self) -> None:
-        """A restart goes on at the same pace from the same correspondence of virtual and real time."""
-        if self._worlds.keeps_state:
-            await self._store.write_meta("clock", _encoded(self.clock.anchor))
-
-    # -- credentials ------------------------------------------------------------------------
-
-    def account(self) -> Account:
-        """The built-in account: the first of the world."""
-        return next(iter(self.state.accounts.values())).account
-
-    def find_account(self, account_id: AccountId) -> Account:
-        """Raises NotFound for an account of another world, or of none."""
-        book = self.state.accounts.get(account_id)
-        if book is None:
-            raise NotFound(f"account {account_id} not found")
-        return book.account
-
-    async def change_account(self, account: Account) -> None:
-        """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
-        self._worlds.check_tokens_are_free(account)
-        await self.submit(commands.ChangeAccount(account=account))
-
-    def count_call(self, account_id: AccountId) -> None:
-        """Count a call against the account's burst limit. Raises QuotaExceeded."""
-        account = self.state.accounts[account_id].account
-        window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
-        self._bursts[account_id] = window
-
-    @property
-    def login(self) -> tuple[str, str]:
-        """User name and password of the management API."""
-        return self._login
-
-    def credentials(self) -> Credentials:
-        account = self.account()
-        username, password = self._login
-        return Credentials(
-            account_id=account.id,
-            token=account.token,
-            read_only_token=account.read_only_token,
-            current_signing_key=account.signing_keys.current,
-            next_signing_key=account.signing_keys.next,
-            username=username,
-            password=password,
-            search_index_ids=tuple(self.state.search_indexes),
-            vector_index_ids=tuple(self.state.vector_indexes),
-        )
-
-    # -- statistics -------------------------------------------------------------------------
-
-    async def queue_statistics(self, account_id: AccountId, period: str | None) -> dict[str, Json]:
-        """What passed through a queue account. Raises NotFound, and InvalidInput naming the period."""
-        return await self._statistics.queue_account(await self.present(), account_id, period)
-
-    def vector_statistics(self, index_id: IndexId, period: str | None) -> dict[str, Json]:
-        """The statistics of a vector index. Raises NotFound, and InvalidInput naming the period."""
-        return self._statistics.vector_index(self.state, index_id, period)
-
-    def search_statistics(self, index_id: IndexId, period: str | None) -> dict[str, Json]:
-        """The statistics of a search index. Raises NotFound, and InvalidInput naming the period."""
-        return self._statistics.search_index(self.state, index_id, period)
-
-    def search_throughput(self, index_id: IndexId) -> list[Json]:
-        """The `throughput_vector` of a search index. Raises NotFound."""
-        return self._statistics.search_throughput(self.state, index_id)
-
-    def search_summary(self) -> dict[str, Json]:
-        """What all search indexes come to."""
-        return self._statistics.search_summary(self.state)
-
-    def vector_summary(self) -> dict[str, Json]:
-        """What all vector indexes come to."""
-        return self._statistics.vector_summary(self.state)
-
-    # -- reset and end ----------------------------------------------------------------------
-
-    async def reset(self, fixtures: Mapping[str, object] | None = None) -> None:
-        """Make the world again as it was created; what is under way is forgotten with the rest.
-
-        With fixtures it is made of these, now and by later resets (D-173). Raises InvalidInput and
-        Conflict for fixtures that cannot be used, with nothing changed.
-        """
-        image = None if fixtures is None else capture(self._worlds.first_state(self.setup, fixtures))
-        async with self._lock:
-            await self._stop(grace_s=0)
-            self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)
-            store, state = await self._store.start_over({"clock": _encoded(self.clock.anchor)}, image)
-            self._begin(store, state)
-            self.start()
-
-    async def close(self) -> None:
-        async with self._lock:
-            await self._stop(grace_s=0.5)
-            await self._store.close()
-
-    async def _stop(self, *, grace_s: float) -> None:
-        self._timekeeper.cancel()
-        await asyncio.wait((self._timekeeper,))
-        await self.driver.close(grace_s)
 
 
 class Worlds:
@@ -299,7 +48,8 @@ class Worlds:
         self.new_transport = new_transport
         self.observers: list[Observer] = []
         self._worlds: dict[str, World] = {}
-        self._lock = asyncio.Lock()
+        # Worlds come and go, and take over ids and tokens, one at a time.
+        self.making = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
         self._made = 0
 
@@ -345,13 +95,22 @@ class Worlds:
             return False
         return token == (book.account.read_only_token if caller.is_read_only else book.account.token)
 
-    def check_tokens_are_free(self, account: Account) -> None:
+    def check_tokens_are_free(self, of: World, account: Account) -> None:
         """Every token finds one account only, whichever worlds there are. Raises Conflict."""
         for world in self._worlds.values():
             for book in world.state.accounts.values():
-                others = {book.account.token, book.account.read_only_token}
-                if book.account.id != account.id and others & {account.token, account.read_only_token}:
+                is_itself = world is of and book.account.id == account.id
+                if not is_itself and {account.token, account.read_only_token} & _tokens((book.account,)):
                     raise Conflict("token: another account has this token already")
+
+    def check_tokens_are_own(self, of: World, states: Iterable[StateView]) -> None:
+        """The same for all accounts of states that a world is to have. Raises Conflict."""
+        wanted = {token for state in states for token in _tokens(book.account for book in state.accounts.values())}
+        for world in self._worlds.values():
+            if world is not of and wanted & _tokens(book.account for book in world.state.accounts.values()):
+                raise Conflict(
+                    f"an account of the world {world.id} has a token of the snapshot; delete or reset it first"
+                )
 
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are."""
@@ -374,7 +133,7 @@ class Worlds:
 
     async def create(self, request: WorldRequest, defaults: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
-        async with self._lock:
+        async with self.making:
             world_id = request.id or self._unused_id()
             if not _WORLD_ID.fullmatch(world_id):
                 raise InvalidInput("id", "expected 1 to 64 letters, digits, hyphens, underscores or periods")
@@ -401,12 +160,14 @@ class Worlds:
         """Remove a world for good. The default world stays. Raises NotFound, Conflict."""
         if world_id == DEFAULT:
             raise Conflict("the default world cannot be deleted; reset it instead")
-        async with self._lock:
+        async with self.making:
             world = self.get(world_id)
             del self._worlds[world_id]
             self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
             if self.keeps_state:
+                # First: should it end here, the world of this name that comes next must not find them.
+                await world.snapshots.remove_all()
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     self._folder().joinpath(f"{world_id}.db{suffix}").unlink(missing_ok=True)
 
@@ -421,13 +182,14 @@ class Worlds:
         store, has_world = await open_store(self._path(setup.id))
         try:
             if has_world:
-                setup, clock, state = await _resume(store, setup.id, wanted_rate)
+                setup, clock, state = await resume(store, setup.id, wanted_rate)
             else:
                 clock = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
-                meta = {"world": _encoded(setup), "clock": _encoded(clock.anchor)}
+                meta = {"world": encoded(setup), "clock": encoded(clock.anchor)}
                 state = await store.begin(capture(self.first_state(setup, fixtures)), meta)
             world = World(setup, clock, store, state, self)
             await world.history.load()
+            world.snapshots.tidy()
         except BaseException:
             await store.close()
             raise
@@ -470,45 +232,17 @@ class Worlds:
         folder.mkdir(exist_ok=True)
         return str(folder / f"{world_id}.db")
 
+    def snapshots_folder(self, world_id: str) -> Path | None:
+        """Where a world keeps its snapshots: beside the database, None without one (D-205)."""
+        return Path(f"{self.options.db}-snapshots") / world_id if self.keeps_state else None
+
     def _folder(self) -> Path:
         """Where the worlds besides the default one keep their files: beside its database."""
         return Path(f"{self.options.db}-worlds")
 
 
-async def _resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:
-    """The world of a database, under the id by which it is opened. Raises UnusableDatabase.
-
-    Its pace goes on as it was left, unless the settings now ask for another one than when it was made.
-    """
-    state = await store.resume()
-    meta = await store.meta()
-    setup, anchor = _setup_from(json.loads(meta["world"]), world_id), _anchor_from(json.loads(meta["clock"]))
-    clock = PacedClock(anchor)
-    # A clock that stood still, or ran ahead of a machine's clock that was set back, goes on from where it was.
-    now_ms = state.now_ms if clock.is_frozen else max(clock.now_ms(), state.now_ms)
-    if wanted_rate is not None and wanted_rate != setup.rate:
-        setup = replace(setup, rate=wanted_rate)
-        clock.set_rate(wanted_rate, now_ms if wanted_rate else state.now_ms)
-        await store.write_meta("world", _encoded(setup))
-        await store.write_meta("clock", _encoded(clock.anchor))
-    elif clock.is_frozen or now_ms == state.now_ms:
-        clock.rebase(state.now_ms)
-    return setup, clock, state
-
-
-def _encoded(record: WorldSetup | Anchor) -> bytes:
-    return json.dumps(asdict(record)).encode()
-
-
-def _setup_from(content: dict[str, object], world_id: str) -> WorldSetup:
-    seed, epoch_ms, rate = content["seed"], content["epoch_ms"], content["rate"]
-    if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
-        raise UnusableDatabase("the record of the world in the database is damaged")
-    return WorldSetup(id=world_id, seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"])))
-
-
-def _anchor_from(content: dict[str, float]) -> Anchor:
-    return Anchor(virtual_ms=int(content["virtual_ms"]), wall_ms=int(content["wall_ms"]), rate=content["rate"])
+def _tokens(accounts: Iterable[Account]) -> set[str]:
+    return {token for account in accounts for token in (account.token, account.read_only_token)}
 
 
 def _what_finds(state: StateView) -> set[str]:
@@ -521,25 +255,3 @@ def _what_finds(state: StateView) -> set[str]:
         *state.search_indexes,
         *state.vector_indexes,
     }
-
-
-def origin_of(setup: WorldSetup, dialect: Dialect) -> origins.Origin:
-    return origins.Origin(
-        world_id=setup.id,
-        seed=setup.seed,
-        epoch_ms=setup.epoch_ms,
-        plan=setup.plan,
-        secret=_secret_key(setup),
-        published=dialect.credentials if setup.id == DEFAULT else None,
-    )
-
-
-def _secret_key(setup: WorldSetup) -> bytes:
-    """Tokens and account ids differ from world to world, so that a call finds its world by them."""
-    return world_key(setup.seed, setup.id)
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        level = logging.WARNING if isinstance(error, WorldBroken) else logging.ERROR
-        logger.log(level, "%s stopped: %s", task.get_name(), error)

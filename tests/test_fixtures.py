@@ -453,6 +453,7 @@ def test_what_is_no_usable_yaml_is_told_with_its_line(tmp_path: Path, text: str,
         ("", "1: is not JSON: "),
         ("[" * 100_000, " is not JSON: too many nested values"),
         ("[" * 200 + "]" * 200, "1: document: too many nested values"),
+        ('{"queues": ' + "9" * 5_000 + "}", " is not JSON: a number has too many digits"),
     ],
 )
 def test_what_is_no_usable_json_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -1,11 +1,16 @@
-"""The README says what is so: its settings are the code's, and its commands run."""
+"""The README says what is so: its settings are the code's, its commands run, and its tests pass."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import fields
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -16,8 +21,17 @@ from emulator.settings import Settings
 from tests.support import server
 
 README = Path(__file__).parent.parent / "README.md"
-FIRST_TEST = re.compile(r"```python\n(?P<code>import json\n.*?)```", re.DOTALL)
 COMMAND = re.compile(r"svc-emulator ([a-z][^`\n#|]*)")
+CONSOLE = re.compile(r"```console\n(?P<lines>.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```python\n(?P<code>.*?)```", re.DOTALL)
+YAML = re.compile(r"```yaml\n(?P<text>.*?)```", re.DOTALL)
+# What a block of commands may need, and is not run here, with the reason.
+ELSEWHERE = {
+    "docker": "tests/container does what it does, without an engine",
+    "pip": "tests/test_wheel.py installs the project",
+    "python -m pip": "this is that run",
+    "schemathesis": "tests/contracts runs that line",
+}
 
 
 def settings_table() -> str:
@@ -37,8 +51,11 @@ def test_settings_table_lists_every_setting_with_its_default() -> None:
     assert found == settings_table()
 
 
+# -- commands ---------------------------------------------------------------------------------
+
+
 def commands() -> list[str]:
-    """Every `svc-emulator ...` in the README, placeholders filled in, each once."""
+    """Every `svc-emulator ...` in the README, each once."""
     found = dict.fromkeys(match.group(1).strip().rstrip('".,;)') for match in COMMAND.finditer(README.read_text()))
     return [command for command in found if command]
 
@@ -55,21 +72,187 @@ def test_readme_names_every_top_level_command() -> None:
     assert {name for name in main.list_commands(None) if name} <= named  # type: ignore[arg-type]  # needs no context
 
 
+@dataclass(frozen=True)
+class Block:
+    """The commands of one console block, in order; each may have several lines."""
+
+    number: int
+    commands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.commands[0][:40]}"
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return any(command.startswith(tuple(ELSEWHERE)) for command in self.commands)
+
+
+def blocks() -> list[Block]:
+    found = []
+    for number, match in enumerate(CONSOLE.finditer(README.read_text()), start=1):
+        pieces = re.split(r"^\$ ", match["lines"], flags=re.MULTILINE)[1:]
+        found.append(Block(number, tuple(_without_output(piece) for piece in pieces)))
+    return found
+
+
+def _without_output(piece: str) -> str:
+    """The lines that the shell needs to read before the command is whole; what follows is what it printed."""
+    lines = piece.rstrip("\n").split("\n")
+    for count in range(1, len(lines) + 1):
+        command = "\n".join(lines[:count])
+        if not command.endswith("\\") and subprocess.run(["bash", "-nc", command], capture_output=True).returncode == 0:
+            return command
+    raise AssertionError(f"bash cannot read {piece!r}")
+
+
+@contextmanager
+def _served(command: str, folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A `serve` of the README in the background, from when it listens until the block has ended."""
+    arguments = [sys.executable, "-m", "emulator", *shlex.split(command)[1:]]
+    with subprocess.Popen(
+        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as running:
+        try:
+            assert running.stdout is not None
+            assert environment["EMULATOR_PORT"] in running.stdout.readline()
+            yield
+        finally:
+            running.terminate()
+
+
 @pytest.mark.slow
-def test_first_test_of_the_readme_passes() -> None:
-    found = FIRST_TEST.search(README.read_text())
+@pytest.mark.parametrize("block", [each for each in blocks() if not each.is_elsewhere], ids=str)
+def test_every_block_of_commands_runs_as_it_is_written(block: Block, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "svc-emulator").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m emulator "$@"\n')
+    (programs / "svc-emulator").chmod(0o755)
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(README.parent),
+        "EMULATOR_PORT": port,
+        "EMULATOR_URL": f"http://127.0.0.1:{port}",
+    }
+    (tmp_path / "openapi.yaml").write_bytes((README.parent / "contracts" / "messaging.openapi.yaml").read_bytes())
+    serve = next((command for command in block.commands if command.startswith("svc-emulator serve")), None)
+    # A block without a server of its own talks to one that runs already, with the variables of `env`.
+    script = "\n".join(
+        ["set -euo pipefail", 'eval "$(svc-emulator env)"']
+        + [command.replace("8080", port) for command in block.commands if command != serve]
+    )
+    with _served(serve or "svc-emulator serve --clock frozen", tmp_path, environment):
+        result = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+    assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
+    assert '{"error"' not in result.stdout
+
+
+@pytest.mark.slow
+def test_every_command_of_the_table_runs(tmp_path: Path) -> None:
+    """One after the other against one server, as somebody would who reads down the table."""
+    table = README.read_text().split("| command | does |\n")[1].split("\n\n")[0]
+    (tmp_path / "openapi.yaml").write_bytes((README.parent / "contracts" / "messaging.openapi.yaml").read_bytes())
+    found = YAML.search(README.read_text())
     assert found is not None
-    with server(epoch="2026-01-01T00:00:00Z") as running:
-        code = found["code"].replace("http://127.0.0.1:8080", running.url)
-        names: dict[str, Callable[[], None]] = {}
-        exec(compile(code, str(README), "exec"), names)
-        names["test_a_reminder_arrives_the_next_day"]()
+    (tmp_path / "team.yaml").write_text(found["text"])
+    ran = []
+    with server() as running:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(README.parent),
+            "EMULATOR_URL": running.url,
+            "EMULATOR_PORT": str(running.port),
+        }
+        message_id = subprocess.run(
+            [
+                "curl",
+                "-s",
+                f"{running.url}/v2/publish/https://app.example.com",
+                "-H",
+                f"Authorization: Bearer {running.token}",
+                "-d",
+                "",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split('"')[3]
+        for match in re.finditer(r"^\| `svc-emulator ([^`]*)` \|", table, re.MULTILINE):
+            command = match.group(1)
+            if command in ("serve", "tail"):
+                continue  # They do not end; the blocks above run the one, and tests/cli the other.
+            arguments = command.replace("MESSAGE_ID", message_id).split()
+            result = subprocess.run(
+                [sys.executable, "-m", "emulator", *arguments],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+            ran.append(command.split()[0])
+    assert {*ran, "serve", "tail"} == {name for name in main.list_commands(None) if name}  # type: ignore[arg-type]
+
+
+# -- code -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_first_test_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "def test_" in match["code"])
+
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_reminder.py").write_text(text)
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    assert code.count("\n") <= 20
+    passed = run(code)
+    assert "1 passed" in passed.stdout, passed.stdout
+    failed = run(code.replace('"1d1m"', '"1d5m"'))
+    assert "attempt 2: expected +1d5m (2026-01-02T00:05:00.000Z), began +1d1m" in failed.stdout
+    assert "svc-emulator timeline" in failed.stdout
+
+
+def test_emulator_example_of_the_readme_runs() -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "with Emulator(" in match["code"])
+
+    def call_the_code_under_test(environment: dict[str, str]) -> None:
+        import httpx
+
+        answer = httpx.post(
+            f"{environment['SVC_URL']}/v2/publish/https://app.test/hook",
+            headers={"Authorization": f"Bearer {environment['SVC_TOKEN']}", "Svc-Delay": "1d"},
+            trust_env=False,
+        )
+        answer.raise_for_status()
+
+    seen: list[object] = []
+    names = {"my_app": seen.append, "call_the_code_under_test": call_the_code_under_test}
+    exec(compile(code, str(README), "exec"), dict(names))
+    assert len(seen) == 1
 
 
 def test_fixtures_of_the_readme_are_good(tmp_path: Path) -> None:
-    found = re.search(r"```yaml\n(?P<text>.*?)```", README.read_text(), re.DOTALL)
+    found = YAML.search(README.read_text())
     assert found is not None
     file = tmp_path / "team.yaml"
     file.write_text(found["text"])
     result = CliRunner().invoke(main, ["fixtures", "check", str(file)])
     assert result.exit_code == 0, result.output
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", README.read_text()):
+        assert (README.parent / target).exists(), target

@@ -24,7 +24,9 @@ from emulator.core.model import Plan, Via
 from emulator.core.reports import WorldRequest
 from emulator.realtime import Anchor, PacedClock, wall_ms
 from emulator.settings import Settings
-from emulator.worlds import DEFAULT, World, Worlds, WorldSetup
+from emulator.world import World
+from emulator.world_setup import DEFAULT, WorldSetup
+from emulator.worlds import Worlds
 from tests.support import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process, on_loop
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -797,3 +799,24 @@ def test_frozen_clock_is_not_waited_for() -> None:
 
     assert clock.is_frozen
     assert clock.seconds_to(EPOCH_MS + 1) == 60.0
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_reset_whose_caller_goes_away_is_finished(turns: int) -> None:
+    """Half of one would leave the world standing still for good."""
+
+    @on_loop
+    async def main() -> None:
+        async with in_process() as emulator:
+            await emulator.publish("https://app.example.com")
+            asking = asyncio.create_task(emulator.world.reset())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait((asking,))
+            # The next one has its turn after it.
+            await emulator.world.reset()
+            await emulator.publish("https://app.example.com")
+            assert len(await emulator.deliveries()) == 1
+
+    main()

@@ -11,6 +11,16 @@ from starlette.responses import Response, StreamingResponse
 from emulator.api.contract import contract_answer, reference_answer
 from emulator.api.control_call import Call, ControlOptions, Handler, check_caller
 from emulator.api.exchange import Answer, Endpoint, Request
+from emulator.api.previews import explain_message, list_upcoming
+from emulator.api.snapshots import (
+    delete_snapshot,
+    export_snapshot,
+    import_snapshot,
+    list_snapshots,
+    restore_snapshot,
+    save_snapshot,
+)
+from emulator.api.stream import stream
 from emulator.core import commands
 from emulator.core.errors import InvalidInput
 from emulator.core.history import Event
@@ -19,7 +29,8 @@ from emulator.version import VERSION
 from emulator.wire import control_json, trace
 from emulator.wire.account_json import account_view, read_account_changes, team_member_view
 from emulator.wire.json_fields import Json
-from emulator.worlds import World, Worlds
+from emulator.world import World
+from emulator.worlds import Worlds
 
 
 def endpoints(worlds: Worlds, options: ControlOptions) -> dict[str, Endpoint[Call]]:
@@ -118,8 +129,18 @@ async def remove_rule(call: Call) -> Response:
 
 async def get_credentials(call: Call) -> Response:
     # Beside the world's own, the names under which the dialect's clients look for them.
-    names = asdict(call.worlds.dialect.environment)
-    return Answer({**control_json.credentials_view(call.world.credentials()), "environment": names})
+    dialect = call.worlds.dialect
+    return Answer(
+        {
+            **control_json.credentials_view(call.world.credentials()),
+            "environment": asdict(dialect.environment),
+            "dialect": {
+                "name": dialect.name,
+                "header_prefix": dialect.header_prefix,
+                "issuer": dialect.issuer,
+            },
+        }
+    )
 
 
 async def list_worlds(call: Call) -> Response:
@@ -200,7 +221,15 @@ async def get_reference(call: Call) -> Response:
 
 
 # These read further parameters, and refuse those they do not know, themselves.
-_WITH_PARAMETERS = frozenset(("/_emulator/deliveries", "/_emulator/contract", "/_emulator/reference"))
+_WITH_PARAMETERS = frozenset(
+    (
+        "/_emulator/deliveries",
+        "/_emulator/upcoming",
+        "/_emulator/stream",
+        "/_emulator/contract",
+        "/_emulator/reference",
+    )
+)
 
 _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/health": {"GET": health},
@@ -218,7 +247,14 @@ _OPERATIONS: Mapping[str, Mapping[str, Handler]] = {
     "/_emulator/worlds": {"GET": list_worlds, "POST": create_world},
     "/_emulator/worlds/{name}": {"GET": get_world, "DELETE": delete_world},
     "/_emulator/reset": {"POST": reset},
+    "/_emulator/snapshots": {"GET": list_snapshots, "POST": save_snapshot},
+    "/_emulator/snapshots/{name}": {"DELETE": delete_snapshot},
+    "/_emulator/snapshots/{name}/restore": {"POST": restore_snapshot},
+    "/_emulator/snapshots/{name}/file": {"GET": export_snapshot, "PUT": import_snapshot},
+    "/_emulator/upcoming": {"GET": list_upcoming},
+    "/_emulator/messages/{name}/explain": {"GET": explain_message},
     "/_emulator/trace": {"GET": get_trace},
+    "/_emulator/stream": {"GET": stream},
     "/_emulator/contract": {"GET": get_contract},
     "/_emulator/reference": {"GET": get_reference},
 }

@@ -16,7 +16,9 @@ from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
 from emulator.wire.credentials import authorization_token
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
-from emulator.worlds import DEFAULT, World, Worlds, WorldSetup
+from emulator.world import World
+from emulator.world_setup import DEFAULT, WorldSetup
+from emulator.worlds import Worlds
 
 _LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
 

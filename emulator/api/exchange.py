@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 import msgspec
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from emulator.core.errors import PayloadTooLarge, Refused, WorldBroken
+from emulator.core.errors import InvalidInput, PayloadTooLarge, Refused, WorldBroken
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
@@ -132,7 +132,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     announced = Headers(scope=scope).get("content-length", "") if scope["method"] != "GET" else ""
     if announced.isdigit() and int(announced) > MAX_BODY:
         raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
-    message = await receive()
+    message = await _piece(receive)
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         return body
@@ -140,11 +140,19 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     whole = io.BytesIO()
     whole.write(body)
     while message.get("more_body", False):
-        message = await receive()
+        message = await _piece(receive)
         whole.write(message.get("body", b""))
         if whole.tell() > MAX_BODY:
             raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
     return whole.getvalue()
+
+
+async def _piece(receive: Receive) -> Message:
+    """The next piece of a body. Raises InvalidInput if the client went away: half a body is none (D-230)."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise InvalidInput("body", "the request broke off before its end")
+    return message
 
 
 def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:

@@ -24,7 +24,8 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.media_types import check_accepts_json, check_is_json
 from emulator.wire.parts import RequestParts
-from emulator.worlds import World, Worlds
+from emulator.world import World
+from emulator.worlds import Worlds
 
 CHALLENGE = 'Basic realm="management API", charset="UTF-8"'
 # The addresses from which the service says to deliver; the emulator delivers from this machine.

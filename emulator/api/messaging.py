@@ -16,9 +16,18 @@ from emulator.core import commands
 from emulator.core.books import AccountView
 from emulator.core.errors import Forbidden, NotFound, Unauthenticated
 from emulator.core.flow_keys import flow_key as find_flow_key
-from emulator.core.history import DeadLetterEntry, DeadLetterQuery, Page
+from emulator.core.history import READABLE_AFTER_END_MS, DeadLetterEntry, DeadLetterQuery, Page
 from emulator.core.limits import check_account_is_active, daily_quota, default_retries
-from emulator.core.model import AccountId, DeadLetterId, FlowKey, MessageId, QueueName, ScheduleId
+from emulator.core.model import (
+    AccountId,
+    DeadLetterId,
+    Destination,
+    FlowKey,
+    MessageId,
+    MessageOptions,
+    QueueName,
+    ScheduleId,
+)
 from emulator.wire import filters, flow_requests, json_bodies, message_options, names, views
 from emulator.wire.credentials import bearer_token
 from emulator.wire.destinations import read_destination
@@ -26,12 +35,11 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import quota_headers
 from emulator.wire.message_options import RequestKind, read_options
 from emulator.wire.parts import RequestParts
-from emulator.worlds import World, Worlds
+from emulator.world import World
+from emulator.worlds import Worlds
 
 logger = logging.getLogger(__name__)
 
-# A message that has ended can be read for so long, on the virtual clock (D-009).
-READABLE_AFTER_END_MS = 60_000
 _DAY_MS = 86_400_000
 # The interface document's bound on event retention, whatever an account's own says (Limits 6; D-002).
 _MAX_RETENTION_DAYS = 14
@@ -114,28 +122,30 @@ async def _publish(call: Call, *, fixed_segments: int, kind: RequestKind, queue:
         caller_ip=parts.client_ip,
         queue=queue,
     )
-    if queue is not None or item.options.queue is not None:
-        _log_what_a_queue_ignores(item)
+    _log_what_a_queue_ignores(item.destination, item.options, item.queue)
     reply = await call.world.submit(commands.Publish(account_id=call.account_id, item=item))
     deduplicated = all(message.deduplicated for message in reply.messages)
     status = 202 if deduplicated and reply.messages else 200
     return Answer(views.publish_reply(reply), status, _daily_quota(call))
 
 
-def _log_what_a_queue_ignores(item: commands.PublishItem) -> None:
+def _log_what_a_queue_ignores(
+    destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
+) -> None:
     """The service applies none of these to a queued message; nobody should have to find that out (D-021)."""
-    options = item.options
+    if queue is None and options.queue is None:
+        return
     ignored = [
         name
         for name, is_given in (
-            ("Delay", bool(options.delay_ms)),
+            ("Delay", bool(options.delay_ms) and not keeps_delay),
             ("Not-Before", options.not_before_ms is not None),
             ("Flow-Control", options.flow_control is not None),
         )
         if is_given
     ]
     if ignored:
-        logger.warning("%s is not applied to a queued message (to %s)", " and ".join(ignored), item.destination.text)
+        logger.warning("%s is not applied to a queued message (to %s)", " and ".join(ignored), destination.text)
 
 
 def _daily_quota(call: Call) -> dict[str, str]:
@@ -146,6 +156,9 @@ def _daily_quota(call: Call) -> dict[str, str]:
 
 async def batch(call: Call) -> Response:
     items = json_bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip)
+    for item in items:
+        if isinstance(item, commands.PublishItem):
+            _log_what_a_queue_ignores(item.destination, item.options, item.queue)
     replies = await call.world.submit(commands.PublishBatch(account_id=call.account_id, items=items))
     return Answer(views.batch_reply(replies, call.dialect), headers=_daily_quota(call))
 
@@ -189,6 +202,7 @@ async def write_schedule(call: Call) -> Response:
         options=read_options(parts, call.dialect, kind=RequestKind.SCHEDULE),
         caller_ip=parts.client_ip,
     )
+    _log_what_a_queue_ignores(command.destination, command.options, None, keeps_delay=True)
     return Answer(views.schedule_created(await call.world.submit(command)))
 
 
@@ -348,7 +362,7 @@ async def _set_flow_paused(call: Call, *, paused: bool) -> Response:
 
 
 async def pin_flow_key(call: Call) -> Response:
-    key, pin = call.flow_key, flow_requests.read_pin(call.parts)
+    key, pin = call.flow_key, flow_requests.read_pin(call.parts, call.dialect)
     await call.world.submit(
         commands.PinFlow(
             account_id=call.account_id,
@@ -362,7 +376,7 @@ async def pin_flow_key(call: Call) -> Response:
 
 
 async def unpin_flow_key(call: Call) -> Response:
-    key, unpin = call.flow_key, flow_requests.read_unpin(call.parts)
+    key, unpin = call.flow_key, flow_requests.read_unpin(call.parts, call.dialect)
     await call.world.submit(
         commands.UnpinFlow(account_id=call.account_id, key=key, parallelism=unpin.parallelism, rate=unpin.rate)
     )

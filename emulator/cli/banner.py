@@ -8,7 +8,7 @@ from emulator.cli.variables import Format, variables_of, written
 from emulator.journal.store import MEMORY
 from emulator.version import VERSION
 from emulator.wire import control_json
-from emulator.worlds import DEFAULT
+from emulator.world_setup import DEFAULT
 
 
 async def banner(emulation: Emulation, url: str) -> str:

@@ -9,7 +9,7 @@ import click
 from emulator.cli.control import Control, NoServer, on_world
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
-from emulator.cli.variables import Format, variables, variables_of, written
+from emulator.cli.variables import Format, variables_of, written
 from emulator.settings import Settings, SettingsError
 from emulator.wire.dialect import Environment
 
@@ -43,9 +43,12 @@ def env(control: Control, *, form: Format, dialect: str, fixtures: str, seed: in
 
 def _of_server(control: Control) -> dict[str, str]:
     answer = control.call("GET", "credentials")
-    names = answer["environment"]
-    return variables(
-        Environment(**{entry.name: names[entry.name] for entry in fields(Environment)}), control.url, answer["queue"]
+    names, queue = answer["environment"], answer["queue"]
+    return Environment(**{entry.name: names[entry.name] for entry in fields(Environment)}).variables(
+        url=control.url,
+        token=queue["token"],
+        current_signing_key=queue["current_signing_key"],
+        next_signing_key=queue["next_signing_key"],
     )
 
 

@@ -34,6 +34,7 @@ def serve(**values: Any) -> None:
 
 def _run(settings: Settings) -> None:
     from emulator import serving
+    from emulator.certificates import UnusableCertificate
     from emulator.fixture_files import FixturesError
     from emulator.journal.files import UnusableDatabase
 
@@ -41,7 +42,7 @@ def _run(settings: Settings) -> None:
         serving.run(lambda: _serve(settings))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
-    except (serving.CannotListen, FixturesError, UnusableDatabase) as error:
+    except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         # Where signals have no handlers (Windows) this is the ordinary end.
@@ -50,19 +51,22 @@ def _run(settings: Settings) -> None:
 
 async def _serve(settings: Settings) -> None:
     from emulator import bootstrap, logs, serving
+    from emulator.certificates import read_certificate
     from emulator.cli.banner import banner
 
     stop = asyncio.Event()
     serving.stop_on_signals(stop)
     logs.configure(settings.log_format, settings.log_level)
+    scheme = settings.scheme
+    certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
         emulation = await bootstrap.start(settings)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
-            click.echo(await banner(emulation, serving.url_of(listener)))
+            click.echo(await banner(emulation, serving.url_of(listener, scheme=scheme)))
             gc.enable()
             gc.freeze()
-            await serving.serve(emulation.app, listener, server=settings.server, stop=stop)
+            await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
         finally:
             await emulation.close()

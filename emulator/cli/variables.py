@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from emulator.wire.dialect import Environment
-
 if TYPE_CHECKING:
     from emulator.bootstrap import Emulation
 
@@ -25,27 +23,14 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def variables(names: Environment, url: str, queue: Mapping[str, str]) -> dict[str, str]:
-    """The values under the names that a dialect's clients look for; `queue` is as the control API shows it."""
-    return {
-        names.url: url,
-        names.token: queue["token"],
-        names.current_signing_key: queue["current_signing_key"],
-        names.next_signing_key: queue["next_signing_key"],
-    }
-
-
 def variables_of(emulation: Emulation, url: str) -> dict[str, str]:
     """The variables for the default world of an emulator in this process."""
     credentials = emulation.worlds.get("default").credentials()
-    return variables(
-        emulation.dialect.environment,
-        url,
-        {
-            "token": credentials.token,
-            "current_signing_key": credentials.current_signing_key,
-            "next_signing_key": credentials.next_signing_key,
-        },
+    return emulation.dialect.environment.variables(
+        url=url,
+        token=credentials.token,
+        current_signing_key=credentials.current_signing_key,
+        next_signing_key=credentials.next_signing_key,
     )
 
 

@@ -44,7 +44,7 @@ from emulator.core.model import (
     QueueName,
     QueueSlot,
 )
-from emulator.core.retries import delay_before_retry
+from emulator.core.retries import delay_after
 
 TIMEOUT_ERROR = "timeout: no response in time"
 
@@ -163,13 +163,7 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
     elif outcome.non_retryable or progress.retried >= message.max_retries:
         yield from _fail(state, progress, outcome)
     else:
-        response_headers = () if outcome.response is None else outcome.response.headers
-        delay = delay_before_retry(
-            expression=message.retry_delay,
-            retried=progress.retried,
-            response_headers=response_headers,
-            now_ms=state.now_ms,
-        )
+        delay = delay_after(message, outcome, retried=progress.retried, now_ms=state.now_ms)
         yield RetryScheduled(
             message_id=message.message_id,
             at_ms=state.now_ms,

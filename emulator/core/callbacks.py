@@ -17,6 +17,7 @@ from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import (
     AttemptOutcome,
     CallbackOptions,
+    CreatedBy,
     DeadLetterId,
     Message,
     MessageId,
@@ -62,6 +63,8 @@ def send_callback(
             flow_control=options.flow_control,
             source_message_id=source.message_id,
             queue_slot=source.queue_slot or _own_slot(source),
+            # Only a failure callback tells of a dead letter.
+            created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
         )
     )
 

@@ -70,6 +70,10 @@ class CronSchedule:
             return self.calendar.next_label(minute) * _MINUTE_MS
         return _next_minute(self.calendar, self.zone, minute + 1) * _MINUTE_MS
 
+    def offset_minutes(self, instant_ms: int) -> int:
+        """How many minutes the zone's clock is ahead of UTC at an instant; negative west of it."""
+        return 0 if self.zone is None else _offset_at(self.zone, instant_ms // _MINUTE_MS)
+
 
 def parse(text: str) -> CronSchedule:
     """Check and compile a cron expression.

@@ -12,7 +12,7 @@ from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model import AccountId, Message, MessageId, MessageOptions
+from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
 from emulator.core.options import delivered_headers, headers_over
 from emulator.core.queues import new_queue
 
@@ -56,7 +56,7 @@ def _retry(
         account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
     )
     book = state.accounts[account_id]
-    message = _made_anew(state, entry.message, overrides)
+    message = _made_anew(state, entry, overrides)
     if message.queue is not None and message.queue not in book.queues:
         yield QueueWritten(queue=new_queue(account_id, message.queue, state.now_ms))
     yield from bring_limits(state, account_id, message.flow_control)
@@ -64,8 +64,9 @@ def _retry(
     return Published(message_id=message.message_id, url=message.url, deduplicated=False)
 
 
-def _made_anew(state: StateView, original: Message, overrides: MessageOptions) -> Message:
+def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOptions) -> Message:
     """The message to publish: the original, changed where the retry call carries configuration headers."""
+    original = entry.message
     now_ms = state.now_ms
     number = state.counters.messages + 1
     not_before_ms = now_ms + (overrides.delay_ms or 0)
@@ -92,6 +93,9 @@ def _made_anew(state: StateView, original: Message, overrides: MessageOptions) -
         redaction=overrides.redaction or original.redaction,
         flow_control=overrides.flow_control or original.flow_control,
         queue_slot=None,
+        created_by=CreatedBy.DEAD_LETTER,
+        from_dead_letter=entry.dead_letter_id,
+        not_applied=(),
     )
 
 

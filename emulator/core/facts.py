@@ -53,6 +53,14 @@ class MessageCreated:  # (nothing) -> PENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishDeduplicated:
+    """A publish was answered with a message that already stood for it; only its history tells (D-213)."""
+
+    message_id: MessageId
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageHeld:  # PENDING | RETRYING | HELD -> HELD
     """A due message joined a line. `ticket` orders the lines."""
 
@@ -337,6 +345,7 @@ class SearchIndexDeleted:
 Fact = (
     ClockMoved
     | MessageCreated
+    | PublishDeduplicated
     | AttemptStarted
     | AttemptFinished
     | MessageDelivered

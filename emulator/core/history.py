@@ -20,6 +20,9 @@ from emulator.core.model import (
 
 T = TypeVar("T")
 
+# How long a message that has ended is still found by its id, on the virtual clock (D-009).
+READABLE_AFTER_END_MS = 60_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
@@ -123,6 +126,17 @@ class DeliveryQuery:
     url: str | None = None
     message_id: str | None = None
     outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in history: behind the entry `seq`, 0 for the beginning.
+
+    `life` names the history itself. A world has another life after each reset, and counts anew.
+    """
+
+    life: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,6 +104,17 @@ class TimerKind(StrEnum):
 _QUIET = frozenset((TimerKind.DEDUPLICATION_EXPIRY, TimerKind.DEAD_LETTER_EXPIRY, TimerKind.ACCOUNT))
 
 
+class CreatedBy(StrEnum):
+    """What made a message."""
+
+    PUBLISH = "publish"
+    BATCH = "batch"
+    SCHEDULE = "schedule"
+    CALLBACK = "callback"
+    FAILURE_CALLBACK = "failure_callback"
+    DEAD_LETTER = "dead_letter"
+
+
 class DestinationKind(StrEnum):
     URL = "url"
     GROUP = "group"
@@ -186,7 +197,9 @@ class Message:
 
     `number` counts the messages of the world from 1. `headers` are those to deliver, the
     content type among them. `source_message_id` is set on callbacks, and `queue_slot` on the
-    callbacks of a queued message: the queue's slot stays taken until they have ended.
+    callbacks of a queued message: the queue's slot stays taken until they have ended. The last
+    three are told and change nothing: what made the message, the dead letter that it is a retry of,
+    and the headers that were given and do not apply to it (D-021).
     """
 
     message_id: MessageId
@@ -213,6 +226,9 @@ class Message:
     flow_control: FlowControl | None = None
     source_message_id: MessageId | None = None
     queue_slot: QueueSlot | None = None
+    created_by: CreatedBy = CreatedBy.PUBLISH
+    from_dead_letter: DeadLetterId | None = None
+    not_applied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ from emulator.core.books import AccountView, StateView
 from emulator.core.commands import BatchReply, Publish, PublishBatch, Published, PublishItem, PublishReply
 from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound, Refused
-from emulator.core.facts import MessageCreated, QueueWritten
+from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import (
     AccountId,
+    CreatedBy,
     DestinationKind,
     Endpoint,
     GroupName,
@@ -41,6 +42,8 @@ class Plan:
     url_group: GroupName | None
     endpoints: tuple[Endpoint, ...]
     schedule_id: ScheduleId | None
+    created_by: CreatedBy
+    not_applied: tuple[str, ...]
 
 
 def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
@@ -54,7 +57,7 @@ def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRepl
             replies.append(item)
             continue
         try:
-            planned = plan(state, command.account_id, item)
+            planned = plan(state, command.account_id, item, created_by=CreatedBy.BATCH)
         except Refused as refusal:
             replies.append(refusal)
             continue
@@ -62,7 +65,13 @@ def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRepl
     return tuple(replies)
 
 
-def plan(state: StateView, account_id: AccountId, item: PublishItem, schedule_id: ScheduleId | None = None) -> Plan:
+def plan(
+    state: StateView,
+    account_id: AccountId,
+    item: PublishItem,
+    schedule_id: ScheduleId | None = None,
+    created_by: CreatedBy = CreatedBy.PUBLISH,
+) -> Plan:
     """Check one publish against the account and its plan. Raises Refused; changes nothing."""
     book = book_of(state, account_id)
     account = book.account
@@ -79,8 +88,9 @@ def plan(state: StateView, account_id: AccountId, item: PublishItem, schedule_id
     else:
         endpoints = (Endpoint(url=item.destination.text, name=None),)
     queue = item.queue or options.queue
+    not_applied: tuple[str, ...] = ()
     if queue is not None:
-        # The service knows neither delay nor flow control on enqueue; a schedule's delay stays (D-021).
+        not_applied = _not_applied_in_a_queue(options, keeps_delay=schedule_id is not None)
         options = replace(options, flow_control=None)
         if schedule_id is None:
             options = replace(options, delay_ms=None, not_before_ms=None)
@@ -96,7 +106,19 @@ def plan(state: StateView, account_id: AccountId, item: PublishItem, schedule_id
         url_group=group_name,
         endpoints=endpoints,
         schedule_id=schedule_id,
+        created_by=created_by,
+        not_applied=not_applied,
     )
+
+
+def _not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
+    """What the service does not know on enqueue: delay and flow control; a schedule's delay stays (D-021)."""
+    given = (
+        ("Svc-Delay", bool(options.delay_ms) and not keeps_delay),
+        ("Svc-Not-Before", options.not_before_ms is not None and not keeps_delay),
+        ("Svc-Flow-Control-Key", options.flow_control is not None),
+    )
+    return tuple(name for name, is_given in given if is_given)
 
 
 def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:
@@ -118,6 +140,7 @@ def _create(state: StateView, book: AccountView, planned: Plan, endpoint: Endpoi
     if key is not None:
         earlier = deduplication.earlier_message(book, key, state.now_ms)
         if earlier is not None:
+            yield PublishDeduplicated(message_id=earlier, at_ms=state.now_ms)
             return Published(message_id=earlier, url=endpoint.url, deduplicated=True)
     account = book.account
     now_ms = state.now_ms
@@ -146,6 +169,8 @@ def _create(state: StateView, book: AccountView, planned: Plan, endpoint: Endpoi
         labels=options.labels,
         redaction=options.redaction,
         flow_control=options.flow_control,
+        created_by=planned.created_by,
+        not_applied=planned.not_applied,
     )
     yield MessageCreated(
         message=message, deduplication_key=key, deduplicate_until_ms=now_ms + deduplication.WINDOW_MS if key else 0

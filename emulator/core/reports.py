@@ -86,6 +86,16 @@ class ResetRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A saved world: where its clock stood, how many live messages it had, and how large its file is."""
+
+    name: str
+    now_ms: int
+    pending: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """All a client needs to use a world: both APIs' credentials, and the ids it can ask for."""
 

@@ -2,7 +2,8 @@
 
 Three sources, the first that applies wins: a hint in the destination's response, the message's own
 expression, the default backoff. The module answers a delay and where it came from; the decision
-that schedules the retry adds it to the present.
+that schedules the retry adds it to the present. What explains a retry afterwards asks the same
+function again, with what was recorded.
 
 Source: interface document, "Delivery rules" 1 and Svc-Retry-Delay; decisions D-014, D-015, D-016.
 """
@@ -13,10 +14,11 @@ import calendar
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core import expressions
+from emulator.core.model import AttemptOutcome, Message
 
 DAY_MS = 86_400_000
 
@@ -33,19 +35,31 @@ class RetryReason(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryDelay:
-    """The wait before a retry, from 0 to one day, and what decided it."""
+class Hint:
+    """A readable backoff hint of a response. `delay_ms` is not capped: beyond a day it is not obeyed.
+
+    `value` is the header's value as received.
+    """
 
     delay_ms: int
     reason: RetryReason
+    value: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hint:
-    """A readable backoff hint of a response. `delay_ms` is not capped: beyond a day it is not obeyed."""
+class RetryDelay:
+    """The wait before a retry, from 0 to one day, and what decided it.
+
+    The other fields are the arithmetic, for people: `retried` as it was counted, the `hint` whether
+    obeyed or not, and the `expression` with the `value` it came to, if it was asked.
+    """
 
     delay_ms: int
     reason: RetryReason
+    retried: int = field(default=0, compare=False)
+    hint: Hint | None = field(default=None, compare=False)
+    expression: str | None = field(default=None, compare=False)
+    value: float | None = field(default=None, compare=False)
 
 
 # When a response carries several, the first in this order counts (D-014).
@@ -55,6 +69,16 @@ _HINTS_IN_ORDER = (
     RetryReason.RATE_LIMIT_RESET_REQUESTS,
     RetryReason.RATE_LIMIT_RESET_TOKENS,
 )
+
+
+def delay_after(message: Message, outcome: AttemptOutcome, *, retried: int, now_ms: int) -> RetryDelay:
+    """The wait after a failed attempt of a message; see `delay_before_retry`."""
+    return delay_before_retry(
+        expression=message.retry_delay,
+        retried=retried,
+        response_headers=() if outcome.response is None else outcome.response.headers,
+        now_ms=now_ms,
+    )
 
 
 def delay_before_retry(
@@ -71,16 +95,28 @@ def delay_before_retry(
     `expressions.parse` refuses, and publish has refused before.
     Source: interface document, "Delivery rules" 1 and Svc-Retry-Delay; decisions D-014, D-015.
     """
-    default = RetryDelay(delay_ms=default_backoff_ms(retried), reason=RetryReason.DEFAULT)
     hint = response_hint(response_headers, now_ms)
-    if hint is not None:
-        return RetryDelay(delay_ms=hint.delay_ms, reason=hint.reason) if hint.delay_ms <= DAY_MS else default
-    if expression is None:
-        return default
-    value = expressions.parse(expression).evaluate(retried)
-    if not math.isfinite(value) or value < 0:
-        return default
-    return RetryDelay(delay_ms=int(min(value, DAY_MS)), reason=RetryReason.EXPRESSION)
+    if hint is not None and hint.delay_ms <= DAY_MS:
+        return RetryDelay(delay_ms=hint.delay_ms, reason=hint.reason, retried=retried, hint=hint)
+    value: float | None = None
+    if hint is None and expression is not None:
+        value = expressions.parse(expression).evaluate(retried)
+        if math.isfinite(value) and value >= 0:
+            return RetryDelay(
+                delay_ms=int(min(value, DAY_MS)),
+                reason=RetryReason.EXPRESSION,
+                retried=retried,
+                expression=expression,
+                value=value,
+            )
+    return RetryDelay(
+        delay_ms=default_backoff_ms(retried),
+        reason=RetryReason.DEFAULT,
+        retried=retried,
+        hint=hint,
+        expression=expression,
+        value=value,
+    )
 
 
 def default_backoff_ms(retried: int) -> int:
@@ -112,7 +148,7 @@ def response_hint(response_headers: Sequence[tuple[str, str]], now_ms: int) -> H
             if name.lower() == wanted:
                 delay_ms = _hinted_delay_ms(value.strip(), now_ms)
                 if delay_ms is not None:
-                    return Hint(delay_ms=delay_ms, reason=reason)
+                    return Hint(delay_ms=delay_ms, reason=reason, value=value.strip())
     return None
 
 

@@ -10,7 +10,7 @@ from emulator.core.decision import Decision, book_of
 from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
 from emulator.core.identifiers import schedule_id as make_schedule_id
-from emulator.core.model import AccountId, Schedule, ScheduleId, ScheduleProgress
+from emulator.core.model import AccountId, CreatedBy, Schedule, ScheduleId, ScheduleProgress
 
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
@@ -80,7 +80,7 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
     planned: publishing.Plan | None = None
     error: str | None = None
     try:
-        planned = publishing.plan(state, account_id, item, schedule_id)
+        planned = publishing.plan(state, account_id, item, schedule_id, CreatedBy.SCHEDULE)
     except Refused as refusal:
         error = refusal.text
     yield ScheduleFired(

@@ -17,11 +17,14 @@ def _pattern(url: str) -> re.Pattern[str]:
     return re.compile(f"{first}{found}.*{last}", re.DOTALL)
 
 
+def matches_url(wanted: str, url: str) -> bool:
+    """Whether a URL is the one that is wanted: exactly, or by a glob whose `*` means any characters."""
+    return wanted == url or ("*" in wanted and _pattern(wanted).fullmatch(url) is not None)
+
+
 def matches(rule: DestinationRule, message: Message) -> bool:
-    """Whether the rule is about this message: its URL exactly, or by a glob whose `*` means any characters."""
-    if rule.method is not None and rule.method is not message.method:
-        return False
-    return rule.url == message.url or ("*" in rule.url and _pattern(rule.url).fullmatch(message.url) is not None)
+    """Whether the rule is about this message, by its URL and, if the rule names one, its method."""
+    return (rule.method is None or rule.method is message.method) and matches_url(rule.url, message.url)
 
 
 def answer_for(rules: Mapping[RuleId, DestinationRule], message: Message) -> ScriptedAnswer | None:

@@ -79,6 +79,8 @@ class State:
                 self._schedule_fired(fact)
             case facts.MessageHeld():
                 self._message_held(fact)
+            case facts.PublishDeduplicated():
+                pass  # Only history tells of it.
             case facts.QueueSlotTaken():
                 self.accounts[fact.account_id].queue_slots[fact.queue][fact.message_id] = 1
             case facts.QueueSlotReleased():

@@ -95,6 +95,14 @@ class Timers:
         for due_ms, sequence, kind, subject in sorted(self._live.values(), key=lambda entry: entry[:2]):
             yield Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)
 
+    def up_to(self, last_ms: int) -> Iterator[Timer]:
+        """Live timers due at an instant or before it, in the order they will fire; only what is taken is sorted."""
+        heap = [entry for entry in self._live.values() if entry[0] <= last_ms]
+        heapq.heapify(heap)
+        while heap:
+            due_ms, sequence, kind, subject = heapq.heappop(heap)
+            yield Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)
+
     def restore(self, timers: tuple[Timer, ...], sequence: int) -> None:
         """Put back exactly the timers of an image, sequence numbers and all."""
         self._work, self._schedules, self._quiet, self._live = [], [], [], {}

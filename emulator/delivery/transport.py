@@ -65,11 +65,11 @@ class DeliveryTransport:
 
         Raises: ValueError if the text is not an http(s) origin.
         """
-        self._mounts[_origin(origin)] = application
+        self._mounts[origin_of(origin)] = application
 
     def unmount(self, origin: str) -> None:
         """Undo `mount`; an origin without a mount is no error. Raises: ValueError as `mount`."""
-        self._mounts.pop(_origin(origin), None)
+        self._mounts.pop(origin_of(origin), None)
 
     # -- attempts -----------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class DeliveryTransport:
         message = attempt.message
         url = message.url if attempt.answer is None else _forwarded_url(message.url, attempt.answer)
         headers = self._signed_headers(attempt, url)
-        mounted = self._mounts.get(_origin(url)) if self._mounts else None
+        mounted = self._mounts.get(origin_of(url)) if self._mounts else None
         answer: Response | http.Failure
         if mounted is not None:
             request = MountedRequest(method=message.method, url=url, headers=headers, body=message.body)
@@ -211,7 +211,8 @@ def _with_origin(url: str, forward_to: str) -> str:
     return f"{target.scheme}://{target.host_header}{source.request_target}"
 
 
-def _origin(url: str) -> str:
+def origin_of(url: str) -> str:
+    """The origin of an http(s) URL, as mounts are found by it. Raises: ValueError if it has none."""
     target = read_target(url)
     if target is None:
         raise ValueError(f"not an http(s) origin: {url!r}")

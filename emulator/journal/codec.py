@@ -10,6 +10,7 @@ import msgspec
 from emulator.core.facts import Fact
 from emulator.core.image import StateImage
 from emulator.core.model import AttemptOutcome, Message
+from emulator.core.stories import AnsweringRule
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
@@ -18,6 +19,7 @@ _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Fact]]] = {}
 _IMAGE: Final[list[msgspec.msgpack.Decoder[StateImage]]] = []
 _MESSAGE: Final = msgspec.msgpack.Decoder(Message)
 _OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
+_RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
 
 
 def encode_facts(facts: Sequence[Fact]) -> bytes:
@@ -56,5 +58,18 @@ def encode_outcome(outcome: AttemptOutcome) -> bytes:
     return _ENCODER.encode(outcome)
 
 
+def encode_row(row: Sequence[object]) -> bytes:
+    """Any row of the database, in a form that tells any two apart."""
+    return _ENCODER.encode(row)
+
+
 def decode_outcome(payload: bytes) -> AttemptOutcome:
     return _OUTCOME.decode(payload)
+
+
+def encode_rule(rule: AnsweringRule) -> bytes:
+    return _ENCODER.encode(rule)
+
+
+def decode_rule(payload: bytes) -> AnsweringRule:
+    return _RULE.decode(payload)

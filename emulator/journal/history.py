@@ -6,6 +6,8 @@ Filters become `?` parameters of fixed conditions; no text of a user's ever ente
 from __future__ import annotations
 
 import json
+import secrets
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +23,7 @@ from emulator.core.history import (
     Event,
     EventQuery,
     Page,
+    Place,
 )
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
 from emulator.journal import codec
@@ -57,6 +60,9 @@ SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome FROM attemp
 ORDER BY 1
 """
 _TRACE_STEP = 5_000
+_SELECT_LAST_SEQ = """
+SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
+"""
 
 _LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
 
@@ -108,6 +114,9 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cleared_up_to = 0
+        # Drawn once, so that all who ask at the same time make the same of it.
+        self._new_life = secrets.token_hex(4)
+        self._life: str | None = None
 
     async def load(self) -> None:
         """Recall which deliveries were removed from view."""
@@ -231,29 +240,42 @@ class History:
 
     async def trace(self) -> AsyncIterator[Event | Delivery]:
         """Every event and attempt in order."""
-        last = 0
-        for (seq,) in await self._store.rows(
-            "SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))", ()
-        ):
-            last = seq
+        last = await self._last_seq()
         for start in range(0, last, _TRACE_STEP):
-            end = min(start + _TRACE_STEP, last)
-            rows = list(await self._store.rows(_SELECT_TRACE, (start, end)))
-            definitions = await self._definitions({row[1] for row in rows})
-            for seq, number, at_ms, finished_ms, attempt, state, next_ms, encoded in rows:
-                message = definitions[number]
-                outcome = None if encoded is None else codec.decode_outcome(encoded)
-                if state is not None:
-                    yield _event_of(seq, at_ms, state, next_ms, message, outcome)
-                elif outcome is not None:
-                    yield Delivery(
-                        seq=seq,
-                        at_ms=at_ms,
-                        finished_ms=finished_ms,
-                        message=message,
-                        attempt=attempt,
-                        outcome=outcome,
-                    )
+            for entry in await self.since(start, min(_TRACE_STEP, last - start)):
+                yield entry
+
+    async def since(self, seq: int, count: int) -> list[Event | Delivery]:
+        """The next `count` events and attempts behind entry `seq`; fewer if there are no more yet."""
+        # Each number of the common count is an event's or an attempt's, and none is ever removed.
+        rows = list(await self._store.rows(_SELECT_TRACE, (seq, seq + count)))
+        if not rows:
+            return []
+        definitions = await self._definitions({row[1] for row in rows})
+        return [_entry(row, definitions[row[1]]) for row in rows]
+
+    async def place(self) -> Place:
+        """Where history ends now."""
+        return Place(life=await self.life(), seq=await self._last_seq())
+
+    async def life(self) -> str:
+        """What tells this history from that of the world before a reset; it survives a restart."""
+        if self._life is None:
+            kept = (await self._store.meta()).get("life")
+            if kept is None:
+                await self._store.write_meta("life", self._new_life.encode())
+            self._life = self._new_life if kept is None else kept.decode()
+        return self._life
+
+    @property
+    def cleared_up_to(self) -> int:
+        """The last entry whose delivery was removed from view."""
+        return self._cleared_up_to
+
+    async def _last_seq(self) -> int:
+        for (seq,) in await self._store.rows(_SELECT_LAST_SEQ, ()):
+            return int(seq)
+        return 0
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))
@@ -261,6 +283,15 @@ class History:
             "SELECT number, definition FROM messages WHERE number IN (SELECT value FROM json_each(?))", (wanted,)
         )
         return {number: _message(definition) for number, definition in rows}
+
+
+def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
+    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded = row
+    outcome = None if encoded is None else codec.decode_outcome(encoded)
+    if state is not None:
+        return _event_of(seq, at_ms, state, next_ms, message, outcome)
+    assert outcome is not None  # An attempt is recorded when it has one.
+    return Delivery(seq=seq, at_ms=at_ms, finished_ms=finished_ms, message=message, attempt=attempt, outcome=outcome)
 
 
 def _event(seq: int, at_ms: int, state: str, next_ms: int | None, definition: bytes, outcome: bytes | None) -> Event:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from emulator.core import facts
-from emulator.core.model import AccountId, EventState, Message, MessageId
+from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
+from emulator.core.stories import HOLDS, RemarkKind, answering
 from emulator.journal import codec
 from emulator.journal.meters import (
     ACTIVE,
@@ -38,7 +39,9 @@ class Rows:
     messages: list[Row] = field(default_factory=list)
     events: list[Row] = field(default_factory=list)
     attempts: list[Row] = field(default_factory=list)
+    remarks: list[Row] = field(default_factory=list)
     dead_letters: list[Row] = field(default_factory=list)
+    remarks_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
     usage_days: list[UsageRow] = field(default_factory=list)
@@ -46,11 +49,15 @@ class Rows:
 
 @dataclass(slots=True)
 class _Live:
-    """What history needs to know of a message until it ends. `meter` is its account's."""
+    """What history needs to know of a message until it ends. `meter` is its account's.
+
+    `answered_by` is the encoded rule that decided the attempt under way.
+    """
 
     number: int
     meter: Meter
     body_bytes: int
+    answered_by: bytes | None = None
 
 
 @lru_cache(maxsize=4096)
@@ -69,14 +76,19 @@ class Projector:
         self.seq = seq
         self._live: dict[MessageId, _Live] = {}
         self._meters: dict[AccountId, Meter] = {}
+        # Encoded once, because most attempts of a test are decided by a rule.
+        self._rules: dict[RuleId, bytes] = {}
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
 
-    def know(self, messages: Iterable[Message]) -> None:
-        """Learn the live messages after a restart."""
-        for message in messages:
-            self._know(message)
+    def know(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
+        """Learn what is there already: the world's first rules, and after a restart the live messages."""
+        for rule in rules:
+            self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
+        for progress in messages:
+            live = self._know(progress.message)
+            live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
 
     def _know(self, message: Message) -> _Live:
         meter = self._meters.get(message.account_id)
@@ -95,9 +107,11 @@ class Projector:
         for fact in group:
             match fact:
                 case facts.MessageCreated():
-                    self._created(rows, fact.message)
+                    self._created(rows, fact)
                 case facts.AttemptStarted():
-                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.ACTIVE, ACTIVE)
+                    live = self._live[fact.message_id]
+                    live.answered_by = None if fact.answer is None else self._rules.get(fact.answer.rule_id)
+                    self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
                 case facts.MessageDelivered():
@@ -116,7 +130,17 @@ class Projector:
                     live = self._live.pop(fact.message_id)
                     self._event(rows, live, fact.at_ms, EventState.CANCELED, CANCELED)
                 case facts.DeadLettersRemoved():
-                    rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
+                    self._dead_letters_removed(rows, fact)
+                case facts.MessageHeld():
+                    hold = fact.hold
+                    self._remark(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
+                case facts.PublishDeduplicated():
+                    self._remark(rows, fact.message_id, fact.at_ms, RemarkKind.DEDUPLICATED)
+                case facts.RuleAdded():
+                    self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
+                case facts.RulesRemoved():
+                    for rule_id in fact.rule_ids:
+                        self._rules.pop(rule_id, None)
                 case _:
                     pass  # Other facts leave no trace in history.
         for meter in self._meters.values():
@@ -125,7 +149,8 @@ class Projector:
             rows.usage_days += days
         return rows
 
-    def _created(self, rows: Rows, message: Message) -> None:
+    def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
+        message = fact.message
         live = self._know(message)
         host, path = _host_and_path(message.url)
         rows.messages.append(
@@ -146,6 +171,16 @@ class Projector:
             )
         )
         self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
+        message_id, at_ms = message.message_id, message.created_ms
+        if fact.deduplication_key is not None:
+            self._remark(rows, message_id, at_ms, RemarkKind.DEDUPLICATION, fact.deduplication_key)
+        if message.created_by is CreatedBy.DEAD_LETTER:
+            row = (self.seq, at_ms, RemarkKind.PUBLISHED_AGAIN.value, message_id, message.from_dead_letter)
+            rows.remarks_on_dead_letters.append(row)
+        elif message.source_message_id is not None:
+            is_failure = message.created_by is CreatedBy.FAILURE_CALLBACK
+            kind = RemarkKind.FAILURE_CALLBACK if is_failure else RemarkKind.CALLBACK
+            self._remark(rows, message.source_message_id, at_ms, kind, message_id)
 
     def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
         self.seq += 1
@@ -165,6 +200,7 @@ class Projector:
                 outcome.succeeded,
                 status,
                 encoded,
+                live.answered_by,
             )
         )
         if not outcome.succeeded:
@@ -185,6 +221,22 @@ class Projector:
         live = self._live.pop(fact.message_id)
         self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
         rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
+        self._remark(rows, fact.message_id, fact.at_ms, RemarkKind.DEAD_LETTER, fact.dead_letter_id)
+
+    def _dead_letters_removed(self, rows: Rows, fact: facts.DeadLettersRemoved) -> None:
+        rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
+        # One that is retried is told of by the message that it becomes.
+        if fact.cause != "retried":
+            kind = RemarkKind.DEAD_LETTER_REMOVED.value
+            rows.remarks_on_dead_letters.extend(
+                (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
+            )
+
+    def _remark(
+        self, rows: Rows, message_id: MessageId, at_ms: int, kind: RemarkKind, name: str = "", reason: str | None = None
+    ) -> None:
+        """A remark takes no number of the common count: it stands behind the entry before it."""
+        rows.remarks.append((message_id, self.seq, at_ms, kind.value, name, reason))
 
     def _event(
         self,

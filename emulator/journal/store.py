@@ -56,6 +56,7 @@ class Store:
         self._wake = asyncio.Event()
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
+        self._copies: list[tuple[str, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._closing = False
@@ -78,7 +79,7 @@ class Store:
                 await self._connection.executescript(schema.RUN_FILE)
         except sqlite3.Error as error:
             raise files.UnusableDatabase(f"{self._path}: {error}") from error
-        return self._go(restore(image))
+        return self._begin(image)
 
     async def resume(self) -> State:
         """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
@@ -89,6 +90,9 @@ class Store:
 
     async def _recall(self) -> State:
         meta = await self.meta()
+        if "seal" in meta:
+            # A snapshot's, which is from now on a world's database.
+            await self._connection.execute(schema.BREAK_SEAL)
         self._projected = int(meta.get("projected", b"0"))
         self._projector = Projector(int(meta.get("history_seq", b"0")))
         (covers, image), *_ = await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT)
@@ -101,18 +105,23 @@ class Store:
                     if seq > self._projected:
                         if is_projected:
                             # History goes on from here; what lived at this point is known to it.
-                            self._know_messages_of(state)
+                            self._know(state)
                             is_projected = False
                         self._to_project.append(fact)
                     state.apply(fact)
                 self._appended = self._written = int(last_seq)
         if is_projected:
-            self._know_messages_of(state)
+            self._know(state)
             self._projected = self._appended
         return state
 
-    def _know_messages_of(self, state: State) -> None:
-        self._projector.know(progress.message for progress in state.messages.values())
+    def _know(self, state: State) -> None:
+        self._projector.know(state.messages.values(), state.rules.values())
+
+    def _begin(self, image: StateImage) -> State:
+        state = restore(image)
+        self._know(state)
+        return self._go(state)
 
     def _go(self, state: State) -> State:
         self._image = lambda: capture(state)
@@ -185,13 +194,15 @@ class Store:
                     await self._write_facts()
                 if self._readers or self._is_behind:
                     await self._project()
-                if self._is_file and self._appended - self._covered >= self._checkpoint_distance():
+                if self._copies:
+                    await self._copy()
+                elif self._is_file and self._appended - self._covered >= self._checkpoint_distance():
                     await self.checkpoint()
-                if self._closing and not self._commits and not self._readers:
+                if self._closing and not self._commits and not self._readers and not self._copies:
                     return
         except Exception as error:  # An edge: whatever ends the writer stops the store, and nobody waits for it.
             self._failure = error
-            for future in (*self._commits, *self._readers):
+            for future in (*self._commits, *self._readers, *(copied for _, copied in self._copies)):
                 if not future.done():
                     future.set_exception(WorldBroken(f"the database cannot be written: {error}"))
 
@@ -244,16 +255,23 @@ class Store:
             await run(schema.INSERT_EVENTS, rows.events)
         if rows.attempts:
             await run(schema.INSERT_ATTEMPTS, rows.attempts)
+        if rows.remarks:
+            await run(schema.INSERT_REMARKS, rows.remarks)
         if rows.dead_letters:
             await run(schema.INSERT_DEAD_LETTERS, rows.dead_letters)
+        if rows.remarks_on_dead_letters:
+            await run(schema.INSERT_REMARKS_ON_DEAD_LETTERS, rows.remarks_on_dead_letters)
         if rows.removed_dead_letters:
             await run(schema.DELETE_DEAD_LETTERS, rows.removed_dead_letters)
         if rows.usage_minutes:
             await run(schema.ADD_USAGE_MINUTES, rows.usage_minutes)
             await run(schema.ADD_USAGE_DAYS, rows.usage_days)
         if self._is_file:
-            progress = [("projected", b"%d" % last_seq), ("history_seq", b"%d" % self._projector.seq)]
-            await run(schema.WRITE_META, progress)
+            await self._note_progress(last_seq)
+
+    async def _note_progress(self, last_seq: int) -> None:
+        progress = [("projected", b"%d" % last_seq), ("history_seq", b"%d" % self._projector.seq)]
+        await self._connection.executemany(schema.WRITE_META, progress)
 
     async def checkpoint(self) -> None:
         """Store the state as a whole, and drop the facts it covers."""
@@ -265,9 +283,38 @@ class Store:
         async with self._transaction():
             if facts:
                 await self._insert_history(facts, covers)
+            await self._note_progress(covers)
             await self._connection.execute(schema.WRITE_CHECKPOINT, (covers, image))
             await self._connection.execute(schema.DELETE_FACTS, (covers,))
         self._projected = self._written = self._covered = covers
+
+    async def _copy(self) -> None:
+        """Make the first of the copies that are asked for. One that cannot be made is no failure of this store."""
+        await self.checkpoint()
+        path, copied = self._copies[0]
+        failure: sqlite3.Error | None = None
+        async with self._turn:
+            try:
+                await self._connection.execute(schema.COPY_INTO, (path,))
+            except sqlite3.Error as error:
+                failure = error
+        del self._copies[0]
+        # There may be more of them.
+        self._wake.set()
+        if copied.done():
+            return
+        if failure is None:
+            copied.set_result(None)
+        else:
+            copied.set_exception(files.UnusableDatabase(f"{path}: {failure}"))
+
+    async def copy_to(self, path: str) -> None:
+        """Write all there is, as it is now, to a new file that `open_store` can open. Raises UnusableDatabase."""
+        self._check()
+        copied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._copies.append((path, copied))
+        self._wake.set()
+        await copied
 
     async def _stop_writing(self) -> None:
         self._closing = True
@@ -301,10 +348,47 @@ class Store:
                 await self._connection.execute(statement)
             await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", origin)])
             await self._connection.execute(schema.WRITE_CHECKPOINT, (0, origin))
-        # The database is the new store's now.
+        fresh = self._successor()
+        return fresh, fresh._begin(codec.decode_image(origin))
+
+    async def take_over(self, path: str, image: StateImage, origin: StateImage, meta: dict[str, bytes]) -> None:
+        """Put the world of a copy in place of this one, whole or not at all; `go_on` tells which it became.
+
+        The image and the rest replace what the copy, which has no facts beyond its checkpoint, says of
+        itself. Raises UnusableDatabase, with the world here as it was; Conflict once it is closed.
+        """
+        self._check()
+        await self._stop_writing()
+        if self._failure is not None:
+            raise WorldBroken(f"the database cannot be written: {self._failure}")
+        try:
+            # What is here now has to be whole in the database, should it stay.
+            await self.checkpoint()
+            async with self._turn:
+                await self._connection.execute(schema.ATTACH_COPY, (path,))
+            try:
+                async with self._transaction():
+                    for statement in schema.TAKE_COPY:
+                        await self._connection.execute(statement)
+                    await self._connection.execute(schema.REPLACE_IMAGE, (codec.encode_image(image),))
+                    await self._connection.executemany(
+                        schema.WRITE_META, [*meta.items(), ("origin", codec.encode_image(origin))]
+                    )
+            finally:
+                async with self._turn:
+                    await self._connection.execute(schema.DETACH_COPY)
+        except sqlite3.Error as error:
+            raise files.UnusableDatabase(f"{path}: {error}") from error
+
+    async def go_on(self) -> tuple[Store, State]:
+        """A store with the world that the database holds after `take_over`; this one is done for."""
+        fresh = self._successor()
+        return fresh, await fresh.resume()
+
+    def _successor(self) -> Store:
+        """Another store on the same database, which is its own from now on."""
         self._image = None
-        fresh = Store(self._connection, self._path)
-        return fresh, fresh._go(restore(codec.decode_image(origin)))
+        return Store(self._connection, self._path)
 
     # -- meta and history -------------------------------------------------------------------
 
@@ -321,6 +405,8 @@ class Store:
         """Read history as it stands after everything that has happened so far."""
         await self.settle()
         async with self._turn:
+            # While this waited for its turn, the database may have become another store's, or nobody's.
+            self._check()
             return await self._connection.execute_fetchall(statement, tuple(parameters))
 
 

@@ -270,11 +270,17 @@ def _field_of(key: str, value: Json, names: Mapping[str, str], *, data: bool) ->
 
 
 def _with_account_fields(document: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """The control API's document with the fields of account records renamed, and of nothing else."""
+    """The control API's document with the fields of account records renamed, and of nothing else.
+
+    Beside what only the paths of accounts refer to, that is what is marked `x-account-record`.
+    """
     paths = table(document.get("paths"))
     mine = {path for path in paths if path.startswith("/_emulator/accounts")}
     components = _reachable(document, [paths[path] for path in mine])
     components -= _reachable(document, [entry for path, entry in paths.items() if path not in mine])
+    # Fixtures write the same records.
+    schemas = table(table(document.get("components")).get("schemas"))
+    components |= {("schemas", name) for name, each in schemas.items() if table(each).get("x-account-record") is True}
     return {
         **document,
         "paths": {

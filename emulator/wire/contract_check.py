@@ -11,30 +11,33 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from emulator.core.errors import InvalidInput
 from emulator.core.headers import canonical_name
 from emulator.wire.contract import Api, items, operations, parameters, resolved, table, text
+from emulator.wire.contract_schemas import closed, validator
+from emulator.wire.contract_words import described, meant, meant_header, shown, spelt
 from emulator.wire.dialect import BUILT_IN, Dialect, load
-from emulator.wire.json_fields import WHOLE, Json, JsonObject, joined, kind_of
+from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import Pairs, RequestParts
 
 if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
 # What public clients send of themselves; the service takes no notice of it.
 _TELEMETRY = "telemetry-"
 # What does not apply to a queued message: it is ignored (D-021), and refused in strict mode.
 _NOT_QUEUED = ("delay", "not-before", "flow-control-key", "flow-control-value")
-_ENQUEUE, _PUBLISH, _BATCH, _GROUP_DEFAULTS = "enqueueMessage", "publishMessage", "publishBatch", "setUrlGroupDefaults"
+# A schedule that publishes into a queue keeps its delay.
+_NOT_QUEUED_BY_SCHEDULES = ("flow-control-key", "flow-control-value")
+_ENQUEUE, _PUBLISH, _SCHEDULE, _BATCH = "enqueueMessage", "publishMessage", "createSchedule", "publishBatch"
+_GROUP_DEFAULTS = "setUrlGroupDefaults"
 # Said of every operation at once: an unknown path or method, and a request that is too large.
 _ALWAYS_POSSIBLE = (404, 405, 413)
 _MOST_ERRORS = 8
 # A key is free text, and not every client encodes the slashes in it.
 _WITH_SLASHES = ("flowControlKey",)
-_BASE = "contract:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +97,35 @@ class Contract:
 
     def refusal(self, operation: Operation | None, parts: RequestParts) -> InvalidInput | None:
         """Why strict mode refuses a request that the emulator would take; None if it does not."""
-        if operation is None or operation.id != _ENQUEUE:
-            return None
-        given = {name for name, value in (*parts.headers, *parts.query) if value.strip()}
-        for suffix in _NOT_QUEUED:
-            if f"{self.dialect.lower_prefix}{suffix}" in {name.lower() for name in given}:
-                return InvalidInput(
-                    self.dialect.header(suffix), "does not apply to queued messages, and strict mode refuses it"
-                )
+        for place, suffix in self._ignored_by_queues(operation, parts):
+            header = self.dialect.header(suffix)
+            field_name = f"{place}headers.{header}" if place else header
+            return InvalidInput(field_name, "does not apply to queued messages, and strict mode refuses it")
         return None
+
+    def _ignored_by_queues(self, operation: Operation | None, parts: RequestParts) -> Iterator[tuple[str, str]]:
+        """Options for queued messages that a queue takes no notice of: where they stand, and their names (D-021)."""
+        if operation is None:
+            return
+        if operation.id == _BATCH:
+            for number, entry in enumerate(items(_decoded(parts.body))):
+                item = table(entry)
+                given = {name.lower() for name, value in table(item.get("headers")).items() if text(value).strip()}
+                if text(item.get("queue")) or self._queue_name in given:
+                    yield from ((f"[{number}].", suffix) for suffix in self._given_of(_NOT_QUEUED, given))
+            return
+        given = {name.lower() for name, value in (*parts.headers, *parts.query) if value.strip()}
+        if operation.id == _ENQUEUE or (operation.id == _PUBLISH and self._queue_name in given):
+            yield from (("", suffix) for suffix in self._given_of(_NOT_QUEUED, given))
+        elif operation.id == _SCHEDULE and self._queue_name in given:
+            yield from (("", suffix) for suffix in self._given_of(_NOT_QUEUED_BY_SCHEDULES, given))
+
+    @property
+    def _queue_name(self) -> str:
+        return f"{self.dialect.lower_prefix}queue-name"
+
+    def _given_of(self, suffixes: Iterable[str], given: set[str]) -> Iterator[str]:
+        return (suffix for suffix in suffixes if f"{self.dialect.lower_prefix}{suffix}" in given)
 
     def request(self, operation: Operation | None, parts: RequestParts) -> tuple[str, ...]:
         """What is wrong with a request."""
@@ -114,9 +137,17 @@ class Contract:
                     *self._headers(operation, parts),
                     *self._query(operation, parts),
                     *self._body(operation, parts),
+                    *self._queued(operation, parts),
                 )
             )
         )
+
+    def _queued(self, operation: Operation, parts: RequestParts) -> Iterator[str]:
+        if operation.id != _ENQUEUE:  # It has none of these to begin with, as is said with its headers.
+            for place, suffix in self._ignored_by_queues(operation, parts):
+                header = self.dialect.header(suffix)
+                shown = f"{place}headers: header {header}" if place else f"header {header}"
+                yield f"{shown}: does not apply to queued messages"
 
     def _no_operation(self, parts: RequestParts) -> Iterator[str]:
         is_control = parts.path.lower().startswith("/_emulator")
@@ -130,7 +161,7 @@ class Contract:
         # A destination in the path would be no help, and none of anyone's business.
         fixed = "/".join(parts.path.split("/")[:3])
         known = {"/".join(each.path.split("/")[:3]) for each in self.operations}
-        yield f"path: no operation has it{_meant(fixed, known) if fixed not in known else ''}"
+        yield f"path: no operation has it{meant(fixed, known) if fixed not in known else ''}"
 
     def _headers(self, operation: Operation, parts: RequestParts) -> Iterator[str]:
         for name, value in parts.headers:
@@ -139,7 +170,7 @@ class Contract:
                 if value.strip() or _named(self._all_headers(operation.api), name) is None:
                     yield from self._unknown_header(operation, name)
             elif value.strip():
-                yield from self._value(operation.api, f"header {_spelt(parameter, name)}", parameter, [value.strip()])
+                yield from self._value(operation.api, f"header {spelt(parameter, name)}", parameter, [value.strip()])
         present = {name for name, value in (*parts.headers, *parts.query) if value.strip()}
         for name, parameter in operation.headers.items():
             twin = text(parameter.get("x-query-name"))
@@ -156,13 +187,13 @@ class Contract:
             if _named(known, name) is not None:
                 yield f"{shown}: this operation does not read it"
             else:
-                yield f"{shown}: unknown{_meant_header(name, operation.headers or known)}"
+                yield f"{shown}: unknown{meant_header(name, operation.headers or known)}"
         elif (other := _dialect_of(name)) is not None:
             yield f"{shown}: is of the dialect {other}, this server speaks {self.dialect.name}"
         elif name.replace("_", "-").startswith(prefix) or difflib.get_close_matches(
             name, [each for each in operation.headers if each.startswith(prefix)], 1, 0.85
         ):
-            yield f"{shown}: unknown{_meant_header(name, operation.headers)}"
+            yield f"{shown}: unknown{meant_header(name, operation.headers)}"
 
     def _all_headers(self, api: Api) -> dict[str, JsonObject]:
         return {name: each for one in self.operations if one.api is api for name, each in one.headers.items()}
@@ -188,13 +219,13 @@ class Contract:
                 yield f"query parameter {name}: required"
 
     def _unknown_parameter(self, operation: Operation, name: str, known: Sequence[str]) -> Iterator[str]:
-        meant = _meant(name, known)
+        hint = meant(name, known)
         if operation.takes_any_query:
             # It belongs to the destination, unless it is one of ours that is misspelt.
             ours = name.lower().replace("_", "-").startswith(self.dialect.lower_prefix)
             if not ours and not difflib.get_close_matches(name.lower(), known, 1, 0.85):
                 return
-        yield f"query parameter {_shown(name)}: unknown{meant}"
+        yield f"query parameter {shown(name)}: unknown{hint}"
 
     def _value(self, api: Api, what: str, parameter: JsonObject, values: Sequence[str]) -> Iterator[str]:
         """What is wrong with a parameter's texts."""
@@ -211,8 +242,7 @@ class Contract:
         for value in values:
             found = [_typed(value, kind) for kind in types] or [value]
             if not any(self._is_valid(api, inner, each) for each in found):
-                example = _example(parameter)
-                yield f"{what}: not as the contract says{f', such as {example}' if example else ''}"
+                yield f"{what}: not as the contract says{_hint(resolved(self.documents[api], inner), parameter)}"
                 return
 
     # -- bodies of requests -------------------------------------------------------------------
@@ -254,14 +284,11 @@ class Contract:
         if publish is None:
             return
         for place, entry in entries:
-            queued = isinstance(entry.get("queue"), str) and bool(entry["queue"])
-            for name, value in table(entry.get("headers")).items():
+            for name in table(entry.get("headers")):
                 lower_name = name.lower()
                 if publish.header(lower_name) is None:
                     for line in self._unknown_header(publish, lower_name):
                         yield f"{place}headers: {line}"
-                elif queued and value and lower_name.removeprefix(self.dialect.lower_prefix) in _NOT_QUEUED:
-                    yield f"{place}headers: header {canonical_name(lower_name)}: does not apply to queued messages"
 
     # -- answers ------------------------------------------------------------------------------
 
@@ -311,7 +338,7 @@ class Contract:
         for number, error in enumerate(self._validator(api, schema, is_closed=is_closed).iter_errors(value)):
             if number == _MOST_ERRORS:
                 return
-            yield from _described(error, "")
+            yield from described(error)
 
     def _is_valid(self, api: Api, schema: Json, value: Json) -> bool:
         return self._validator(api, schema).is_valid(value)
@@ -322,8 +349,8 @@ class Contract:
         if key not in self.validators:
             document: Json = self.documents[api]
             if is_closed:
-                document, schema = _closed(document), _closed(schema)
-            self.validators[key] = _validator(table(document), schema)
+                document, schema = closed(document), closed(schema)
+            self.validators[key] = validator(table(document), schema)
         return self.validators[key]
 
 
@@ -370,54 +397,13 @@ def _operation(api: Api, document: JsonObject, path: str, method: str, content: 
     )
 
 
-def _validator(document: JsonObject, schema: Json) -> Validator:
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-    from referencing.jsonschema import DRAFT202012, SchemaRegistry
-
-    registry: SchemaRegistry = Registry()
-    registry = registry.with_resource(_BASE, DRAFT202012.create_resource(document))
-    # References within the schema are meant from the document that it stands in.
-    return Draft202012Validator(_absolute(schema), registry=registry)
-
-
-def _closed(value: Json) -> Json:
-    """A document or schema whose objects have no other fields than those that are named.
-
-    The service ignores what it does not know, so its contract lets it pass; in strict mode it is a mistake.
-    """
-    match value:
-        case str():
-            return value
-        case Mapping():
-            found = {key: _closed(each) for key, each in value.items()}
-            is_object = value.get("type") == "object" and isinstance(value.get("properties"), Mapping)
-            return {"additionalProperties": False, **found} if is_object else found
-        case Sequence():
-            return [_closed(each) for each in value]
-        case _:
-            return value
-
-
-def _absolute(value: Json) -> dict[str, object]:
-    """A schema whose own references name the document. What they lead to resolves against it already."""
-    found = _with_base(value)
-    return found if isinstance(found, dict) else {}
-
-
-def _with_base(value: Json) -> object:
-    match value:
-        case Mapping():
-            return {
-                key: f"{_BASE}{each}" if key == "$ref" and isinstance(each, str) else _with_base(each)
-                for key, each in value.items()
-            }
-        case str():
-            return value
-        case Sequence():
-            return [_with_base(each) for each in value]
-        case _:
-            return value
+def _decoded(body: bytes) -> Json:
+    """The JSON of a body, None if it is no JSON."""
+    try:
+        content: Json = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return content
 
 
 def _json_schema(holder: JsonObject) -> Json:
@@ -444,73 +430,17 @@ def _typed(value: str, kind: str) -> Json:
     return value
 
 
-def _example(parameter: JsonObject) -> str:
+def _hint(schema: JsonObject, parameter: JsonObject) -> str:
+    """What would have been right: one of a few values, or something like the example."""
+    choices = [text(each) for each in items(schema.get("enum"))]
+    if choices:
+        return f", expected {' or '.join(choices)}"
     example = parameter.get("example")
     if example is None:
         example = next((table(each).get("value") for each in table(parameter.get("examples")).values()), None)
-    return str(example) if isinstance(example, str | int) and not isinstance(example, bool) else ""
-
-
-# -- words ------------------------------------------------------------------------------------
-
-
-def _described(error: ValidationError, place: str) -> Iterator[str]:
-    path = place
-    for key in error.path:
-        path = f"{path}[{key}]" if isinstance(key, int) else joined(path, key)
-    schema = error.schema if isinstance(error.schema, Mapping) else {}
-    known = table(schema.get("properties"))
-    instance, rule = cast(Json, error.instance), cast(Json, error.validator_value)
-    match error.validator:
-        case "additionalProperties" if isinstance(instance, Mapping) and not isinstance(rule, Mapping):
-            for name in instance:
-                if name not in known:
-                    yield f"{_shown(joined(path, name))}: unknown field{_meant(name, known)}"
-        case "required" if isinstance(instance, Mapping):
-            for needed in items(rule):
-                if isinstance(needed, str) and needed not in instance:
-                    yield f"{joined(path, needed)}: missing"
-        case "type":
-            kinds = rule if isinstance(rule, str) else " or ".join(text(each) for each in items(rule))
-            yield f"{_shown(path or WHOLE)}: expected {kinds}, got {kind_of(instance)}"
-        case "enum":
-            choices = ", ".join(json.dumps(each) for each in items(rule))
-            yield f"{_shown(path or WHOLE)}: expected one of {choices}"
-        case "oneOf" | "anyOf" if error.context:
-            # The alternative that fits best is most likely the one that was meant.
-            branches: dict[object, list[ValidationError]] = {}
-            for each in error.context:
-                branches.setdefault(each.schema_path[0], []).append(each)
-            for each in min(branches.values(), key=_distance):
-                yield from _described(each, place)
-        case _:
-            words = f" {rule}" if isinstance(rule, int | float | str) else ""
-            yield f"{_shown(path or WHOLE)}: not as the contract says ({error.validator}{words})"
-
-
-def _distance(errors: list[ValidationError]) -> tuple[int, int]:
-    """An alternative of another kind altogether is far, however little else is wrong."""
-    return sum(each.validator == "type" and not each.path for each in errors), len(errors)
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    by_lower = {each.lower(): each for each in known if not each.endswith("*")}
-    close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
-    return f", did you mean {by_lower[close[0]]}?" if close else ""
-
-
-def _meant_header(name: str, known: Mapping[str, JsonObject]) -> str:
-    close = difflib.get_close_matches(name, [each for each in known if not each.endswith("*")], 1, 0.6)
-    return f", did you mean {text(known[close[0]].get('name'))}?" if close else ""
-
-
-def _spelt(parameter: JsonObject, lower_name: str) -> str:
-    name = text(parameter.get("name"))
-    return canonical_name(lower_name) if name.endswith("*") else name
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= 80 else f"{name[:80]}…"
+    example = next(iter(items(example)), example)
+    is_shown = isinstance(example, str | int) and not isinstance(example, bool)
+    return f", such as {example}" if is_shown else ""
 
 
 def _dialect_of(lower_name: str) -> str | None:

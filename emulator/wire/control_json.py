@@ -129,16 +129,6 @@ def advance_view(report: AdvanceReport) -> dict[str, Json]:
     return view
 
 
-def read_upcoming(pairs: Iterable[tuple[str, str]]) -> int | None:
-    """The query of a listing of due work: `until`, ISO 8601 or milliseconds. Raises: InvalidInput."""
-    until = _read_parameters(pairs, ("until",)).get("until")
-    if until is None:
-        return None
-    # A query has texts only, so a run of digits is the number of milliseconds it looks like.
-    is_number = re.fullmatch(r"-?[0-9]{1,15}", until) is not None
-    return read_instant(int(until) if is_number else until, "until")
-
-
 def _read_virtual(value: Json, path: str) -> int:
     """An instant that a virtual clock can show. Raises: InvalidInput."""
     instant_ms = read_instant(value, path)
@@ -239,7 +229,7 @@ def delivery_query(pairs: Iterable[tuple[str, str]]) -> DeliveryQuery:
 
     `outcome` is succeeded or failed; `delivered` is taken for succeeded.
     """
-    given = _read_parameters(pairs, _DELIVERY_PARAMETERS)
+    given = read_parameters(pairs, _DELIVERY_PARAMETERS)
     outcome = given.get("outcome")
     if outcome is not None:
         outcome = _OUTCOMES[read_choice(outcome, "outcome", tuple(_OUTCOMES))]
@@ -278,6 +268,7 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "seq": delivery.seq,
         "at": iso(delivery.at_ms),
         "at_ms": delivery.at_ms,
+        "created_ms": message.created_ms,
         "message_id": message.message_id,
         "attempt": delivery.attempt,
         "method": message.method.value,
@@ -310,7 +301,7 @@ def _read_limit(text: str) -> int:
     return int(text)
 
 
-def _read_parameters(pairs: Iterable[tuple[str, str]], known: tuple[str, ...]) -> dict[str, str]:
+def read_parameters(pairs: Iterable[tuple[str, str]], known: tuple[str, ...]) -> dict[str, str]:
     """The query parameters of an operation. `world` belongs to every operation and is read elsewhere."""
     given: dict[str, str] = {}
     for name, text in pairs:

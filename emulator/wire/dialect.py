@@ -36,6 +36,15 @@ class Environment:
     current_signing_key: str
     next_signing_key: str
 
+    def variables(self, *, url: str, token: str, current_signing_key: str, next_signing_key: str) -> dict[str, str]:
+        """The values under the names that clients look for, in the order in which they are shown."""
+        return {
+            self.url: url,
+            self.token: token,
+            self.current_signing_key: current_signing_key,
+            self.next_signing_key: next_signing_key,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialectCredentials:

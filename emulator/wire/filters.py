@@ -46,7 +46,7 @@ class DeadLetterSelection:
 
 
 def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
-    """The filters of a bulk cancel, from the query and from a body; with message ids all others are ignored.
+    """The filters of a bulk cancel, from the query and from a body; with message ids all others do not count.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078, D-082.
     """
@@ -54,8 +54,6 @@ def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
     given.add(json_bodies.read_cancel_filters(parts.body))
     count = given.count(maximum=MAX_CANCELED)
     message_ids = given.all("messageIds")
-    if message_ids:
-        return Cancellation(wanted=MessageFilter(message_ids=message_ids), count=count)
     wanted = MessageFilter(
         url_groups=given.all("topicName"),
         queues=given.all("queueName"),
@@ -69,6 +67,8 @@ def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
         from_ms=given.one("fromDate", _parse_instant_ms),
         to_ms=given.one("toDate", _parse_instant_ms),
     )
+    if message_ids:
+        wanted = MessageFilter(message_ids=message_ids)
     return Cancellation(wanted=wanted, count=count)
 
 

@@ -1,19 +1,21 @@
 """Query parameters of the flow control endpoints: search, pin and unpin.
 
 Source: interface document, "Flow control", for `search`; pin and unpin are not shown there and
-follow the public service (D-084).
+follow the public service (D-084). As everywhere, a parameter without a value counts as absent, and
+one given twice is refused (D-072).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.excerpts import excerpt
 from emulator.wire import durations, flow_values
+from emulator.wire.dialect import Dialect
 from emulator.wire.message_options import parse_boolean
 from emulator.wire.parts import RequestParts
 
@@ -40,16 +42,20 @@ class Unpin:
 
 
 def read_search(parts: RequestParts) -> str | None:
-    """The text that the keys to list contain, None for all keys."""
-    return _last(parts, "search")
+    """The text that the keys to list contain, None for all keys. Raises: InvalidInput."""
+    values = [text for name, text in parts.query if name == "search" and text]
+    if len(values) > 1:
+        raise InvalidInput("search", "expected this parameter only once")
+    return values[0] if values else None
 
 
-def read_pin(parts: RequestParts) -> Pin:
-    """The limits to pin. Raises: InvalidInput naming the parameter. Source: D-084."""
-    period_s = _parsed(parts, "period", durations.parse_period_s)
+def read_pin(parts: RequestParts, dialect: Dialect) -> Pin:
+    """The limits to pin. Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084."""
+    given = _given(parts, dialect, ("parallelism", "rate", "period"))
+    period_s = _parsed(given, "period", durations.parse_period_s)
     pin = Pin(
-        parallelism=_parsed(parts, "parallelism", _parse_limit),
-        rate=_parsed(parts, "rate", _parse_limit),
+        parallelism=_parsed(given, "parallelism", _parse_limit),
+        rate=_parsed(given, "rate", _parse_limit),
         period_ms=None if period_s is None else period_s * 1000,
     )
     if pin.parallelism is None and pin.rate is None and pin.period_ms is None:
@@ -57,29 +63,40 @@ def read_pin(parts: RequestParts) -> Pin:
     return pin
 
 
-def read_unpin(parts: RequestParts) -> Unpin:
-    """The limits to unpin, none by default. Raises: InvalidInput naming the parameter. Source: D-084."""
+def read_unpin(parts: RequestParts, dialect: Dialect) -> Unpin:
+    """The limits to unpin, none by default.
+
+    Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084.
+    """
+    given = _given(parts, dialect, ("parallelism", "rate"))
     return Unpin(
-        parallelism=_parsed(parts, "parallelism", parse_boolean) or False,
-        rate=_parsed(parts, "rate", parse_boolean) or False,
+        parallelism=_parsed(given, "parallelism", parse_boolean) or False,
+        rate=_parsed(given, "rate", parse_boolean) or False,
     )
 
 
-def _last(parts: RequestParts, wanted: str) -> str | None:
-    """The value of a parameter, the last one if it is repeated; an empty one counts as absent."""
-    value = ""
+def _given(parts: RequestParts, dialect: Dialect, known: tuple[str, ...]) -> dict[str, str]:
+    """The parameters that have a value. A misspelt one must not leave a limit as it is without a word."""
+    given: dict[str, str] = {}
     for name, text in parts.query:
-        if name == wanted:
-            value = text
-    return value or None
+        lower_name = name.lower()
+        if lower_name == dialect.token_parameter.lower() or lower_name.startswith(dialect.lower_prefix):
+            continue
+        if name not in known:
+            raise InvalidInput(name, f"unknown parameter, expected {' or '.join(known)}")
+        if not text:
+            continue
+        if name in given:
+            raise InvalidInput(name, "expected this parameter only once")
+        given[name] = text
+    return given
 
 
-def _parsed(parts: RequestParts, name: str, parse: Callable[[str], T]) -> T | None:
-    text = _last(parts, name)
-    if text is None:
+def _parsed(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+    if name not in given:
         return None
     try:
-        return parse(text)
+        return parse(given[name])
     except Malformed as malformed:
         raise InvalidInput(name, malformed.reason) from None
 

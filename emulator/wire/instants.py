@@ -52,6 +52,16 @@ def iso(instant_ms: int) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
+def local_iso(instant_ms: int, offset_minutes: int) -> str:
+    """An instant as a clock shows it that is so far ahead of UTC: `2026-03-29T03:30:00+02:00`.
+
+    Raises: ValueError outside the years 1 to 9999, by that clock too.
+    """
+    sign = "-" if offset_minutes < 0 else "+"
+    hours, minutes = divmod(abs(offset_minutes), 60)
+    return f"{iso(instant_ms + offset_minutes * 60_000)[:19]}{sign}{hours:02}:{minutes:02}"
+
+
 def _read_iso_ms(text: str) -> int:
     match = _ISO.fullmatch(text)
     if match is None:

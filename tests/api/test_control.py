@@ -411,9 +411,10 @@ async def test_a_world_of_ones_own() -> None:
         assert await emulator.deliveries() == []
         assert [each["id"] for each in (await emulator.control("GET", "/worlds")).json["worlds"]] == ["default", "w.1"]
         credentials = (await emulator.control("GET", "/credentials?world=w.1")).json
-        environment = credentials.pop("environment")
+        environment, dialect = credentials.pop("environment"), credentials.pop("dialect")
         assert credentials == world["credentials"]
         assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
+        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc"}
         assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
         assert (await emulator.get("/v2/events", token=token)).status == 401
         assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"

@@ -214,6 +214,41 @@ def test_what_a_queue_ignores_is_logged(
     assert f"{logged} is not applied to a queued message (to {URL})" in caplog.text
 
 
+def test_what_a_queue_ignores_in_a_batch_is_logged_for_each_item(caplog: pytest.LogCaptureFixture) -> None:
+    """D-021."""
+    delayed = {"destination": URL, "headers": {"Svc-Delay": "1h"}}
+    batch = [delayed, {**delayed, "queue": "q"}, {"destination": URL, "queue": "q"}, {"destination": "x y"}]
+
+    @on_loop
+    async def publish() -> None:
+        async with in_process() as emulator:
+            await emulator.post("/v2/batch", (), batch)
+            assert len(await emulator.deliveries()) == 2
+
+    publish()
+    assert [message for message in caplog.messages if "queued" in message] == [
+        f"Delay is not applied to a queued message (to {URL})"
+    ]
+
+
+def test_what_a_queue_ignores_of_a_schedule_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-021: its delay is applied."""
+    headers = {
+        "Svc-Cron": "* * * * *",
+        "Svc-Queue-Name": "q",
+        "Svc-Delay": "1h",
+        "Svc-Flow-Control-Key": "k",
+    }
+
+    @on_loop
+    async def write() -> None:
+        async with in_process() as emulator:
+            await emulator.post(f"/v2/schedules/{URL}", headers)
+
+    write()
+    assert f"Flow-Control is not applied to a queued message (to {URL})" in caplog.messages
+
+
 @on_loop
 async def test_enqueue_makes_the_queue_and_delivers_one_after_the_other() -> None:
     async with in_process() as emulator:

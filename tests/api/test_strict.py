@@ -192,6 +192,38 @@ async def test_what_matches_is_passed_in_silence(method: str, target: str, heade
             "request: respond.statos: unknown field, did you mean status?",
             id="control",
         ),
+        pytest.param(
+            "POST",
+            "/_emulator/clock/advance",
+            {},
+            {"by": "1 day"},
+            "request: by: expected `1d2h30m` with the units ms, s, m, h and d, each at most once; or milliseconds",
+            id="form",
+        ),
+        pytest.param(
+            "POST",
+            "/_emulator/destinations",
+            {},
+            {"match": {"url": HOOK}, "fault": "dns", "times": 0},
+            "request: times: expected how many attempts the rule decides; all of them without it",
+            id="range",
+        ),
+        pytest.param(
+            "POST",
+            "/_emulator/reset",
+            {},
+            {"fixtures": {"destinations": [{"match": {"url": HOOK}, "fault": "dnns"}]}},
+            'request: fixtures.destinations[0].fault: expected one of "refused", "timeout", "reset", "dns", "tls"',
+            id="within-alternatives",
+        ),
+        pytest.param(
+            "GET",
+            "/v2/events?order=newest",
+            {},
+            b"",
+            "request: query parameter order: not as the contract says, expected latestFirst or earliestFirst",
+            id="choice",
+        ),
     ],
 )
 @on_loop
@@ -270,10 +302,76 @@ async def test_what_a_queue_ignores_is_refused(query: str, headers: dict[str, st
         assert emulator.image() == before
 
 
+@pytest.mark.parametrize(
+    ("target", "headers", "body", "field"),
+    [
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": HOOK}, {"destination": HOOK, "queue": "q", "headers": {"svc-delay": "1h"}}],
+            "[1].headers.Svc-Delay",
+            id="batch",
+        ),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "headers": {"Svc-Queue-Name": "q", "Svc-Flow-Control-Key": "k"}}],
+            "[0].headers.Svc-Flow-Control-Key",
+            id="batch-by-header",
+        ),
+        pytest.param(
+            f"/v2/publish/{HOOK}?svc-queue-name=q",
+            {"Svc-Not-Before": "1767225660"},
+            b"",
+            "Svc-Not-Before",
+            id="publish",
+        ),
+        pytest.param(
+            f"/v2/schedules/{HOOK}",
+            {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h", "Svc-Flow-Control-Key": "k"},
+            b"",
+            "Svc-Flow-Control-Key",
+            id="schedule",
+        ),
+    ],
+)
 @on_loop
-async def test_what_is_published_without_a_queue_may_be_delayed() -> None:
+async def test_what_a_queue_ignores_is_refused_however_the_queue_is_named(
+    target: str, headers: dict[str, str], body: object, field: str
+) -> None:
+    """D-021."""
     async with in_process(strict=True) as emulator:
-        assert (await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Delay": "1h"})).status == 200
+        before = emulator.image()
+        answer = await emulator.post(target, headers, body)
+
+        assert (answer.status, answer.json["field"]) == (400, field)
+        name = field.rpartition(".")[2]
+        assert f"header {name}: does not apply to queued messages" in answer.headers[HEADER]
+        assert emulator.image() == before
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "body"),
+    [
+        pytest.param(f"/v2/publish/{HOOK}", {"Svc-Delay": "1h"}, b"", id="publish"),
+        pytest.param("/v2/batch", {}, [{"destination": HOOK, "headers": {"Svc-Delay": "1h"}, "queue": ""}], id="batch"),
+        pytest.param(
+            "/v2/batch", {}, [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": " "}}], id="nothing-given"
+        ),
+        pytest.param(
+            f"/v2/schedules/{HOOK}",
+            {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h"},
+            b"",
+            id="schedule",
+        ),
+    ],
+)
+@on_loop
+async def test_what_applies_is_not_refused(target: str, headers: dict[str, str], body: object) -> None:
+    """D-021."""
+    async with in_process(strict=True) as emulator:
+        answer = await emulator.post(target, headers, body)
+        assert (answer.status, answer.headers.get(HEADER)) == (200, None)
 
 
 # -- answers ----------------------------------------------------------------------------------

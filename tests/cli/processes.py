@@ -6,11 +6,14 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.contracts.answers import read_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # How long a process may take for anything; nothing here takes a tenth of it.
@@ -26,6 +29,16 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "emulator", *arguments]
+
+
+@contextlib.contextmanager
+def checked_answers(extra: Mapping[str, str] | None) -> Iterator[dict[str, str]]:
+    """The variables for `tests.cli.watched`; at the end, every answer of the process must be in the contracts."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "answers"
+        yield environment({**(extra or {}), "EMULATED_ANSWERS": str(file)})
+        for answered in read_from(file):
+            answered.check()
 
 
 def run(*arguments: str, folder: Path, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -74,15 +87,21 @@ class ServerProcess:
 def serving(
     *arguments: str, folder: Path, extra: Mapping[str, str] | None = None, port: Sequence[str] = ("--port", "0")
 ) -> Iterator[ServerProcess]:
-    """A server that has printed where it listens. It is killed at the end if the test has not stopped it."""
-    with subprocess.Popen(
-        command("serve", *port, *arguments),
-        cwd=folder,
-        env=environment(extra),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
+    """A server that has printed where it listens. It is killed at the end if the test has not stopped it.
+
+    The program is the real one; only its answers are written down, and checked at the end.
+    """
+    with (
+        checked_answers(extra) as variables,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.watched", "serve", *port, *arguments],
+            cwd=folder,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as process,
+    ):
         # A server that says nothing would be waited for without end.
         watchdog = threading.Timer(PATIENCE_S, process.kill)
         watchdog.start()

@@ -11,9 +11,12 @@ from typing import Any
 import yaml
 
 from emulator import data_files
+from emulator.wire import contract
+from emulator.wire.dialect import SVC, Dialect
 
 APIS = ("messaging", "control", "management")
 METHODS = ("get", "put", "post", "delete", "patch")
+AS_WRITTEN = SVC
 
 
 class _StrictLoader(yaml.CSafeLoader):
@@ -28,8 +31,10 @@ class _StrictLoader(yaml.CSafeLoader):
 
 
 @functools.cache
-def load(api: str) -> dict[str, Any]:
-    """The contract of an API, as its file has it."""
+def load(api: str, dialect: Dialect = AS_WRITTEN) -> dict[str, Any]:
+    """The contract of an API, as its file has it, or in the names of another dialect."""
+    if dialect != AS_WRITTEN:
+        return dict(contract.in_dialect(load(api), contract.Api(api), dialect))
     with data_files.path("contracts", f"{api}.openapi.yaml").open("rb") as file:
         document: dict[str, Any] = yaml.load(file, _StrictLoader)  # a safe loader, only stricter
     return document
@@ -47,6 +52,7 @@ class Operation:
     """An operation of a contract; everything that it refers to is resolved, schemas excepted."""
 
     api: str
+    dialect: Dialect = AS_WRITTEN
     method: str
     path: str
     details: dict[str, Any]
@@ -58,12 +64,12 @@ class Operation:
 
     @property
     def responses(self) -> dict[str, Any]:
-        document = load(self.api)
+        document = load(self.api, self.dialect)
         return {status: resolved(document, response) for status, response in self.details["responses"].items()}
 
     @property
     def security(self) -> list[dict[str, list[str]]]:
-        found: list[dict[str, list[str]]] = self.details.get("security", load(self.api)["security"])
+        found: list[dict[str, list[str]]] = self.details.get("security", load(self.api, self.dialect)["security"])
         return found
 
     @functools.cached_property
@@ -87,11 +93,12 @@ class Operation:
 
 
 @functools.cache
-def operations(api: str) -> tuple[Operation, ...]:
-    document = load(api)
+def operations(api: str, dialect: Dialect = AS_WRITTEN) -> tuple[Operation, ...]:
+    document = load(api, dialect)
     return tuple(
         Operation(
             api=api,
+            dialect=dialect,
             method=method.upper(),
             path=path,
             details=item[method],
@@ -107,8 +114,8 @@ def operations(api: str) -> tuple[Operation, ...]:
 
 
 @functools.cache
-def all_operations() -> tuple[Operation, ...]:
-    return tuple(operation for api in APIS for operation in operations(api))
+def all_operations(dialect: Dialect = AS_WRITTEN) -> tuple[Operation, ...]:
+    return tuple(operation for api in APIS for operation in operations(api, dialect))
 
 
 def walk(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

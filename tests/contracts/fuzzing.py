@@ -37,6 +37,11 @@ CONTRACTS = Path(__file__).parents[2] / "contracts"
 APIS = ("messaging", "management", "control")
 UNLIMITED = 10**12
 PATIENCE_S = 60
+# Coverage is by far the longest.
+PHASES = ("examples", "coverage", "fuzzing", "stateful")
+
+# A file is sent as it was generated.
+schemathesis.serializer.alias("application/vnd.sqlite3", "application/octet-stream")
 
 # -- the description --------------------------------------------------------------------------
 
@@ -87,6 +92,7 @@ _SCHEMA_FORMATS = {
     "FreeText": "svc-printable",
     "Origin": "svc-origin",
     "HeaderName": "svc-header-name",
+    "FixtureLabel": "svc-printable",
 }
 # The same where a text is one of several choices.
 _CHOICE_FORMATS = {"InstantGiven": "svc-instant", "DurationGiven": "svc-control-duration"}
@@ -127,7 +133,32 @@ def generable(document: Mapping[str, Any]) -> dict[str, Any]:
             parameter["name"], text_format_or_none = _ONE_OF_MANY[parameter["name"]]
             if text_format_or_none is not None:
                 parameter["schema"] = {"type": "string", "pattern": "^[ -~]*$", "format": text_format_or_none}
+    for content in _contents_of_responses(changed):
+        if "x-events" in content:
+            # Schemathesis reads a stream itself, and takes the schema for that of each event.
+            content["schema"] = {"oneOf": [_event_schema(kind, data) for kind, data in content["x-events"].items()]}
     return changed
+
+
+def _contents_of_responses(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for item in document["paths"].values():
+        for operation in item.values():
+            if isinstance(operation, dict):
+                for response in operation["responses"].values():
+                    yield from response.get("content", {}).values()
+
+
+def _event_schema(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"const": kind},
+            "id": {"$ref": "#/components/schemas/StreamId"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+        "additionalProperties": False,
+    }
 
 
 def without_options(document: Mapping[str, Any], operations: Container[str] | None = None) -> dict[str, Any]:
@@ -140,15 +171,70 @@ def without_options(document: Mapping[str, Any], operations: Container[str] | No
                 operation["parameters"] = [
                     parameter
                     for parameter in operation["parameters"]
-                    if _resolved(changed, parameter).get("required", False)
+                    if _component(changed, "parameters", parameter).get("required", False)
                 ]
     return changed
 
 
-def _resolved(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = parameter.get("$ref", "").rpartition("/")[2]
-    found: Mapping[str, Any] = document["components"]["parameters"][name] if name else parameter
-    return found
+def only(document: Mapping[str, Any], operations: Container[str]) -> dict[str, Any]:
+    """The contract with some operations only, and with the links between them."""
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    for item in changed["paths"].values():
+        for method, operation in list(item.items()):
+            if isinstance(operation, dict) and operation["operationId"] not in operations:
+                del item[method]
+    responses = [
+        _component(changed, "responses", response)
+        for item in changed["paths"].values()
+        for operation in item.values()
+        if isinstance(operation, dict)
+        for response in operation["responses"].values()
+    ]
+    for response in responses:
+        if "links" in response:
+            response["links"] = {
+                name: link for name, link in response["links"].items() if link["operationId"] in operations
+            }
+    return changed
+
+
+def links(document: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Every link: the operation that gives an id, and the one that takes it."""
+    return {
+        (operation["operationId"], link["operationId"])
+        for item in document["paths"].values()
+        for operation in item.values()
+        if isinstance(operation, dict)
+        for response in operation["responses"].values()
+        for link in _component(document, "responses", response).get("links", {}).values()
+    }
+
+
+def without_fixtures(document: Mapping[str, Any], operations: Container[str], kinds: Container[str]) -> dict[str, Any]:
+    """The contract of the control API with fewer fixtures to cover, of which each call makes a world.
+
+    Some operations take none at all, and for the others the given kinds are left out.
+    """
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    for item in changed["paths"].values():
+        for operation in item.values():
+            if isinstance(operation, dict) and operation["operationId"] in operations:
+                content = operation["requestBody"]["content"]["application/json"]
+                schema = copy.deepcopy(_component(changed, "schemas", content["schema"]))
+                del schema["properties"]["fixtures"]
+                content.pop("example", None)
+                name = f"BodyOf{operation['operationId']}"
+                changed["components"]["schemas"][name] = schema
+                content["schema"] = {"$ref": f"#/components/schemas/{name}"}
+    fixtures = changed["components"]["schemas"]["Fixtures"]
+    fixtures["properties"] = {name: each for name, each in fixtures["properties"].items() if name not in kinds}
+    return changed
+
+
+def _component(document: Mapping[str, Any], kind: str, value: Mapping[str, Any]) -> Any:
+    """What a value is, or the component that it refers to."""
+    name = value.get("$ref", "").rpartition("/")[2]
+    return document["components"][kind][name] if name else value
 
 
 def _parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -274,6 +360,14 @@ def furnish(target: Target) -> Any:
     return credentials
 
 
+def bury(target: Target, credentials: Any, count: int) -> None:
+    """More dead letters; if they are published again, the messages live for an hour."""
+    for _ in range(count):
+        target.messaging(f"/publish/{_URLS[4]}", credentials["queue"]["token"])
+    target.control("DELETE", "/destinations")
+    target.control("POST", "/destinations", {"match": {"url": "*"}, "respond": {"latency": "1h"}})
+
+
 # -- the run ----------------------------------------------------------------------------------
 
 
@@ -292,6 +386,8 @@ class Outcome:
     """What a run did and found."""
 
     calls: Counter[str] = field(default_factory=Counter)
+    # How often an answer's id was used with success: the operation that gave it, and the one that took it.
+    followed: Counter[tuple[str, str]] = field(default_factory=Counter)
     allowed: Counter[str] = field(default_factory=Counter)
     failures: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -316,11 +412,13 @@ def run(
     seed: int,
     allowed: Sequence[Allowed] = (),
     moves_clock: bool = True,
-    covers: bool = True,
+    phases: Container[str] = PHASES,
+    infers_links: bool = True,
 ) -> Outcome:
-    """All phases, all checks; `covers` says whether the coverage phase, by far the longest, is one of them.
+    """All phases, all checks. Every few calls the clock moves, so that deliveries happen in between.
 
-    Every few calls the clock moves, so that deliveries happen in between."""
+    With `infers_links` false, only the links that the document has lead from one operation to another.
+    """
     outcome = Outcome()
     calls = itertools.count(1)
     config = SchemathesisConfig.from_dict(
@@ -329,7 +427,13 @@ def run(
             "headers": dict(headers),
             "continue-on-failure": True,
             "generation": {"max-examples": max_examples, "deterministic": True, "database": "none"},
-            "phases": {"coverage": {"enabled": covers}},
+            "phases": {
+                **{name: {"enabled": name in phases} for name in PHASES},
+                "stateful": {
+                    "enabled": "stateful" in phases,
+                    **({} if infers_links else {"inference": {"algorithms": []}}),
+                },
+            },
         }
     )
     for name, strategy in FORMATS.items():
@@ -363,6 +467,7 @@ def run(
 def _record(event: Any, outcome: Outcome) -> None:
     if isinstance(event, events.ScenarioFinished):
         outcome.calls[event.phase.value] += len(event.recorder.interactions)
+        _record_links(event.recorder, outcome)
         for case_id, checks in event.recorder.checks.items():
             for check in checks:
                 if check.status == Status.SUCCESS:
@@ -385,6 +490,15 @@ def _record(event: Any, outcome: Outcome) -> None:
             outcome.add("the run", type(failure).__name__, failure.message, "")
 
 
+def _record_links(recorder: Any, outcome: Outcome) -> None:
+    for case_id, node in recorder.cases.items():
+        answer = recorder.interactions[case_id].response if case_id in recorder.interactions else None
+        if node.is_transition_applied and not node.transition.is_inferred and answer and answer.status_code < 300:
+            taker, giver = node.value.operation, recorder.cases[node.parent_id].value.operation
+            names = (giver.definition.raw["operationId"], taker.definition.raw["operationId"])
+            outcome.followed[names] += 1
+
+
 @contextlib.contextmanager
 def _raw_destinations() -> Iterator[None]:
     """Sends destinations as clients do: OpenAPI has no word for a path parameter that is not percent-encoded.
@@ -397,6 +511,8 @@ def _raw_destinations() -> Iterator[None]:
         # The hook that all phases share; it exists for all schemas of a process only.
         if isinstance(case.body, dict | list):
             case.body = _with_whole_integers(case.body)
+        if case.operation.definition.raw.get("operationId") == "streamWorld":
+            case.query = _without_following(case.query or {})
         for parameter in case.operation.path_parameters:
             encoded = (case.path_parameters or {}).get(parameter.name)
             if parameter.definition.get("x-raw-path") and isinstance(encoded, str):
@@ -423,6 +539,17 @@ class _RawPath(requests.auth.AuthBase):
             joint = "&" if question_mark and "?" in raw else question_mark
             request.url = path.removesuffix(self._encoded) + raw + joint + query
         return request
+
+
+def _without_following(query: Mapping[str, Any]) -> dict[str, Any]:
+    """A stream is fuzzed in the form that ends: an answer without an end is one that nobody can hold against anything.
+
+    Everything else about the call stays, and so does a `follow` that has to be refused.
+    """
+    given = query.get("follow", "true")
+    values = given if isinstance(given, list) else [given]
+    follows = all(str(value).lower() in ("true", "") for value in values)
+    return {**query, "follow": "false"} if follows else dict(query)
 
 
 def _with_whole_integers(value: Any) -> Any:

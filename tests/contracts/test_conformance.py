@@ -305,8 +305,9 @@ async def unknown_things(met: Met) -> None:
                     "advanceClock": {"by": 0},
                     "addRule": {"match": {"url": URL}, "fault": "dns"},
                     "changeWorldAccount": {"budget": 0},
+                    "saveSnapshot": {"name": "s"},
                 }
-                path = operation.path.replace("{id}", "nobody")
+                path = operation.path.replace("{id}", "nobody").replace("{name}", "nothing")
                 named = any(parameter["name"] == "world" for parameter in operation.parameters)
                 body = bodies.get(operation.id, b"")
                 answer = await emulator.call(
@@ -481,6 +482,8 @@ BODIES: dict[str, object] = {
     "advanceClock": {"by": 0},
     "addRule": {"match": {"url": URL}, "fault": "dns"},
     "changeWorldAccount": {"budget": 0},
+    "saveSnapshot": {"name": "s"},
+    "importSnapshot": "no snapshot",
 }
 
 
@@ -547,6 +550,47 @@ async def deliveries_and_rules(met: Met) -> None:
         await emulator.control("DELETE", "/deliveries")
 
 
+async def previews(met: Met) -> None:
+    async with checked(met) as emulator:
+        rules: dict[str, dict[str, object]] = {
+            "slow": {"respond": {"latency": "5s"}},
+            "silent": {"fault": "timeout"},
+            "busy": {"respond": {"status": 503}},
+        }
+        for name, rule in rules.items():
+            url = f"https://{name}.test/"
+            await emulator.control("POST", "/destinations", {"match": {"url": url}, **rule})
+            await emulator.call("POST", f"/v2/publish/{url}", {"Svc-Deduplication-Id": name, "Svc-Timeout": "30s"})
+        limited = {"Svc-Flow-Control-Key": "k", "Svc-Flow-Control-Value": "rate=1, period=1m"}
+        for _ in range(2):
+            held = (await emulator.call("POST", f"/v2/publish/{URL}", limited)).json["messageId"]
+        await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "1h"})
+        await emulator.call("POST", f"/v2/schedules/{URL}", {"Svc-Cron": "CRON_TZ=Asia/Kolkata 0 * * * *"})
+        await emulator.control("POST", "/destinations", {"match": {"url": DOWN}, "fault": "refused"})
+        failed = (await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Retries": "0"})).json["messageId"]
+        account_id = emulator.emulator.world.account().id
+        await emulator.control("PUT", f"/accounts/{account_id}", {"state": "passive"})
+        kinds = {item["kind"] for item in (await emulator.control("GET", "/upcoming?until=2027-01-01")).json["items"]}
+        assert len(kinds) == 10, kinds
+        await emulator.control("GET", "/upcoming?limit=1")
+        assert (await emulator.control("GET", "/upcoming?limit=0")).status == 400
+        for message_id in (held, failed):
+            assert (await emulator.control("GET", f"/messages/{message_id}/explain")).status == 200
+
+
+async def stream(met: Met) -> None:
+    async with checked(met) as emulator:
+        await emulator.call("POST", f"/v2/publish/{URL}", (), b"text")
+        everything = await emulator.control("GET", "/stream?from=start&follow=false")
+        last_id = everything.body.decode().split("id: ")[-1].partition("\n")[0]
+        assert b"event: attempt" in everything.body
+        rest = await emulator.control("GET", "/stream?follow=false&redact=true", headers={"Last-Event-ID": last_id})
+        assert b"event: attempt" not in rest.body
+        await emulator.control("GET", "/stream?follow=false&last_event_id=00000000-7")
+        for wrong in ("follow=perhaps", "from=yesterday", "last_event_id=7"):
+            assert (await emulator.control("GET", f"/stream?{wrong}")).status == 400
+
+
 async def worlds(met: Met) -> None:
     async with checked(met) as emulator:
         await emulator.control("POST", "/worlds")
@@ -571,6 +615,36 @@ async def worlds(met: Met) -> None:
         await emulator.control("POST", "/reset?world=w")
         await emulator.control("DELETE", "/worlds/w")
         assert (await emulator.control("DELETE", "/worlds/default")).status == 409
+
+
+async def snapshots(met: Met) -> None:
+    async with checked(met) as emulator:
+        await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "1h"})
+        assert (await emulator.control("POST", "/snapshots", {"name": "a.b"})).json["pending"] == 1
+        assert (await emulator.control("POST", "/snapshots", {"name": "a.b"})).status == 409
+        file = (await emulator.control("GET", "/snapshots/a.b/file")).body
+        for status in (201, 200):
+            assert (await emulator.control("PUT", "/snapshots/c/file", file)).status == status
+        assert len((await emulator.control("GET", "/snapshots")).json["snapshots"]) == 2
+        await emulator.control("POST", "/snapshots/c/restore")
+        await emulator.control("DELETE", "/snapshots/c")
+        for method, target in (
+            ("POST", "/snapshots/c/restore"),
+            ("DELETE", "/snapshots/c"),
+            ("GET", "/snapshots/c/file"),
+        ):
+            assert (await emulator.control(method, target)).status == 404
+        bad: tuple[tuple[str, str, object], ...] = (
+            ("POST", "/snapshots", {"name": "a b"}),
+            ("POST", "/snapshots/a%20b/restore", b""),
+            ("DELETE", "/snapshots/a%20b", b""),
+            ("GET", "/snapshots/a%20b/file", b""),
+            ("PUT", "/snapshots/c/file", b"no database"),
+            ("PUT", "/snapshots/c/file", b""),
+        )
+        for method, target, body in bad:
+            answer = await emulator.control(method, target, body)
+            assert (answer.status, "field" in answer.json) == (400, True), (target, answer.body)
 
 
 async def contract_and_reference(met: Met) -> None:
@@ -667,7 +741,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     a_world_that_ends,
     clock,
     deliveries_and_rules,
+    previews,
+    stream,
     worlds,
+    snapshots,
     contract_and_reference,
     control_conflicts,
     search_indexes,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from emulator.core import facts
 from emulator.core.errors import InvalidInput
 from emulator.core.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
 from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.journal.history import History
 from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
 from tests.journal.keeping import ALL, KeptWorld, kept, on_loop
 
@@ -462,3 +465,53 @@ def test_query_has_a_condition_for_every_field() -> None:
         "cursor",
         "latest_first",
     }
+
+
+# -- following --------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_history_is_read_on_from_any_entry_in_pieces_of_any_size() -> None:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        everything = await world.trace()
+        assert [entry.seq for entry in everything] == list(range(1, len(everything) + 1))
+
+        for size in (1, 7, 10_000):
+            found: list[Event | Delivery] = []
+            while piece := await world.history.since(found[-1].seq if found else 0, size):
+                assert len(piece) <= size
+                found += piece
+            assert found == everything
+
+
+@on_loop
+async def test_the_place_of_a_history_is_behind_its_last_entry() -> None:
+    async with kept(answering=ANSWERS) as world:
+        assert (await world.history.place()).seq == 0
+        fill(world)
+        place = await world.history.place()
+        assert place.seq == len(await world.trace())
+        assert await world.history.since(place.seq, 10) == []
+
+
+@on_loop
+async def test_a_history_has_one_life_which_a_restart_does_not_end(tmp_path: Path) -> None:
+    """D-220."""
+    async with kept(tmp_path / "w.db") as world:
+        # Whoever asks first, all are told the same.
+        lives = await asyncio.gather(world.history.life(), History(world.store).life(), world.history.life())
+        assert lives[0] == lives[2]
+        assert await History(world.store).life() == lives[0]
+    async with kept(tmp_path / "w.db") as again:
+        assert await again.history.life() == lives[0]
+
+
+@on_loop
+async def test_starting_over_begins_another_life() -> None:
+    """D-220."""
+    async with kept() as world:
+        life = await world.history.life()
+        store, _ = await world.store.start_over({})
+        world.store = store
+        assert await History(store).life() != life

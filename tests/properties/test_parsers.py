@@ -1,17 +1,19 @@
 """Every parser of what comes from outside, given anything: a value or a refusal, in bounded time and memory.
 
 What each grammar accepts is proved beside its module. Here is what all of them have in common: bytes that are
-nearly right (valid samples, cut and spliced), and inputs far larger than any client would send.
+nearly right (valid samples with bits turned, cut and spliced), and inputs far larger than any client would send.
 `FUZZ_MAX_EXAMPLES` is how many examples each parser gets (the nightly run gives thousands).
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +21,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from emulator import contract_files, fixture_files
 from emulator.core import cron, expressions, retries
 from emulator.core.errors import Malformed, Refused
-from emulator.core.model import AccountId
+from emulator.core.model import AccountId, Plan
+from emulator.origins import Origin
 from emulator.wire import (
     account_json,
     control_json,
@@ -43,6 +47,7 @@ from emulator.wire import (
     redaction,
     rule_json,
     targets,
+    upcoming_json,
 )
 from tests.core.worlds import make_account
 
@@ -55,6 +60,13 @@ MAX_CPU_S = 20.0
 MAX_MEMORY = 16 * 1024 * 1024
 
 _SVC = dialect.load("svc")
+_REFUSALS = (
+    Malformed,
+    Refused,
+    fixture_json.InvalidFixtures,
+    fixture_files.FixturesError,
+    contract_files.UnreadableContract,
+)
 _NOW_MS = 1_767_225_600_000
 
 
@@ -65,12 +77,13 @@ class Parser:
     name: str
     parse: Callable[[bytes], object]
     samples: Sequence[bytes]
+    max_memory: int = MAX_MEMORY
 
     def try_on(self, given: bytes) -> None:
         """Parse, and take a refusal for an answer. Anything else is a fault of the parser."""
         try:
             self.parse(given)
-        except (Malformed, Refused, fixture_json.InvalidFixtures):
+        except _REFUSALS:
             return
 
 
@@ -113,6 +126,25 @@ def _of_body(read: Callable[[parts.RequestParts], object]) -> Callable[[bytes], 
 
 def _of_header(name: bytes, read: Callable[[parts.RequestParts], object]) -> Callable[[bytes], object]:
     return lambda given: read(_request(headers=[(name, given)]))
+
+
+def _of_file(suffix: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    """A parser of files behind the bytes of one."""
+
+    def parse(given: bytes) -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / f"given{suffix}"
+            file.write_bytes(given)
+            return read(file)
+
+    return parse
+
+
+_ORIGIN = Origin(world_id="w", seed=1, epoch_ms=_NOW_MS, plan=Plan.PAID, secret=b"s")
+
+
+def _fixtures_file(file: Path) -> object:
+    return fixture_files.load(file, _SVC, _ORIGIN)
 
 
 def _options(request: parts.RequestParts) -> object:
@@ -199,8 +231,16 @@ PARSERS = (
         parse=_of_text(flow_values.parse_flow_control_value),
         samples=[b"parallelism=1, rate=2,period=1h30m"],
     ),
-    Parser(name="pin", parse=_of_query(flow_requests.read_pin), samples=[b"parallelism=3&rate=10&period=60"]),
-    Parser(name="unpin", parse=_of_query(flow_requests.read_unpin), samples=[b"parallelism=true&rate=False"]),
+    Parser(
+        name="pin",
+        parse=_of_query(lambda request: flow_requests.read_pin(request, _SVC)),
+        samples=[b"parallelism=3&rate=10&period=60"],
+    ),
+    Parser(
+        name="unpin",
+        parse=_of_query(lambda request: flow_requests.read_unpin(request, _SVC)),
+        samples=[b"parallelism=true&rate=False"],
+    ),
     Parser(name="flow key", parse=_of_latin(names.read_flow_key), samples=[b"user-1", b"a%2Fb%C3%A9"]),
     Parser(name="name", parse=_of_text(names.parse_name), samples=[b"my-queue_1.x"]),
     Parser(name="free text", parse=_of_text(names.parse_free_text), samples=[b"a b"]),
@@ -289,6 +329,28 @@ PARSERS = (
         samples=[_FIXTURES],
     ),
     Parser(
+        name="fixtures in YAML",
+        parse=_of_file(".yaml", _fixtures_file),
+        samples=[
+            b"queues:\n  - name: q\n    parallelism: 2\nurl_groups:\n- {name: g, endpoints: [{url: 'https://a.test'}]}\n"
+        ],
+    ),
+    Parser(
+        name="fixtures in JSON",
+        parse=_of_file(".json", _fixtures_file),
+        samples=[b'{"queues": [{"name": "q", "paused": true}], "team": []}'],
+    ),
+    Parser(
+        name="contract to compare with",
+        parse=_of_file(".yaml", contract_files.read),
+        # Whatever has a place in YAML is an object with two marks at first, be it a single character.
+        max_memory=4 * MAX_MEMORY,
+        samples=[
+            b"openapi: 3.1.0\npaths:\n  /a: {get: {responses: {'200': {description: x}}}}\n",
+            b'{"openapi": "3.0.3", "paths": {}}',
+        ],
+    ),
+    Parser(
         name="clock change",
         parse=_of_json(control_json.read_clock_change),
         samples=[b'{"rate":60,"now":"2026-01-01T00:00:00Z"}', b'{"now":1}'],
@@ -306,8 +368,8 @@ PARSERS = (
     ),
     Parser(
         name="upcoming query",
-        parse=_of_query(lambda request: control_json.read_upcoming(request.query)),
-        samples=[b"until=2026-01-01T00:00:00Z", b"until=1767225600000"],
+        parse=_of_query(lambda request: upcoming_json.read_upcoming(request.query)),
+        samples=[b"until=2026-01-01T00:00:00Z", b"until=1767225600000&limit=10"],
     ),
     Parser(
         name="basic credentials",
@@ -340,7 +402,7 @@ def test_samples_are_accepted() -> None:
         for sample in parser.samples:
             try:
                 parser.parse(sample)
-            except (Malformed, Refused, fixture_json.InvalidFixtures) as refusal:
+            except _REFUSALS as refusal:
                 refused.append((parser.name, sample, refusal))
     assert not refused
 
@@ -387,8 +449,11 @@ _TOKENS = st.sampled_from(
 
 @st.composite
 def _nearly_right(draw: st.DrawFn, samples: Sequence[bytes]) -> bytes:
-    """A sample with pieces cut out, doubled, put elsewhere, or replaced by what parsers stumble over."""
+    """A sample with bits turned, pieces cut out, doubled, put elsewhere, or replaced by what parsers stumble over."""
     text = draw(st.sampled_from(list(samples)))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(text) - 1))
+        text = text[:place] + bytes([text[place] ^ (1 << draw(st.integers(0, 7)))]) + text[place + 1 :]
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, min(len(text), start + 12)))
@@ -447,4 +512,4 @@ def test_large_inputs_take_bounded_memory(parser: Parser) -> None:
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert peak < MAX_MEMORY, (given_bytes[:60], len(given_bytes), peak)
+        assert peak < parser.max_memory, (given_bytes[:60], len(given_bytes), peak)

@@ -13,12 +13,10 @@ from tests.support import EPOCH_MS, PATIENCE_S, Received, Receiver, Server, cont
 
 pytestmark = pytest.mark.slow
 
-HTTP_SERVERS = ("uvicorn", "hypercorn")
 
-
-@pytest.fixture(scope="module", params=HTTP_SERVERS)
-def emulator(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with server(server=request.param) as running:
+@pytest.fixture(scope="module")
+def emulator(http_server: str) -> Iterator[Server]:
+    with server(server=http_server) as running:
         yield running
 
 

@@ -27,8 +27,8 @@ CLIENTS = pytest.mark.parametrize("kind", [QStash, AsyncQStash], ids=["sync", "a
 
 
 @pytest.fixture(scope="module")
-def emulator() -> Iterator[Server]:
-    with server(dialect="upstash") as running:
+def emulator(http_server: str) -> Iterator[Server]:
+    with server(dialect="upstash", server=http_server) as running:
         yield running
 
 

@@ -52,8 +52,8 @@ def run(script: Path, emulator: Server, **environment: str) -> str:
     return done.stdout
 
 
-def test_the_client_drives_every_resource(script: Path) -> None:
-    with server(dialect="upstash") as emulator:
+def test_the_client_drives_every_resource(script: Path, http_server: str) -> None:
+    with server(dialect="upstash", server=http_server) as emulator:
         output = run(
             script,
             emulator,
@@ -65,9 +65,9 @@ def test_the_client_drives_every_resource(script: Path) -> None:
     assert output.splitlines()[-1] == "done: 9 parts"
 
 
-def test_the_clients_development_mode_finds_the_emulator(script: Path) -> None:
+def test_the_clients_development_mode_finds_the_emulator(script: Path, http_server: str) -> None:
     """It takes a server that knows its published account for its own, and starts nothing (D-052)."""
-    with server(dialect="upstash") as emulator:
+    with server(dialect="upstash", server=http_server) as emulator:
         output = run(script, emulator, QSTASH_DEV="true", QSTASH_DEV_PORT=str(emulator.port))
     assert f"Server already running at {emulator.url}" in output
     assert output.splitlines()[-1] == "done: 9 parts"

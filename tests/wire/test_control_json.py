@@ -600,6 +600,7 @@ DELIVERY_VIEW = {
     "response": {"status": 200, "headers": {"set-cookie": ["a=1", "b=2"]}, "body": None, "body_base64": "/w=="},
     "error": None,
     "duration_ms": 2000,
+    "created_ms": 0,
 }
 
 
@@ -675,15 +676,3 @@ def test_delivery_query_that_is_wrong_names_the_field(pairs: list[tuple[str, str
     with pytest.raises(InvalidInput) as caught:
         control_json.delivery_query(pairs)
     assert caught.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        pytest.param([], None, id="nothing"),
-        pytest.param([("until", "1970-01-02")], 86_400_000, id="iso"),
-        pytest.param([("until", "86400000")], 86_400_000, id="milliseconds"),
-    ],
-)
-def test_upcoming_is_read(pairs: list[tuple[str, str]], expected: int | None) -> None:
-    assert control_json.read_upcoming(pairs) == expected

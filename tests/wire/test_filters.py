@@ -91,6 +91,8 @@ def test_cancel_filters_in_a_body(body: bytes, expected: Cancellation) -> None:
         ("Label=a", b"", "Label"),
         ("label=", b"", "label"),
         ("label=,%20,", b"", "label"),
+        ("messageIds=a&label=", b"", "label"),
+        ("messageIds=a&fromDate=soon", b"", "fromDate"),
         ("count=0", b"", "count"),
         ("count=501", b"", "count"),
         ("count=-1", b"", "count"),

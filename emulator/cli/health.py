@@ -1,0 +1,59 @@
+"""`svc-emulator health`: whether the server answers that `serve` starts here."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+import click
+
+from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.options import read_settings, settings_options
+from emulator.serving import local_host
+from emulator.settings import Settings, SettingsError
+
+# A container's health check is given little more.
+_PATIENCE_S = 2.0
+
+
+@click.command(epilog="Example: svc-emulator health --port 8080")
+@settings_options("host", "port", "tls_cert", "tls_key", "control_token")
+def health(host: str, port: int, tls_cert: str, tls_key: str, control_token: str) -> None:
+    """Ask the server that `serve` starts here whether it is well.
+
+    It is found by the same options, variables and emulator.toml, which makes this the health check
+    of a container. Exit code 0 if it is well, 1 if it does not answer.
+    """
+    settings = read_settings(host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, control_token=control_token)
+    if settings.port == 0:
+        raise WrongUsage("port: expected the server's own, 0 names none")
+    try:
+        scheme = settings.scheme
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
+    name = f"{scheme}://{local_host(settings.host)} port {settings.port}"
+    try:
+        status = _status(settings, scheme)
+    except (OSError, HTTPException) as error:
+        raise Failure(f"no server answers at {name}: {error}") from error
+    if status != 200:
+        raise Failure(f"the server at {name} answers {status}")
+    click.echo("ok")
+
+
+def _status(settings: Settings, scheme: str) -> int:
+    """The status of the health operation. Raises OSError, HTTPException."""
+    host, port = local_host(settings.host), settings.port
+    if scheme == "https":
+        # Whether it runs is asked, over loopback; whom a client trusts is the client's question.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection: HTTPConnection = HTTPSConnection(host, port, timeout=_PATIENCE_S, context=context)
+    else:
+        connection = HTTPConnection(host, port, timeout=_PATIENCE_S)
+    with contextlib.closing(connection):
+        token = settings.control_token
+        connection.request("GET", "/_emulator/health", headers={"Authorization": f"Bearer {token}"} if token else {})
+        return connection.getresponse().status

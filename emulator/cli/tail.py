@@ -1,0 +1,189 @@
+"""`svc-emulator tail`: what a running server delivers, as it happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from emulator.cli.control import BrokenOff, Control, NoServer, on_world
+from emulator.cli.failures import Failure
+from emulator.core.errors import Malformed
+from emulator.wire.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
+
+_STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which entries are printed: of all messages or one, to all URLs or those of a glob."""
+
+    events: bool
+    message: str | None
+    url: str | None
+
+    def includes(self, event: StreamEvent) -> bool:
+        match event.kind:
+            case Kind.ATTEMPT:
+                return self._concerns(_object(event))
+            case Kind.EVENT:
+                return self.events and self._concerns(_object(event))
+            case Kind.CLOCK:
+                # It belongs to no message, so it is nothing for who looks for some.
+                return self.events and self.message is None and self.url is None
+            case _:
+                return False
+
+    def _concerns(self, data: Mapping[str, Any]) -> bool:
+        return self.message in (None, data["message_id"]) and (self.url is None or _fits(self.url, data["url"]))
+
+
+def _fits(glob: str, url: str) -> bool:
+    pattern = ".*".join(re.escape(piece) for piece in glob.split("*"))
+    return re.fullmatch(pattern, url, re.DOTALL) is not None
+
+
+@click.command(epilog="Example: svc-emulator tail --to 'https://api.example.com/*'")
+@click.option("--message", metavar="ID", help="Only what concerns this message.")
+@click.option("--to", "destination", metavar="GLOB", help="Only what goes to such URLs; * stands for any characters.")
+@click.option("--events", is_flag=True, help="Also print the events of messages, and moves of the clock.")
+@click.option("--from-start", is_flag=True, help="Begin with all that has happened in the world.")
+@click.option("--json", "as_json", is_flag=True, help="Print each entry as a line of JSON, as the server sends it.")
+@on_world
+def tail(
+    control: Control, *, message: str | None, destination: str | None, events: bool, from_start: bool, as_json: bool
+) -> None:
+    """Print the deliveries of a running server as they happen, until Ctrl-C.
+
+    A line has the virtual time, the method and URL, what came of it, the attempt, what answered (the
+    network, a rule, capture or a mount), and the message. When the server goes away, tail waits for
+    it, and goes on where it was.
+    """
+    wanted = Wanted(events=events, message=message, url=destination)
+    # NO_COLOR is a convention between all programs of a terminal, not a setting of ours.
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    show = _shown_as_json if as_json else _shown
+    _end_with_the_pipe()
+    for event in followed(control, from_start=from_start):
+        if wanted.includes(event):
+            click.echo(show(event), color=is_coloured)
+        elif event.kind == Kind.RESET:
+            _say("the world began anew; what follows is its whole history")
+        elif event.kind == Kind.END:
+            error = _object(event)["error"]
+            _say(f"the world {control.world} " + (f"has stopped: {error}" if error else "was deleted"))
+
+
+def _say(text: str) -> None:
+    click.echo(f"svc-emulator: {text}", err=True)
+
+
+def _object(event: StreamEvent) -> Mapping[str, Any]:
+    if not isinstance(event.data, Mapping):
+        raise KeyError("fields")
+    return event.data
+
+
+# -- following --------------------------------------------------------------------------------
+
+
+def followed(
+    control: Control, *, from_start: bool, pause: Callable[[float], None] = time.sleep
+) -> Iterator[StreamEvent]:
+    """The events of a stream until it ends for good; one that breaks off is taken up where it was.
+
+    Raises Failure if there is no server at first, or it refuses.
+    """
+    place: str | None = None
+    is_waiting = False
+    while True:
+        try:
+            for event in _connected(control, place, from_start=from_start):
+                if is_waiting:
+                    _say("the server is back")
+                    is_waiting = False
+                yield event
+                # Only now: what was not dealt with is asked for again.
+                place = event.id
+                if event.kind == Kind.END:
+                    return
+        except (NoServer, BrokenOff):
+            if place is None:
+                raise
+        if not is_waiting:
+            _say(f"the server at {control.url} has gone; waiting for it")
+            is_waiting = True
+        pause(RETRY_MS / 1000)
+
+
+def _connected(control: Control, place: str | None, *, from_start: bool) -> Iterator[StreamEvent]:
+    """The events of one connection, until it ends. Raises Failure."""
+    query = {"from": "start"} if from_start else {}
+    headers = {} if place is None else {ID_HEADER: place}
+    reader = StreamReader()
+    for line in control.lines("stream", query, headers, silent_s=4 * KEEP_ALIVE_S):
+        try:
+            event = reader.take(line)
+        except Malformed as malformed:
+            raise Failure(f"{control.url} is not an emulator: {malformed.reason}") from malformed
+        if event is not None:
+            yield event
+
+
+def _end_with_the_pipe() -> None:
+    """Let `tail | head -1` end when `head` does, not with the next delivery."""
+    try:
+        descriptor = sys.stdout.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except (OSError, ValueError):
+        return
+    if not is_pipe or not hasattr(select, "poll"):
+        return
+
+    def wait() -> None:
+        poll = select.poll()
+        # Asked for nothing, it still tells that nobody reads any more.
+        poll.register(descriptor, 0)
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+# -- showing ----------------------------------------------------------------------------------
+
+
+def _shown_as_json(event: StreamEvent) -> str:
+    return json.dumps({"kind": event.kind, **_object(event)})
+
+
+def _shown(event: StreamEvent) -> str:
+    data = _object(event)
+    match event.kind:
+        case Kind.ATTEMPT:
+            response = data["response"]
+            succeeded = response is not None and 200 <= response["status"] < 300
+            result = click.style(
+                str(data["error"] if response is None else response["status"]), fg="green" if succeeded else "red"
+            )
+            details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
+            return f"{data['at']} {data['method']} {data['url']} -> {result} {details} {data['message_id']}"
+        case Kind.EVENT:
+            state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
+            due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""
+            return f"{data['at']} {state} {data['url']}{due} {data['message_id']}"
+        case _:
+            rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
+            moved = "" if data["from"] is None else f", moved from {data['from']}"
+            return click.style(f"{data['now']} clock: {rate}{moved}", dim=True)

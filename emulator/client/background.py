@@ -1,0 +1,70 @@
+"""An event loop in a thread of its own: where a started emulator lives, or the connection to another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from emulator import serving
+from emulator.client.bridges import AsyncioHome, Home
+from emulator.client.errors import Unreachable
+
+T = TypeVar("T")
+
+
+class Background:
+    """A thread that runs an event loop until `close`. A daemon: a program that forgets it still ends."""
+
+    def __init__(self, name: str) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._lock = threading.Lock()
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name=name, daemon=True)
+        self._thread.start()
+        started.result()
+
+    def _run(self, started: Future[None]) -> None:
+        async def main() -> None:
+            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+            started.set_result(None)
+            await self._stop.wait()
+
+        try:
+            serving.run(main)
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop. Cancelling the future cancels it. Raises Unreachable once closed."""
+        with self._lock:
+            if self._loop is None:
+                work.close()
+                raise Unreachable("this emulator is closed")
+            # In a context of its own: the caller's may say that this is trio.
+            return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
+
+    def home(self) -> Home:
+        """The loop as the home of what runs there. Raises Unreachable once closed."""
+        if self._loop is None:
+            raise Unreachable("this emulator is closed")
+        return AsyncioHome(self._loop)
+
+    def close(self) -> None:
+        """End the loop with all that runs on it, and wait for the thread, unless this is it."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None and self._stop is not None:
+            loop.call_soon_threadsafe(self._stop.set)
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the thread to end, which takes a moment; not if it is not to."""
+        if self._loop is None and threading.current_thread() is not self._thread:
+            self._thread.join()

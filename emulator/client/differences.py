@@ -1,0 +1,118 @@
+"""Two values, one expected and one found, and what differs, in lines that a person can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from re import fullmatch
+from typing import Any
+
+# How much of a value is shown, and where a difference in a long text is shown from.
+_SHOWN = 60
+_BEFORE = 15
+
+
+def json_differences(expected: Any, got: Any, path: str = "$") -> Iterator[str]:
+    """What differs between two JSON values, by path: `$.user.id: expected 7, got 8`. Nothing if they are equal.
+
+    1 equals 1.0 and nothing else; a tuple is a list; what is no JSON type is asked whether it equals.
+    """
+    if isinstance(expected, Mapping):
+        if isinstance(got, dict):
+            yield from _objects(expected, got, path)
+            return
+    elif isinstance(expected, list | tuple):
+        if isinstance(got, list):
+            yield from _lists(expected, got, path)
+            return
+    elif isinstance(expected, str) and isinstance(got, str):
+        if expected != got:
+            yield f"{path}: {text_difference(expected, got)}"
+        return
+    elif (isinstance(expected, bool) is isinstance(got, bool) or not _is_json(expected)) and expected == got:
+        return
+    yield f"{path}: expected {shown(expected)}, got {shown(got)}"
+
+
+def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str) -> Iterator[str]:
+    unexpected = [key for key in got if key not in expected]
+    for key, value in expected.items():
+        if key in got:
+            yield from json_differences(value, got[key], _joined(path, key))
+        else:
+            near = get_close_matches(str(key), unexpected, n=1)
+            hint = f"; there is {json.dumps(near[0])}" if near else ""
+            yield f"{_joined(path, key)}: missing, expected {shown(value)}{hint}"
+    for key in unexpected:
+        yield f"{_joined(path, key)}: unexpected, got {shown(got[key])}"
+
+
+def _lists(expected: Sequence[Any], got: list[Any], path: str) -> Iterator[str]:
+    if len(expected) != len(got):
+        yield f"{path}: expected a list of {len(expected)}, got one of {len(got)}"
+    for index in range(max(len(expected), len(got))):
+        where = f"{path}[{index}]"
+        if index >= len(got):
+            yield f"{where}: missing, expected {shown(expected[index])}"
+        elif index >= len(expected):
+            yield f"{where}: unexpected, got {shown(got[index])}"
+        else:
+            yield from json_differences(expected[index], got[index], where)
+
+
+def bytes_difference(expected: bytes, got: bytes) -> str:
+    """What differs between two bodies, as text if both are."""
+    try:
+        return text_difference(expected.decode(), got.decode())
+    except UnicodeDecodeError:
+        at = _first_difference(expected, got)
+        return (
+            f"expected {len(expected)} bytes, got {len(got)}, which differ from byte {at} on: "
+            f"expected {expected[at : at + 10]!r}, got {got[at : at + 10]!r}"
+        )
+
+
+def text_difference(expected: str, got: str) -> str:
+    """Both texts, or of long ones the part where they begin to differ."""
+    at = _first_difference(expected, got)
+    if max(len(expected), len(got)) <= _SHOWN:
+        return f"expected {shown(expected)}, got {shown(got)}"
+    sizes = "" if len(expected) == len(got) else f" ({len(expected)} and {len(got)} characters long)"
+    return f"expected {_excerpt(expected, at)}, got {_excerpt(got, at)}: they differ from character {at} on{sizes}"
+
+
+def _first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
+    places = enumerate(zip(expected, got, strict=False))
+    return next((place for place, (left, right) in places if left != right), min(len(expected), len(got)))
+
+
+def shown(value: Any) -> str:
+    """A value as JSON in one line, or as Python shows it if it is no JSON; long ones are cut."""
+    try:
+        text = _json(value)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _excerpt(text: str, at: int) -> str:
+    begin = max(0, at - _BEFORE)
+    part = text[begin : at + _SHOWN - _BEFORE]
+    left = "..." if begin else ""
+    right = "..." if at + _SHOWN - _BEFORE < len(text) else ""
+    return f"{left}{_json(part)}{right}"
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # What cannot be printed, such as half a surrogate pair, would end up in somebody's terminal.
+    return text if text.isprintable() else json.dumps(value)
+
+
+def _joined(path: str, key: object) -> str:
+    return f"{path}.{key}" if fullmatch(r"\w+", str(key)) else f"{path}[{json.dumps(str(key))}]"
+
+
+def _is_json(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float)

@@ -1,0 +1,27 @@
+"""What the Python API raises.
+
+    EmulatorError
+      ├─ Refused        the emulator said no; status, field and text as its control API gives them
+      └─ Unreachable    no emulator answers, or it was closed
+
+A failed expectation (`verify`, `wait_for`) is an AssertionError instead: a test that fails, not one that breaks.
+"""
+
+from __future__ import annotations
+
+
+class EmulatorError(Exception):
+    """Something went wrong between a test and its emulator."""
+
+
+class Refused(EmulatorError):
+    """The emulator refused a call; `field` names what is to blame, if one thing is."""
+
+    def __init__(self, text: str, *, status: int, field: str | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.field = field
+
+
+class Unreachable(EmulatorError):
+    """No emulator answers: it was not started, was closed, or the address is wrong."""

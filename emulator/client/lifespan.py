@@ -1,0 +1,54 @@
+"""An ASGI application between its start-up and its shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from asgi_lifespan import LifespanManager, LifespanNotSupported
+
+from emulator.client.bridges import AsgiApp
+
+logger = logging.getLogger(__name__)
+
+# A start-up may open connections and fill caches.
+_PATIENCE_S = 30
+
+
+class Life:
+    """One application's lifespan, in a task of its own. Begin and end it on the same event loop."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @staticmethod
+    async def begin(app: AsgiApp) -> Life:
+        """Start the application up, if it knows about that. Raises whatever its start-up raises."""
+        life = Life(app)
+        started = asyncio.get_running_loop().create_future()
+        life._task = asyncio.get_running_loop().create_task(life._live(started), name="lifespan of a mounted app")
+        await started
+        return life
+
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        try:
+            async with LifespanManager(self.app, _PATIENCE_S, _PATIENCE_S) as manager:
+                # It gives every request the state that the start-up made.
+                self.app = manager.app
+                started.set_result(None)
+                await self._over.wait()
+        except LifespanNotSupported:
+            started.set_result(None)
+        except Exception as error:  # An edge: what the user's application raises.
+            if started.done():
+                logger.exception("the shutdown of a mounted application failed")
+            else:
+                started.set_exception(error)
+
+    async def end(self) -> None:
+        """Shut it down, and wait for that."""
+        self._over.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,))

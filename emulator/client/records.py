@@ -1,0 +1,144 @@
+"""What the Python API answers with: the control API's JSON as records."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from httpx import Headers
+
+from emulator.core.model import Via
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A delivery as a mounted function gets it: exactly what a receiver at `url` would have got."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is not UTF-8 in it is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises: ValueError."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a destination answered, or what a mounted function wants to answer."""
+
+    status: int = 200
+    headers: Headers = field(default_factory=Headers, kw_only=True)
+    body: bytes = field(default=b"", kw_only=True)
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is not UTF-8 in it is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises: ValueError."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One attempt of a message: the exact request, and the exact response or why there is none.
+
+    `at_ms` is when it started and `created_ms` when its message was made, both epoch ms of the
+    virtual clock; `attempt` counts from 1; `via` says what answered. `error` is set if and only
+    if `response` is not.
+    """
+
+    seq: int
+    at_ms: int
+    created_ms: int
+    message_id: str
+    attempt: int
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+    via: Via
+    response: Response | None
+    error: str | None
+    duration_ms: int
+
+    @property
+    def at(self) -> datetime:
+        """When it started, in UTC."""
+        return moment(self.at_ms)
+
+    @property
+    def status(self) -> int | None:
+        """The status of the response, None without one."""
+        return None if self.response is None else self.response.status
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the destination took it: any 2xx."""
+        return self.response is not None and 200 <= self.response.status < 300
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is not UTF-8 in it is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises: ValueError."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The names of a server's wire that a test may need."""
+
+    name: str
+    header_prefix: str
+    issuer: str
+
+
+def moment(instant_ms: int) -> datetime:
+    """An instant in UTC. Raises: OverflowError outside the years 1 to 9999."""
+    return datetime.fromtimestamp(instant_ms / 1000, UTC)
+
+
+def read_delivery(entry: Mapping[str, Any]) -> Delivery:
+    """A delivery of the control API's JSON."""
+    response = entry["response"]
+    return Delivery(
+        seq=entry["seq"],
+        at_ms=entry["at_ms"],
+        created_ms=entry["created_ms"],
+        message_id=entry["message_id"],
+        attempt=entry["attempt"],
+        method=entry["method"],
+        url=entry["url"],
+        headers=_headers(entry["headers"]),
+        body=_body(entry),
+        via=Via(entry["via"]),
+        response=None
+        if response is None
+        else Response(response["status"], headers=_headers(response["headers"]), body=_body(response)),
+        error=entry["error"],
+        duration_ms=entry["duration_ms"],
+    )
+
+
+def _headers(values_by_name: Mapping[str, list[str]]) -> Headers:
+    return Headers([(name, value) for name, values in values_by_name.items() for value in values])
+
+
+def _body(entry: Mapping[str, Any]) -> bytes:
+    text: str | None = entry["body"]
+    return b64decode(entry["body_base64"]) if text is None else text.encode()

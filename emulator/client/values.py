@@ -1,0 +1,26 @@
+"""What callers of the Python API may give for times and durations, as the control API reads it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+# A duration: `1d2h30m`, integer milliseconds, or a timedelta.
+Duration: TypeAlias = str | int | timedelta
+# An instant: ISO 8601, integer milliseconds since the Unix epoch, or a datetime (UTC if it is naive).
+Instant: TypeAlias = str | int | datetime
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def duration(value: Duration) -> str | int:
+    """A duration for the control API, which checks it."""
+    return value // _MS if isinstance(value, timedelta) else value
+
+
+def instant(value: Instant) -> str | int:
+    """An instant for the control API, which checks it."""
+    if not isinstance(value, datetime):
+        return value
+    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MS

@@ -1,0 +1,112 @@
+"""The story of one message: everything that is recorded of it, in order. Explanations are made of it.
+
+The event log and the delivery journal tell what a client of the service sees. What only an
+explanation needs is recorded beside them: remarks, and which rule answered an attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from emulator.core.model import (
+    AttemptOutcome,
+    DestinationRule,
+    EventState,
+    Fault,
+    HoldKind,
+    HoldReason,
+    Message,
+    Method,
+    RuleId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringRule:
+    """The destination rule that decided an attempt, without what it answered: that is in the outcome."""
+
+    rule_id: RuleId
+    url: str
+    method: Method | None
+    forward_to: str | None
+    fault: Fault | None
+
+
+class RemarkKind(StrEnum):
+    """What a remark is about, and in brackets what its name says."""
+
+    DEDUPLICATION = "deduplication"  # the message stands for later publishes (the key)
+    DEDUPLICATED = "deduplicated"  # a later publish was answered with it
+    QUEUE_HOLD = "queue_hold"  # it joined the line of a queue (its name)
+    KEY_HOLD = "key_hold"  # it joined the line of a flow control key (the key)
+    GLOBAL_HOLD = "global_hold"  # it joined the line of the account's parallelism
+    CALLBACK = "callback"  # it caused a callback (the callback's message id)
+    FAILURE_CALLBACK = "failure_callback"  # and a failure callback (its message id)
+    DEAD_LETTER = "dead_letter"  # it became a dead letter (its id)
+    DEAD_LETTER_REMOVED = "dead_letter_removed"  # the dead letter left the queue (the cause)
+    PUBLISHED_AGAIN = "published_again"  # the dead letter was retried (the new message's id)
+
+
+HOLDS = {
+    HoldKind.QUEUE: RemarkKind.QUEUE_HOLD,
+    HoldKind.FLOW_CONTROL: RemarkKind.KEY_HOLD,
+    HoldKind.GLOBAL: RemarkKind.GLOBAL_HOLD,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """Something that neither the event log nor the delivery journal shows. `reason` is a hold's."""
+
+    at_ms: int
+    kind: RemarkKind
+    name: str = ""
+    reason: HoldReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """An entry of the event log. `next_delivery_ms` is set on retries."""
+
+    at_ms: int
+    state: EventState
+    next_delivery_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """An attempt that has come back, at its end. `answered_by` is the rule that decided it, if one did."""
+
+    at_ms: int
+    started_ms: int
+    number: int
+    outcome: AttemptOutcome
+    answered_by: AnsweringRule | None = None
+
+
+Entry = Noted | Tried | Remark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A message and its entries, in the order in which things happened."""
+
+    message: Message
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The last failed attempt of a message: what the delay of its retry follows from."""
+
+    number: int
+    at_ms: int
+    outcome: AttemptOutcome
+
+
+def answering(rule: DestinationRule) -> AnsweringRule:
+    """What is recorded of a rule with the attempts that it decides."""
+    return AnsweringRule(
+        rule_id=rule.rule_id, url=rule.url, method=rule.method, forward_to=rule.forward_to, fault=rule.fault
+    )

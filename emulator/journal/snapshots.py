@@ -1,0 +1,351 @@
+"""The snapshots of one world: copies of its database, each a file of its own that `serve --db` can open.
+
+A file gets its name when it is whole, so that a crash at any moment leaves the old one, the new
+one or none, and perhaps a beginning under a hidden name, which the next start removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
+from emulator.core.image import restore
+from emulator.core.reports import Snapshot
+from emulator.core.state import State
+from emulator.journal import codec, files, schema
+from emulator.journal.history import History
+from emulator.journal.store import Store, open_store
+from emulator.wire.instants import EARLIEST_VIRTUAL_MS, MAX_INSTANT_MS
+
+logger = logging.getLogger(__name__)
+
+Meta = Mapping[str, bytes]
+
+_SUFFIX = ".db"
+_UNCHANGED = "; nothing was changed"
+# What reading a damaged file can come to: it is decoded, and its facts are applied, by code that trusts them.
+_DAMAGE = (
+    sqlite3.Error,
+    msgspec.MsgspecError,
+    WorldBroken,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWorld:
+    """What a snapshot holds. `origin` is what a reset of the restored world returns to."""
+
+    path: Path
+    meta: Meta
+    state: State
+    origin: State
+
+
+class Snapshots:
+    """All snapshots of a world, by name. Without a folder they last as long as the world object does.
+
+    Names are checked by whoever reads them: they become names of files.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._closed = False
+        # One change at a time.
+        self._lock = asyncio.Lock()
+        # What the files were found to hold, each for as long as it is the same file.
+        self._known: dict[tuple[str, int, int], Snapshot] = {}
+
+    def tidy(self) -> None:
+        """Remove what a crash left behind."""
+        if self._folder is not None:
+            for path in self._folder.glob(".*"):
+                path.unlink(missing_ok=True)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    async def all(self) -> list[Snapshot]:
+        """Every snapshot that can be read, in the order of their names."""
+        async with self._lock:
+            return await asyncio.to_thread(self._all)
+
+    def _all(self) -> list[Snapshot]:
+        found = []
+        for name in self._names():
+            try:
+                found.append(self._describe(name))
+            except files.UnusableDatabase as error:
+                logger.warning("a snapshot cannot be read: %s", error)
+        return found
+
+    def _names(self) -> list[str]:
+        if self._folder is None:
+            return []
+        names = (path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}"))
+        return sorted(name for name in names if not name.startswith("."))
+
+    def _describe(self, name: str) -> Snapshot:
+        path = self._existing(name)
+        stat = path.stat()
+        key = (name, stat.st_mtime_ns, stat.st_size)
+        if key not in self._known:
+            state = _read(path).state
+            self._known[key] = Snapshot(
+                name=name, now_ms=state.now_ms, pending=len(state.messages), size_bytes=stat.st_size
+            )
+        return self._known[key]
+
+    @contextlib.asynccontextmanager
+    async def read(self, name: str) -> AsyncIterator[SavedWorld]:
+        """What a snapshot holds; its file stays what it is meanwhile.
+
+        Raises NotFound, and Conflict for a file that was damaged since it was saved.
+        """
+        async with self._lock:
+            path = self._existing(name)
+            try:
+                saved = await asyncio.to_thread(_read, path)
+            except files.UnusableDatabase as error:
+                raise Conflict(f"the snapshot {name} cannot be read: {_reason(error, path)}") from error
+            yield saved
+
+    def open(self, name: str) -> BinaryIO:
+        """The file of a snapshot, to be read and closed. Raises NotFound."""
+        return self._existing(name).open("rb")
+
+    # -- changing ---------------------------------------------------------------------------
+
+    async def save(self, name: str, store: Store) -> Snapshot:
+        """Keep a world as it is now. Raises Conflict for a name that is taken, or a disk that is full."""
+        async with self._lock:
+            with _conflicts_named(name):
+                path = self._place_for(name)
+                if path.exists():
+                    raise Conflict(f"the snapshot {name} exists already; delete it first, or take another name")
+                with _hidden(path.with_name(f".{name}.new")) as fresh:
+                    await store.copy_to(str(fresh))
+                    await asyncio.to_thread(_seal, fresh)
+                    os.replace(fresh, path)
+                return await asyncio.to_thread(self._describe, name)
+
+    async def put(self, name: str, content: bytes, check: Callable[[Meta], object]) -> tuple[Snapshot, bool]:
+        """Keep a world that comes as a database file; the flag tells whether the name was new.
+
+        It takes the place of the snapshot that had its name. `check` looks at what the file says of
+        its world, and raises what decoding raises. Raises InvalidInput for a file that is not ours,
+        newer or damaged, with nothing changed.
+        """
+        if not content:
+            raise InvalidInput("body", "empty, expected a snapshot's file or a copy of a world's database")
+        async with self._lock:
+            with _conflicts_named(name):
+                path = self._place_for(name)
+                is_new = not path.exists()
+                with (
+                    _hidden(path.with_name(f".{name}.given")) as given,
+                    _hidden(path.with_name(f".{name}.new")) as fresh,
+                ):
+                    # It is read from its beginning to its end, and the server has others to answer meanwhile.
+                    await asyncio.to_thread(_take_in, content, given, fresh, check)
+                    os.replace(fresh, path)
+                return await asyncio.to_thread(self._describe, name), is_new
+
+    async def remove(self, name: str) -> None:
+        """Raises NotFound."""
+        async with self._lock:
+            self._existing(name).unlink(missing_ok=True)
+
+    async def remove_all(self) -> None:
+        async with self._lock:
+            if self._folder is not None and self._temporary is None:
+                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def close(self) -> None:
+        """Let go of what is not to outlive the world object."""
+        async with self._lock:
+            self._closed = True
+            if self._temporary is not None:
+                self._folder = None
+                self._temporary.cleanup()
+
+    # -- files ------------------------------------------------------------------------------
+
+    def _existing(self, name: str) -> Path:
+        if self._folder is not None and (path := _file_of(self._folder, name)).is_file():
+            return path
+        raise NotFound(f"snapshot {name} not found")
+
+    def _place_for(self, name: str) -> Path:
+        """Where the file is or will be. Raises OSError, and Conflict once closed."""
+        if self._closed:
+            raise Conflict("this world is being removed")
+        if self._folder is None:
+            # On disk all the same: a world's history may be larger than what memory should hold twice.
+            self._temporary = tempfile.TemporaryDirectory(prefix="svc-emulator-", ignore_cleanup_errors=True)
+            self._folder = Path(self._temporary.name)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return _file_of(self._folder, name)
+
+
+def _file_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}{_SUFFIX}"
+
+
+@contextlib.contextmanager
+def _hidden(path: Path) -> Iterator[Path]:
+    """A file that is gone afterwards, with all that SQLite puts beside it, unless it was renamed."""
+    try:
+        _unlink(path)
+        yield path
+    finally:
+        _unlink(path)
+
+
+def _unlink(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _conflicts_named(name: str) -> Iterator[None]:
+    """A disk that is full, or not to be written, is nobody's fault and no end of the world."""
+    try:
+        yield
+    except OSError as error:
+        raise Conflict(f"the snapshot {name} cannot be written: {error.strerror or error}") from error
+    except files.UnusableDatabase as error:
+        raise Conflict(f"the snapshot {name} cannot be written: {str(error).rpartition(': ')[2]}") from error
+
+
+def _reason(error: files.UnusableDatabase, path: Path) -> str:
+    """Why a file is refused, without its name: whoever sent it calls it otherwise."""
+    return str(error).removeprefix(f"{path}: ")
+
+
+# -- one file ---------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> SavedWorld:
+    """A snapshot that we made: it has a checkpoint, and no facts behind it. Raises UnusableDatabase."""
+    files.check(path)
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            meta: dict[str, bytes] = dict(connection.execute(schema.SELECT_META))
+            (_, image), *_ = connection.execute(schema.SELECT_CHECKPOINT)
+        return SavedWorld(
+            path=path,
+            meta=meta,
+            state=restore(codec.decode_image(image)),
+            origin=restore(codec.decode_image(meta["origin"])),
+        )
+    except _DAMAGE as error:
+        raise files.UnusableDatabase(f"{path}: damaged: {error!r}") from error
+
+
+def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
+    """Make a snapshot of a database file.
+
+    Raises InvalidInput for one that no world could come from, UnusableDatabase if there is no room for it.
+    """
+    given.write_bytes(content)
+    try:
+        files.check(given)
+        _check_tables(given)
+        asyncio.run(_copy_whole(given, fresh, check))
+        _seal(fresh)
+    except files.UnusableDatabase as error:
+        if str(error).startswith(f"{fresh}: "):
+            raise
+        reason = _reason(error, given).removesuffix(_UNCHANGED)
+        raise InvalidInput("body", f"{reason}{_UNCHANGED}") from error
+    except _DAMAGE as error:
+        raise InvalidInput("body", f"damaged: {error!r}{_UNCHANGED}") from error
+
+
+def _check_tables(path: Path) -> None:
+    """Every page is in order, the tables are ours with nothing beside them, and a seal is unbroken.
+
+    Raises UnusableDatabase.
+    """
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        try:
+            ((verdict,),) = connection.execute(schema.CHECK_INTEGRITY)
+            has_our_tables = list(connection.execute(schema.SELECT_SCHEMA)) == _our_tables()
+            is_sealed_well = has_our_tables and _has_good_seal(connection)
+        except sqlite3.Error as error:
+            raise files.UnusableDatabase(f"{path}: damaged: {error}") from error
+    if verdict != "ok":
+        raise files.UnusableDatabase(f"{path}: damaged: {' '.join(verdict.split())}")
+    if not has_our_tables:
+        raise files.UnusableDatabase(f"{path}: damaged: its tables are not those of format {schema.FORMAT}")
+    if not is_sealed_well:
+        raise files.UnusableDatabase(f"{path}: damaged: its content is not what was saved")
+
+
+def _our_tables() -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        ours.executescript(schema.CREATE)
+        return list(ours.execute(schema.SELECT_SCHEMA))
+
+
+def _seal(path: Path) -> None:
+    """Write down what the content comes to, because SQLite could not tell if a byte of it were changed.
+
+    Raises UnusableDatabase.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(schema.OPEN_COPY)
+            connection.execute(schema.WRITE_META, ("seal", _digest(connection)))
+    except sqlite3.Error as error:
+        raise files.UnusableDatabase(f"{path}: {error}") from error
+
+
+def _has_good_seal(connection: sqlite3.Connection) -> bool:
+    """A world's own database has none; it goes on changing."""
+    seal = dict(connection.execute(schema.SELECT_META)).get("seal")
+    return seal is None or seal == _digest(connection)
+
+
+def _digest(connection: sqlite3.Connection) -> bytes:
+    digest = hashlib.sha256()
+    for statement in schema.SELECT_EVERYTHING:
+        for row in connection.execute(statement):
+            digest.update(codec.encode_row(row))
+    return digest.digest()
+
+
+async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
+    """Start the world as a restart does, tell its whole history once, and keep what a stop would leave."""
+    store, _ = await open_store(str(given))
+    try:
+        state = await store.resume()
+        meta = await store.meta()
+        check(meta)
+        for each in (state, restore(codec.decode_image(meta["origin"]))):
+            if not (EARLIEST_VIRTUAL_MS <= each.now_ms <= MAX_INSTANT_MS and each.accounts):
+                raise ValueError("no world is like that")
+        async for _ in History(store).trace():
+            pass
+        await store.copy_to(str(fresh))
+    finally:
+        await store.close()

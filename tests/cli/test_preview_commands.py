@@ -1,0 +1,142 @@
+"""`upcoming` and `explain` against a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from emulator.cli import main
+from tests import support
+
+pytestmark = pytest.mark.slow
+
+URL, DOWN = "https://api.example.com/hook", "https://down.example.com/hook"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[support.Server]:
+    with support.server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: support.Server) -> support.Server:
+    """A server whose default world is as it was made."""
+    support.control(shared, "POST", "/reset")
+    return shared
+
+
+def invoke(server: support.Server, *arguments: str, color: bool = False, **variables: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables}, color=color)
+
+
+def printed(server: support.Server, *arguments: str) -> str:
+    result = invoke(server, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def publish(server: support.Server, path: str, **headers: str) -> str:
+    given = {"Authorization": f"Bearer {server.token}", **{name.replace("_", "-"): headers[name] for name in headers}}
+    answer = httpx.post(f"{server.url}/v2/{path}", headers=given, trust_env=False)
+    assert answer.is_success, answer.text
+    content = answer.json()
+    return str(content.get("messageId") or content.get("scheduleId"))
+
+
+# -- upcoming ---------------------------------------------------------------------------------
+
+
+def test_upcoming_of_an_idle_server(server: support.Server) -> None:
+    assert printed(server, "upcoming") == "clock: 2026-01-01T00:00:00.000Z\nnothing is due later\n"
+    assert "nothing is due up to 2026-02-01T00:00:00.000Z" in printed(server, "upcoming", "--until", "2026-02-01")
+
+
+def test_upcoming_lists_when_what_and_why(server: support.Server) -> None:
+    support.control(server, "POST", "/destinations", {"match": {"url": DOWN}, "respond": {"status": 503}})
+    failing = publish(server, f"publish/{DOWN}", Svc_Retry_Delay="10000", Svc_Retries="3")
+    publish(server, f"schedules/{URL}", Svc_Cron="CRON_TZ=Europe/Berlin 30 9 * * *", Svc_Schedule_Id="daily")
+
+    assert printed(server, "upcoming").splitlines() == [
+        "clock: 2026-01-01T00:00:00.000Z",
+        "2026-01-01T00:00:10.000Z  in 10s    retry     retry 1 of 3: 10000 with retried = 0 is 10000 ms -> 10s",
+        f"  {failing}  {DOWN}",
+        "2026-01-01T08:30:00.000Z  in 8h30m  schedule  the schedule fires at 2026-01-01T09:30:00+01:00 in "
+        f"Europe/Berlin (CRON_TZ=Europe/Berlin 30 9 * * *), to {URL}",
+        "  daily",
+    ]
+
+
+def test_upcoming_lists_what_waits_and_that_there_is_more(server: support.Server) -> None:
+    limits = {"Svc_Flow_Control_Key": "k", "Svc_Flow_Control_Value": "rate=1, period=1m"}
+    ids = [publish(server, f"publish/{URL}", **limits) for _ in range(3)]
+
+    lines = printed(server, "upcoming", "--limit", "1").splitlines()
+
+    assert lines[-5:] == [
+        "waiting:",
+        "2026-01-01T00:00:00.000Z  flow control key k lets 1 start per 1m, this one at 2026-01-01T00:01:00.000Z at the "
+        "earliest; it is next in line",
+        f"  {ids[1]}  {URL}",
+        "",
+        "there is more: --limit lists as much as it says",
+    ]
+
+
+def test_upcoming_until_an_instant_as_json(server: support.Server) -> None:
+    publish(server, f"schedules/{URL}", Svc_Cron="0 * * * *")
+    found = json.loads(printed(server, "upcoming", "--until", "2026-01-01T03:00:00Z", "--json"))
+    assert [item["kind"] for item in found["items"]] == ["schedule"] * 3
+    assert found["until_ms"] == support.EPOCH_MS + 3 * 3_600_000
+
+
+def test_upcoming_refuses_what_is_no_instant(server: support.Server) -> None:
+    result = invoke(server, "upcoming", "--until", "tomorrow")
+    assert result.exit_code == 2
+    assert "tomorrow" in result.stderr
+
+
+# -- explain ----------------------------------------------------------------------------------
+
+
+def test_explain_tells_the_reasons_in_order(server: support.Server) -> None:
+    message_id = publish(server, f"publish/{URL}", Svc_Delay="1m")
+    assert "\nWaits for its first attempt at 2026-01-01T00:01:00.000Z, 1m after it was made.\n" in printed(
+        server, "explain", message_id
+    )
+    support.control(server, "POST", "/clock/advance", {"by": "1h"})
+
+    captured = "was answered 200 by the emulator, which captured it because the destination is external"
+    assert printed(server, "explain", message_id).splitlines() == [
+        f"{message_id} to {URL}",
+        f"Delivered at 2026-01-01T00:01:00.000Z: attempt 1 {captured}.",
+        "",
+        f"2026-01-01T00:00:00.000Z  created    published by 127.0.0.1 to {URL}",
+        "2026-01-01T00:00:00.000Z  delayed    no attempt before 2026-01-01T00:01:00.000Z, a delay of 1m",
+        f"2026-01-01T00:01:00.000Z  attempt    attempt 1 {captured}",
+        "2026-01-01T00:01:00.000Z  delivered  delivered by attempt 1",
+    ]
+
+
+def test_explain_as_json(server: support.Server) -> None:
+    message_id = publish(server, f"publish/{URL}")
+    found = json.loads(printed(server, "explain", message_id, "--json"))
+    assert (found["message_id"], found["state"]) == (message_id, "DELIVERED")
+
+
+def test_explain_of_an_unknown_message_fails_with_one_line(server: support.Server) -> None:
+    result = invoke(server, "explain", "msg_nobody")
+    assert result.exit_code == 1
+    assert result.stderr == "svc-emulator: message msg_nobody not found\n"
+
+
+def test_colours_are_for_terminals_and_not_wanted_by_everybody(server: support.Server) -> None:
+    message_id = publish(server, f"publish/{URL}")
+    assert "\x1b[" not in printed(server, "explain", message_id)
+    assert "\x1b[32mdelivered" in invoke(server, "explain", message_id, color=True).stdout
+    assert "\x1b[" not in invoke(server, "explain", message_id, color=True, NO_COLOR="1").stdout
+    assert "\x1b[" not in invoke(server, "upcoming", color=True, NO_COLOR="1").stdout

@@ -1,0 +1,285 @@
+"""`svc-emulator tail`: what it prints of a stream, and how it follows one that breaks off."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from emulator.cli import main
+from emulator.cli.control import BrokenOff, Control, NoServer
+from emulator.cli.tail import followed
+from emulator.core.history import Place
+from emulator.wire.event_stream import Kind, written
+from tests import support
+from tests.cli.processes import PATIENCE_S, ServerProcess, command, environment, serving
+
+URL = "https://api.example.com/orders"
+AT = {"at": "2026-01-01T00:00:10.000Z", "at_ms": 1_767_225_610_000}
+
+
+def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str = "msg_1") -> bytes:
+    data: dict[str, Any] = {
+        "seq": seq,
+        **AT,
+        "message_id": message,
+        "attempt": 2,
+        "method": "POST",
+        "url": url,
+        "via": "rule",
+        "response": None if status is None else {"status": status},
+        "error": "connection refused" if status is None else None,
+    }
+    return written(Kind.ATTEMPT, data, Place(life="9f3a1c02", seq=seq))
+
+
+def event(seq: int, state: str, due: str | None = None) -> bytes:
+    data: dict[str, Any] = {
+        "seq": seq,
+        **AT,
+        "message_id": "msg_1",
+        "state": state,
+        "url": URL,
+        "next_delivery": due,
+    }
+    return written(Kind.EVENT, data, Place(life="9f3a1c02", seq=seq))
+
+
+def clock(rate: float, moved_from: str | None = None) -> bytes:
+    data: dict[str, Any] = {"now": "2026-01-01T00:00:10.000Z", "rate": rate, "from": moved_from}
+    return written(Kind.CLOCK, data, Place(life="9f3a1c02", seq=3))
+
+
+END = written(Kind.END, {"reason": "deleted", "error": None})
+
+
+class Connections:
+    """Stands for the server: what each connection to it brings, in order, and what was asked of it."""
+
+    def __init__(self, connections: Sequence[Sequence[bytes] | Exception]) -> None:
+        self._connections = list(connections)
+        self.asked: list[tuple[dict[str, str], dict[str, str]]] = []
+
+    def lines(self, path: str, query: Mapping[str, str], headers: Mapping[str, str], silent_s: float) -> Iterator[str]:
+        assert (path, silent_s) == ("stream", 60)
+        self.asked.append((dict(query), dict(headers)))
+        found = self._connections.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        yield from b"".join(found).decode().split("\n")
+
+
+def tail(monkeypatch: pytest.MonkeyPatch, content: Sequence[bytes], *arguments: str) -> Result:
+    monkeypatch.setattr(Control, "lines", Connections([content]).lines)
+    return CliRunner().invoke(main, ["tail", *arguments])
+
+
+# -- what is printed --------------------------------------------------------------------------
+
+
+def test_a_line_for_each_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (clock(0), event(1, "ACTIVE"), attempt(2), attempt(3, status=503), attempt(4, status=None), END)
+
+    result = tail(monkeypatch, content)
+
+    assert result.stdout == (
+        f"2026-01-01T00:00:10.000Z POST {URL} -> 200 (attempt 2, rule) msg_1\n"
+        f"2026-01-01T00:00:10.000Z POST {URL} -> 503 (attempt 2, rule) msg_1\n"
+        f"2026-01-01T00:00:10.000Z POST {URL} -> connection refused (attempt 2, rule) msg_1\n"
+    )
+    assert (result.exit_code, result.stderr) == (0, "svc-emulator: the world default was deleted\n")
+
+
+def test_events_and_clock_moves_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (
+        clock(0),
+        event(1, "RETRY", "2026-01-01T00:00:22.000Z"),
+        event(2, "DELIVERED"),
+        clock(1, "2026-01-01T00:00:00.000Z"),
+        clock(60),
+        END,
+    )
+
+    assert tail(monkeypatch, content, "--events").stdout.splitlines() == [
+        "2026-01-01T00:00:10.000Z clock: frozen",
+        f"2026-01-01T00:00:10.000Z RETRY {URL} (again at 2026-01-01T00:00:22.000Z) msg_1",
+        f"2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1",
+        "2026-01-01T00:00:10.000Z clock: real time, moved from 2026-01-01T00:00:00.000Z",
+        "2026-01-01T00:00:10.000Z clock: 60 times real time",
+    ]
+
+
+def test_json_has_each_entry_as_the_server_sent_it_on_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tail(monkeypatch, (clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
+
+    assert [(json.loads(line)["kind"], json.loads(line).get("seq")) for line in lines] == [
+        ("clock", None),
+        ("event", 1),
+        ("attempt", 2),
+    ]
+    assert json.loads(lines[2])["response"] == {"status": 200}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("--message", "msg_2"), ["/a?b"], id="message"),
+        pytest.param(("--to", "https://x.test/*"), ["/a?b", "/axb"], id="glob"),
+        pytest.param(("--to", "https://x.test/a?b"), ["/a?b"], id="a question mark is one"),
+        pytest.param(("--to", "https://x.test/"), [], id="a part is not enough"),
+        pytest.param(("--events", "--message", "msg_2"), ["/a?b"], id="the clock belongs to no message"),
+    ],
+)
+def test_filters(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], expected: list[str]) -> None:
+    content = (
+        clock(0),
+        attempt(1),
+        attempt(2, url="https://x.test/a?b", message="msg_2"),
+        attempt(3, url="https://x.test/axb"),
+        END,
+    )
+
+    printed = tail(monkeypatch, content, *arguments).stdout
+
+    assert re.findall(r"https://x\.test(\S*)", printed) == expected
+    assert len(printed.splitlines()) == len(expected)
+
+
+def test_colour_stays_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Control, "lines", Connections([(attempt(1), END)]).lines)
+
+    assert "\x1b" not in CliRunner().invoke(main, ["tail"], color=False).stdout
+
+
+# -- following --------------------------------------------------------------------------------
+
+CONTROL = Control(url="http://127.0.0.1:1", world="default", token=None)
+
+
+def follow(connections: Connections, monkeypatch: pytest.MonkeyPatch, *, from_start: bool = False) -> list[str | None]:
+    monkeypatch.setattr(Control, "lines", connections.lines)
+    pauses: list[float] = []
+    found = [event.id for event in followed(CONTROL, from_start=from_start, pause=pauses.append)]
+    assert set(pauses) <= {1.0}
+    return found
+
+
+def test_a_stream_that_breaks_off_is_taken_up_where_it_was(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = (NoServer("nobody"), BrokenOff("half an answer"))
+    connections = Connections([(attempt(1), attempt(2), b"event: attempt\nid: 9f3a1c02-3\n"), *away, (attempt(3), END)])
+
+    found = follow(connections, monkeypatch, from_start=True)
+
+    assert found == ["9f3a1c02-1", "9f3a1c02-2", "9f3a1c02-3", "9f3a1c02-3"]
+    resumed = ({"from": "start"}, {"Last-Event-ID": "9f3a1c02-2"})
+    assert connections.asked == [({"from": "start"}, {}), resumed, resumed, resumed]
+    assert capsys.readouterr().err == (
+        "svc-emulator: the server at http://127.0.0.1:1 has gone; waiting for it\nsvc-emulator: the server is back\n"
+    )
+
+
+def test_no_server_at_first_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoServer):
+        follow(Connections([NoServer("nobody")]), monkeypatch)
+
+
+def test_another_history_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset = written(Kind.RESET, {"reason": "reset"}, Place(life="00000000", seq=0))
+
+    result = tail(monkeypatch, (reset, END))
+
+    assert result.stderr.startswith("svc-emulator: the world began anew; what follows is its whole history\n")
+
+
+@pytest.mark.slow
+def test_what_answers_otherwise_is_one_line() -> None:
+    with support.server() as server:
+        missing = CliRunner().invoke(main, ["tail", "--url", server.url, "--world", "nowhere"])
+        foreign = CliRunner().invoke(main, ["tail", "--url", f"{server.url}/elsewhere"])
+
+    assert (missing.exit_code, missing.stderr) == (1, "svc-emulator: world nowhere not found\n")
+    assert (foreign.exit_code, foreign.stderr.count("\n")) == (1, 1)
+
+
+# -- as a process -----------------------------------------------------------------------------
+
+
+def tailing(server: ServerProcess, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("tail", "--url", server.url, *arguments),
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def publish(server: ServerProcess, path: str) -> None:
+    headers = {"Authorization": f"Bearer {server.variables['SVC_TOKEN']}"}
+    url = f"{server.url}/v2/publish/https://api.example.com/{path}"
+    assert httpx.post(url, headers=headers, trust_env=False).status_code == 200
+
+
+def next_path(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().partition("https://api.example.com/")[2].partition(" ")[0]
+
+
+@pytest.mark.slow
+def test_it_prints_as_it_happens_and_ends_with_ctrl_c_without_a_word(tmp_path: Path) -> None:
+    with serving(folder=tmp_path) as server:
+        publish(server, "before")
+        with tailing(server, tmp_path, "--from-start") as process:
+            assert next_path(process) == "before"
+            publish(server, "after")
+            assert next_path(process) == "after"
+            process.send_signal(signal.SIGINT)
+            rest, errors = process.communicate(timeout=PATIENCE_S)
+
+    assert (process.returncode, rest, errors) == (130, "", "")
+
+
+@pytest.mark.slow
+def test_it_ends_with_the_reader_of_its_pipe_not_with_the_next_delivery(tmp_path: Path) -> None:
+    with serving(folder=tmp_path) as server:
+        publish(server, "before")
+        with tailing(server, tmp_path, "--from-start") as process:
+            assert next_path(process) == "before"
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == ""
+            process.wait(PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_it_goes_on_where_it_was_when_the_server_comes_back(tmp_path: Path) -> None:
+    kept = ("--db", "state.db", "--clock", "frozen")
+    with serving(*kept, folder=tmp_path) as server:
+        port = ("--port", server.url.rpartition(":")[2])
+        publish(server, "before")
+        process = tailing(server, tmp_path, "--from-start")
+        assert next_path(process) == "before"
+        server.stop(signal.SIGTERM)
+    assert (server.exit_code, server.log.count("\n")) == (0, 1)
+    with process, serving(*kept, folder=tmp_path, port=port) as again:
+        publish(again, "after")
+        assert next_path(process) == "after"
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=PATIENCE_S)
+
+    assert rest == ""
+    assert errors == (
+        f"svc-emulator: the server at {again.url} has gone; waiting for it\nsvc-emulator: the server is back\n"
+    )

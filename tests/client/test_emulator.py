@@ -1,0 +1,431 @@
+"""The Python API: a server in the test's own process, its worlds, and what a test does with them."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+import trustme
+from qstash import QStash, Receiver
+
+from emulator import Emulator, EmulatorError, Refused, Unreachable
+from tests import support
+
+APP = "https://app.example.com/hook"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Emulator]:
+    with Emulator(epoch=support.EPOCH) as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def emu(server: Emulator) -> Iterator[Emulator]:
+    with server.new_world(epoch=support.EPOCH) as world:
+        yield world
+
+
+# -- beginning and end ------------------------------------------------------------------------
+
+
+def test_a_server_begins_frozen_on_a_port_of_its_own(server: Emulator) -> None:
+    status = server.clock.status()
+    assert (status.now_ms, status.rate) == (support.EPOCH_MS, 0)
+    assert httpx.get(f"{server.url}/_emulator/health", trust_env=False).json()["status"] == "ok"
+
+
+def test_nothing_of_it_is_left_after_its_end() -> None:
+    before = set(threading.enumerate())
+    with Emulator() as emulator:
+        emulator.mount("https://app.test", lambda request: None)
+        emulator.publish("https://app.test/hook")
+        url = emulator.url
+    # A worker thread of the event loop may take a moment longer, and is none of ours.
+    assert not [each.name for each in set(threading.enumerate()) - before if "emulator" in each.name]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, trust_env=False)
+    with pytest.raises(EmulatorError, match="not running"):
+        emulator.publish(APP)
+    emulator.close()
+
+
+def test_it_can_be_started_again_after_its_end() -> None:
+    emulator = Emulator(seed=5)
+    with emulator:
+        first = emulator.token
+    with emulator:
+        assert emulator.token == first
+
+
+def test_it_cannot_be_started_twice(server: Emulator) -> None:
+    with pytest.raises(EmulatorError, match="running already"):
+        server.start()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        pytest.param({"epoch": "tomorrow"}, "epoch: expected an ISO 8601 time", id="epoch"),
+        pytest.param({"clock": "fast"}, "clock: expected 'realtime', 'frozen' or a rate", id="clock"),
+        pytest.param({"plan": "gold"}, "plan: expected one of free, paid", id="plan"),
+        pytest.param({"dialect": "nowhere.toml"}, "dialect: ", id="dialect"),
+        pytest.param({"fixtures": "nowhere.yaml"}, "nowhere.yaml: cannot be read", id="fixtures-file"),
+        pytest.param({"fixtures": {"queues": [{"nmae": "a"}]}}, "fixtures: queues[0].nmae", id="fixtures"),
+        pytest.param({"db": "/nonexistent/state.db"}, "/nonexistent/state.db", id="db"),
+        pytest.param({"host": "192.0.2.1"}, "cannot listen on 192.0.2.1", id="host"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_said_in_one_line(options: Any, text: str) -> None:
+    with pytest.raises(EmulatorError) as refused:
+        Emulator(**options).start()
+    assert text in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_option_that_does_not_exist_is_said_at_once() -> None:
+    with pytest.raises(TypeError, match="no option is named epcoh, did you mean epoch"):
+        Emulator(**cast(Any, {"epcoh": "2026-01-01"}))
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        support.EPOCH,
+        support.EPOCH_MS,
+        datetime(2026, 1, 1, tzinfo=UTC),
+        datetime(2026, 1, 1),
+        datetime(2026, 1, 1, 2, tzinfo=ZoneInfo("Europe/Helsinki")),
+    ],
+    ids=["text", "ms", "utc", "naive", "zone"],
+)
+def test_the_epoch_is_an_instant_in_any_form(epoch: Any, server: Emulator) -> None:
+    with server.new_world(epoch=epoch) as world:
+        assert world.clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_fixtures_can_be_given_as_a_document() -> None:
+    fixtures = {"destinations": [{"match": {"url": APP}, "respond": {"status": 418}}]}
+    with Emulator(fixtures=fixtures) as emulator:
+        emulator.publish(APP, headers={"Svc-Retries": "0"})
+        [delivery] = emulator.deliveries()
+        assert delivery.response is not None
+        assert delivery.response.status == 418
+        # They are the server's own: every world begins with them, and every reset returns to them.
+        emulator.destinations.clear()
+        emulator.reset()
+        with emulator.new_world() as world:
+            assert len(world.destinations.all()) == len(emulator.destinations.all()) == 1
+
+
+# -- a server elsewhere -----------------------------------------------------------------------
+
+
+def test_a_server_elsewhere_is_used_over_http() -> None:
+    with support.server(control_token="s3cret") as running:
+        with Emulator.connect(running.url + "/", control_token="s3cret") as emulator:
+            assert (emulator.url, emulator.token) == (running.url, running.token)
+            message_id = emulator.publish(APP, "hello")
+            [delivery] = emulator.deliveries()
+            assert (delivery.message_id, delivery.text) == (message_id, "hello")
+            with emulator.new_world(id="mine") as world:
+                assert world.world == "mine"
+            with pytest.raises(Refused) as refused:
+                Emulator.connect(running.url, control_token="s3cret", world="mine").start()
+        assert (refused.value.status, str(refused.value)) == (404, "world mine not found")
+        with pytest.raises(Refused, match="bearer token") as refused:
+            Emulator.connect(running.url).start()
+        assert refused.value.status == 401
+
+
+def test_nothing_of_this_process_can_be_mounted_elsewhere() -> None:
+    with support.server() as running, Emulator.connect(running.url) as emulator:
+        with pytest.raises(EmulatorError, match="mount needs an emulator in this process"):
+            emulator.mount("https://app.test", lambda request: None)
+        with pytest.raises(EmulatorError, match="asgi needs an emulator in this process"):
+            emulator.asgi  # noqa: B018
+
+
+def test_where_nothing_listens_is_said() -> None:
+    listener = free_url()
+    with pytest.raises(Unreachable, match=f"no emulator answers at {listener}"):
+        Emulator.connect(listener).start()
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "not a url", "http://[::"])
+def test_what_is_no_url_is_said(url: str) -> None:
+    with pytest.raises(EmulatorError):
+        Emulator.connect(url).start()
+
+
+def test_another_program_is_told_from_an_emulator() -> None:
+    with support.receiver() as other, pytest.raises(EmulatorError, match="is no emulator"):
+        Emulator.connect(other.url).start()
+
+
+def free_url() -> str:
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+# -- worlds -----------------------------------------------------------------------------------
+
+
+def test_worlds_share_nothing(server: Emulator) -> None:
+    with server.new_world() as one, server.new_world() as other:
+        one.publish(APP, headers={"Svc-Delay": "1h"})
+        one.clock.advance("1d")
+        assert len(one.deliveries()) == 1
+        assert other.deliveries() == []
+        assert one.token != other.token
+        assert other.clock.status().pending == 0
+
+
+def test_a_world_ends_with_its_block(server: Emulator) -> None:
+    with server.new_world(id="brief") as world:
+        world.publish(APP)
+    with pytest.raises(Refused, match="world brief not found"):
+        Emulator.connect(server.url, world="brief").start()
+
+
+def test_a_world_that_cannot_be_made_names_the_field(server: Emulator) -> None:
+    with pytest.raises(Refused) as refused:
+        server.new_world(id="no good").start()
+    assert (refused.value.status, refused.value.field) == (400, "id")
+
+
+def test_a_reset_takes_the_world_back(emu: Emulator) -> None:
+    emu.publish(APP, headers={"Svc-Delay": "1h"})
+    emu.clock.advance("2h")
+    token = emu.token
+    emu.reset()
+    assert (emu.deliveries(), emu.clock.status().now_ms, emu.token) == ([], support.EPOCH_MS, token)
+
+
+# -- the clock --------------------------------------------------------------------------------
+
+
+def test_the_clock_moves_in_every_way(emu: Emulator) -> None:
+    emu.destinations.respond(APP, status=500)
+    emu.publish(APP, headers={"Svc-Retries": "2", "Svc-Retry-Delay": "60000"})
+    assert emu.clock.next().to_ms == support.EPOCH_MS + 60_000
+    assert emu.clock.advance(timedelta(seconds=30)).deliveries == 0
+    assert emu.clock.advance(30_000).failed == 1
+    report = emu.clock.advance_to("2026-01-02T00:00:00Z")
+    # The failure callback has no address here, so nothing follows the last attempt.
+    assert (report.deliveries, report.stopped) == (0, None)
+    assert emu.clock.now() == datetime(2026, 1, 2, tzinfo=UTC)
+    assert emu.clock.drain("1d").idle is True
+    assert emu.clock.set("2026-01-05T00:00:00Z").now_ms == support.EPOCH_MS + 4 * 86_400_000
+    assert emu.clock.rate(60).rate == 60
+    assert emu.clock.rate(0).rate == 0
+
+
+def test_an_advance_can_be_stopped_early(emu: Emulator) -> None:
+    for _ in range(3):
+        emu.publish(APP, headers={"Svc-Delay": "1m"})
+    report = emu.clock.advance("1h", max_deliveries=2)
+    assert (report.deliveries, report.stopped) == (2, "max_deliveries")
+
+
+def test_a_duration_that_is_none_is_refused_by_name(emu: Emulator) -> None:
+    with pytest.raises(Refused) as refused:
+        emu.clock.advance("1 fortnight")
+    assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+# -- destinations -----------------------------------------------------------------------------
+
+
+def test_destinations_answer_as_they_are_told(emu: Emulator) -> None:
+    emu.destinations.respond("https://a.test/*", 503, headers={"Retry-After": "10"}, body="busy", times=1)
+    emu.destinations.sequence("https://b.test/*", [500, {"status": 201, "body": "made"}])
+    emu.destinations.fault("https://c.test/*", "refused", method="POST", times=1)
+    emu.destinations.respond("https://d.test/*", latency="2s")
+    for name in "abcd":
+        emu.publish(f"https://{name}.test/x")
+    emu.clock.drain()
+    seen = [(each.url[8], each.response and each.response.status, each.error) for each in emu.deliveries()]
+    assert sorted(seen, key=str) == [
+        ("a", 200, None),
+        ("a", 503, None),
+        ("b", 201, None),
+        ("b", 500, None),
+        ("c", 200, None),
+        ("c", None, "connection refused"),
+        ("d", 200, None),
+    ]
+    [slow] = emu.deliveries("https://d.test/*")
+    assert slow.duration_ms == 2_000
+    [retried] = emu.deliveries("https://a.test/*", outcome="succeeded")
+    assert retried.at_ms - retried.created_ms == 10_000
+
+
+def test_a_destination_can_be_forwarded(emu: Emulator) -> None:
+    with support.receiver() as app:
+        emu.destinations.forward("https://api.example.com/*", app.url)
+        emu.publish("https://api.example.com/orders?a=1")
+        [request] = app.wait_for(1)
+    assert request.path == "/orders?a=1"
+    support.verify(request, "https://api.example.com/orders?a=1", emu.credentials.current_signing_key)
+
+
+def test_rules_are_listed_and_removed(emu: Emulator) -> None:
+    kept = emu.destinations.respond("https://a.test/*")
+    gone = emu.destinations.add({"match": {"url": "https://b.test/*"}, "fault": "dns"})
+    emu.destinations.remove(gone)
+    assert [rule["id"] for rule in emu.destinations.all()] == [kept]
+    emu.destinations.clear()
+    assert emu.destinations.all() == []
+    with pytest.raises(Refused) as refused:
+        emu.destinations.remove(gone)
+    assert refused.value.status == 404
+
+
+# -- publishing and deliveries ----------------------------------------------------------------
+
+
+def test_a_delivery_tells_exactly_what_was_sent(emu: Emulator) -> None:
+    message_id = emu.publish(APP, json={"user": 7}, headers={"Svc-Forward-X-Key": "1", "Svc-Method": "PUT"})
+    [delivery] = emu.deliveries(message_id=message_id)
+    assert (delivery.method, delivery.url, delivery.attempt) == ("PUT", APP, 1)
+    assert (delivery.headers["x-key"], delivery.headers["content-type"]) == ("1", "application/json")
+    assert delivery.json() == {"user": 7}
+    assert delivery.succeeded
+    assert delivery.at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert delivery.via == "capture"
+    assert delivery.error is None
+
+
+def test_a_body_is_sent_as_it_is(emu: Emulator) -> None:
+    emu.publish(APP, b"\xff\x00")
+    emu.publish(APP, "café", headers={"content-type": "text/plain"})
+    raw, text = emu.deliveries()
+    assert (raw.body, text.text) == (b"\xff\x00", "café")
+    with pytest.raises(TypeError, match="body or json"):
+        emu.publish(APP, "a", json="b")
+
+
+def test_all_deliveries_are_listed_however_many(emu: Emulator) -> None:
+    credentials = {"Authorization": f"Bearer {emu.token}"}
+    batch = [{"destination": APP} for _ in range(1_100)]
+    httpx.post(f"{emu.url}/v2/batch", json=batch, headers=credentials, trust_env=False).raise_for_status()
+    emu.clock.advance(0)
+    numbers = [each.seq for each in emu.deliveries()]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 1_100
+    emu.clear_deliveries()
+    assert emu.deliveries() == []
+
+
+def test_a_group_is_published_to_as_a_whole(server: Emulator) -> None:
+    fixtures = {"url_groups": [{"name": "news", "endpoints": [{"url": APP}, {"url": "https://b.example.com"}]}]}
+    with server.new_world(fixtures=fixtures) as world:
+        made = world.publish_to_group("news", "hello")
+        assert [each.message_id for each in world.deliveries()] == made
+
+
+def test_a_publish_that_is_refused_names_the_header(emu: Emulator) -> None:
+    with pytest.raises(Refused) as refused:
+        emu.publish(APP, headers={"Svc-Delay": "soon"})
+    assert (refused.value.status, refused.value.field) == (400, "Svc-Delay")
+    assert str(refused.value).startswith("Svc-Delay")
+
+
+def test_an_account_can_be_changed(emu: Emulator) -> None:
+    emu.change_account(max_requests_per_day_hard=1)
+    emu.publish(APP)
+    with pytest.raises(Refused) as refused:
+        emu.publish(APP)
+    assert refused.value.status == 429
+    [account, *_] = emu.accounts()
+    assert account["max_requests_per_day_hard"] == 1
+    with pytest.raises(Refused) as refused:
+        emu.change_account(max_requests_per_dya_hard=1)
+    assert refused.value.field == "max_requests_per_dya_hard"
+
+
+def test_the_trace_of_the_same_calls_is_the_same() -> None:
+    def trace() -> str:
+        with Emulator(epoch=support.EPOCH, seed=3) as emulator:
+            emulator.publish(APP, headers={"Svc-Delay": "1h"})
+            emulator.clock.advance("1d")
+            return emulator.trace()
+
+    first = trace()
+    assert first == trace()
+    assert '"sha256"' in first.splitlines()[-1]
+
+
+def test_the_variables_are_those_of_the_dialect(emu: Emulator) -> None:
+    assert emu.env == {
+        "SVC_URL": emu.url,
+        "SVC_TOKEN": emu.token,
+        "SVC_CURRENT_SIGNING_KEY": emu.credentials.current_signing_key,
+        "SVC_NEXT_SIGNING_KEY": emu.credentials.next_signing_key,
+    }
+    assert (emu.dialect.name, emu.dialect.header_prefix, emu.dialect.issuer) == ("svc", "Svc-", "Svc")
+
+
+# -- other servers ----------------------------------------------------------------------------
+
+
+def test_a_database_keeps_the_world_from_one_emulator_to_the_next(tmp_path: Path) -> None:
+    with Emulator(db=tmp_path / "state.db", epoch=support.EPOCH) as emulator:
+        emulator.publish(APP, headers={"Svc-Delay": "1h"})
+        token = emulator.token
+    with Emulator(db=tmp_path / "state.db") as emulator:
+        assert emulator.token == token
+        assert emulator.clock.advance("1h").deliveries == 1
+
+
+@pytest.mark.parametrize("name", ["uvicorn", "hypercorn"])
+def test_a_certificate_makes_it_https(name: str, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    with Emulator(
+        tls_cert=tmp_path / "server.pem", tls_key=tmp_path / "server.pem", server=name, clock="realtime"
+    ) as emulator:
+        assert emulator.url.startswith("https://127.0.0.1:")
+        emulator.publish(APP)
+        assert len(emulator.wait_for(APP)) == 1
+        trusting = ssl.create_default_context()
+        authority.configure_trust(trusting)
+        with Emulator.connect(emulator.url, verify=trusting) as other:
+            assert len(other.wait_for(APP)) == 1
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            Emulator.connect(emulator.url).start()
+
+
+def test_the_public_client_of_a_dialect_works_with_what_it_is_handed() -> None:
+    with Emulator(dialect="upstash", epoch=support.EPOCH) as emulator:
+        client = QStash(emulator.env["QSTASH_TOKEN"], base_url=emulator.env["QSTASH_URL"])
+        client.message.publish_json(url=APP, body={"user": 7}, delay="1h")
+        client.http._client.close()
+        emulator.clock.advance("1h")
+        [delivery] = emulator.deliveries()
+        assert delivery.json() == {"user": 7}
+        Receiver(
+            current_signing_key=emulator.env["QSTASH_CURRENT_SIGNING_KEY"],
+            next_signing_key=emulator.env["QSTASH_NEXT_SIGNING_KEY"],
+        ).verify(signature=delivery.headers["Upstash-Signature"], body=delivery.text, url=APP)
+
+
+def test_any_messaging_call_can_be_made_and_changed_keys_are_known(emu: Emulator) -> None:
+    schedule = emu.call("POST", f"/v2/schedules/{APP}", "hello", headers={"Svc-Cron": "0 9 * * *"}).json()
+    assert emu.call("GET", "/v2/schedules").json()[0]["scheduleId"] == schedule["scheduleId"]
+    following = emu.credentials.next_signing_key
+    emu.call("POST", "/v2/keys/rotate")
+    assert emu.credentials.current_signing_key == following
+    with pytest.raises(Refused) as refused:
+        emu.call("GET", "/v2/messages/msg_none")
+    assert refused.value.status == 404

@@ -1,0 +1,310 @@
+"""Applications in the test's process as destinations."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request as StarletteRequest
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from emulator import Delivery, Emulator, Request, Response
+from emulator.client.mounts import Interface, interface_of
+from tests import support
+
+URL = "https://app.test/hook?a=1&a=2"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Emulator]:
+    with Emulator(epoch=support.EPOCH) as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def emu(server: Emulator) -> Iterator[Emulator]:
+    with server.new_world(epoch=support.EPOCH) as world:
+        yield world
+
+
+def only_delivery(emu: Emulator) -> Delivery:
+    [delivery] = emu.deliveries()
+    return delivery
+
+
+# -- the three kinds --------------------------------------------------------------------------
+
+
+def test_an_asgi_application_gets_the_request_as_a_server_would_give_it(emu: Emulator) -> None:
+    seen: dict[str, Any] = {}
+
+    async def hook(request: StarletteRequest) -> JSONResponse:
+        seen.update(
+            method=request.method, url=str(request.url), headers=dict(request.headers), body=await request.body()
+        )
+        return JSONResponse({"ok": True}, 202, {"X-Answer": "yes"})
+
+    emu.mount("https://app.test", Starlette(routes=[Route("/hook", hook, methods=["POST"])]))
+    emu.publish(URL, b"hello", headers={"Svc-Forward-X-Key": "1"})
+    delivery = only_delivery(emu)
+    assert (seen["method"], seen["url"], seen["body"]) == ("POST", URL, b"hello")
+    assert seen["headers"] == {name.lower(): value for name, value in delivery.headers.items()} | {
+        "content-length": "5"
+    }
+    received = support.Received(method="POST", path="/hook", headers=seen["headers"], body=seen["body"])
+    support.verify(received, URL, emu.credentials.current_signing_key)
+    assert delivery.via == "mount"
+    assert delivery.response is not None
+    assert (delivery.response.status, delivery.response.json()) == (202, {"ok": True})
+    assert delivery.response.headers["x-answer"] == "yes"
+
+
+def test_a_wsgi_application_gets_the_request_as_a_server_would_give_it(emu: Emulator) -> None:
+    seen: dict[str, Any] = {}
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        seen.update(environ, body=environ["wsgi.input"].read())
+        start_response("418 I'm a teapot", [("X-Answer", "yes")])
+        return [b"short ", b"and stout"]
+
+    emu.mount("https://app.test", app)
+    emu.publish(URL, b"hello", headers={"Svc-Forward-X-Key": "1", "Svc-Retries": "0"})
+    delivery = only_delivery(emu)
+    assert (seen["REQUEST_METHOD"], seen["PATH_INFO"], seen["QUERY_STRING"]) == ("POST", "/hook", "a=1&a=2")
+    assert (seen["HTTP_X_KEY"], seen["HTTP_HOST"], seen["wsgi.url_scheme"]) == ("1", "app.test", "https")
+    assert (seen["body"], seen["CONTENT_LENGTH"]) == (b"hello", "5")
+    assert seen["HTTP_SVC_SIGNATURE"] == delivery.headers["Svc-Signature"]
+    assert delivery.response is not None
+    assert (delivery.response.status, delivery.response.body) == (418, b"short and stout")
+    assert delivery.response.headers["x-answer"] == "yes"
+
+
+def test_a_function_gets_the_request_as_a_record(emu: Emulator) -> None:
+    seen: list[Request] = []
+    emu.mount("https://app.test", seen.append)
+    emu.publish(URL, json={"user": 7})
+    [request] = seen
+    assert (request.method, request.url, request.json()) == ("POST", URL, {"user": 7})
+    assert request.headers["svc-retried"] == "0"
+
+
+def _in_json() -> dict[str, int]:
+    return {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body", "content_type"),
+    [
+        pytest.param(None, 200, b"", None, id="nothing"),
+        pytest.param(503, 503, b"", None, id="status"),
+        pytest.param("café", 200, "café".encode(), "text/plain; charset=utf-8", id="text"),
+        pytest.param(b"\xff", 200, b"\xff", None, id="bytes"),
+        pytest.param(_in_json(), 200, b'{"a": 1}', "application/json", id="object"),
+        pytest.param([1], 200, b"[1]", "application/json", id="list"),
+        pytest.param(Response(201, body=b"made"), 201, b"made", None, id="response"),
+    ],
+)
+def test_a_function_answers_with_what_it_returns(
+    answer: Any, status: int, body: bytes, content_type: str | None, emu: Emulator
+) -> None:
+    async def asynchronous(request: Request) -> Any:
+        await asyncio.sleep(0)
+        return answer
+
+    emu.mount("https://app.test", lambda request: answer)
+    emu.mount("https://async.test", asynchronous)
+    for url in ("https://app.test/", "https://async.test/"):
+        emu.publish(url, headers={"Svc-Retries": "0"})
+    for delivery in emu.deliveries():
+        assert delivery.response is not None
+        assert (delivery.response.status, delivery.response.body) == (status, body)
+        assert delivery.response.headers.get("content-type") == content_type
+
+
+@pytest.mark.parametrize(
+    ("application", "interface"),
+    [
+        pytest.param(lambda scope, receive, send: None, Interface.ASGI, id="three"),
+        pytest.param(lambda environ, start_response: None, Interface.WSGI, id="two"),
+        pytest.param(lambda request, default=None: None, Interface.FUNCTION, id="one"),
+        pytest.param(Starlette(), Interface.ASGI, id="object"),
+        pytest.param([].append, Interface.FUNCTION, id="built-in"),
+    ],
+)
+def test_an_application_is_known_by_what_it_takes(application: Any, interface: Interface) -> None:
+    assert interface_of(application) is interface
+
+
+def test_what_is_no_application_is_refused(emu: Emulator) -> None:
+    with pytest.raises(TypeError, match="takes 0 arguments"):
+        emu.mount("https://app.test", lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected an application to mount, got 200"):
+        emu.mount("https://app.test", 200)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="say interface="):
+        emu.mount("https://app.test", cast(Any, dict))
+    with pytest.raises(ValueError, match="'cgi' is not a valid Interface"):
+        emu.mount("https://app.test", lambda request: None, interface="cgi")
+
+
+@pytest.mark.parametrize("origin", ["app.test", "ftp://app.test", "", "https://"])
+def test_what_is_no_origin_is_refused(origin: str, emu: Emulator) -> None:
+    with pytest.raises(ValueError, match="not an http"):
+        emu.mount(origin, lambda request: None)
+
+
+# -- failures ---------------------------------------------------------------------------------
+
+
+def _raise(*_: object) -> None:
+    raise LookupError("no such user")
+
+
+async def _raise_later(*_: object) -> None:
+    raise LookupError("no such user")
+
+
+def _no_answer(request: Request) -> Any:
+    return object()
+
+
+@pytest.mark.parametrize(
+    ("application", "interface", "text"),
+    [
+        pytest.param(_raise_later, "asgi", "no such user", id="asgi"),
+        pytest.param(_raise, "wsgi", "no such user", id="wsgi"),
+        pytest.param(_raise, "function", "no such user", id="function"),
+        pytest.param(_raise_later, "function", "no such user", id="async-function"),
+        pytest.param(_no_answer, "function", "expected a status, a body or a Response", id="no-answer"),
+    ],
+)
+def test_an_application_that_fails_answers_500_and_is_logged(
+    application: Any, interface: str, text: str, emu: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    emu.mount("https://app.test", application, interface=interface)
+    emu.publish(URL, headers={"Svc-Retries": "0"})
+    delivery = only_delivery(emu)
+    assert delivery.response is not None
+    assert delivery.response.status == 500
+    assert "a mounted application failed" in caplog.text
+    assert text in caplog.text
+
+
+def test_an_application_that_hangs_times_out(emu: Emulator) -> None:
+    cancelled = threading.Event()
+
+    async def hang(request: Request) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    emu.mount("https://app.test", hang)
+    emu.publish(URL, headers={"Svc-Timeout": "1s", "Svc-Retries": "0"})
+    emu.clock.advance(0)
+    assert only_delivery(emu).error == "timeout: no response in time"
+    assert cancelled.wait(support.PATIENCE_S)
+
+
+# -- their life -------------------------------------------------------------------------------
+
+
+class Living:
+    """An ASGI application that notes its start-up and shutdown."""
+
+    def __init__(self, *, breaks: bool = False) -> None:
+        self.noted: list[str] = []
+        self.app = Starlette(routes=[Route("/hook", self.hook, methods=["POST"])], lifespan=self.lifespan)
+        self._breaks = breaks
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[dict[str, str]]:
+        if self._breaks:
+            raise LookupError("no database")
+        self.noted.append("up")
+        yield {"database": "open"}
+        self.noted.append("down")
+
+    async def hook(self, request: StarletteRequest) -> JSONResponse:
+        self.noted.append(request.state.database)
+        return JSONResponse(None)
+
+
+def test_an_asgi_application_lives_from_mount_to_unmount(emu: Emulator) -> None:
+    living = Living()
+    emu.mount("https://app.test", living.app)
+    emu.publish(URL)
+    emu.unmount("https://APP.test/")
+    assert living.noted == ["up", "open", "down"]
+    emu.publish(URL)
+    assert [each.via.value for each in emu.deliveries()] == ["mount", "capture"]
+
+
+def test_an_asgi_application_is_shut_down_with_its_world_and_by_its_successor(server: Emulator) -> None:
+    first, second = Living(), Living()
+    with server.new_world() as world:
+        world.mount("https://app.test", first.app)
+        world.mount("https://app.test", second.app)
+        assert first.noted == ["up", "down"]
+    assert second.noted == ["up", "down"]
+    third = Living()
+    with Emulator() as emulator:
+        emulator.mount("https://app.test", third.app)
+    assert third.noted == ["up", "down"]
+
+
+def test_an_application_that_cannot_start_is_not_mounted(emu: Emulator) -> None:
+    with pytest.raises(LookupError, match="no database"):
+        emu.mount("https://app.test", Living(breaks=True).app)
+    emu.publish(URL)
+    assert only_delivery(emu).via == "capture"
+
+
+def test_a_mount_outlives_a_reset_and_is_known_to_its_world_only(server: Emulator) -> None:
+    with server.new_world() as one, server.new_world() as other:
+        one.mount("https://app.test", lambda request: 201)
+        one.reset()
+        one.publish(URL)
+        other.publish(URL)
+        assert (only_delivery(one).via, only_delivery(other).via) == ("mount", "capture")
+
+
+# -- from inside ------------------------------------------------------------------------------
+
+
+def test_an_application_may_block_its_loop_while_it_publishes(emu: Emulator) -> None:
+    """A synchronous client in an asynchronous handler is a mistake that must not hang a test."""
+
+    async def hook(request: StarletteRequest) -> JSONResponse:
+        return JSONResponse({"made": emu.publish("https://other.example.com", headers={"Svc-Delay": "1m"})})
+
+    emu.mount("https://app.test", Starlette(routes=[Route("/hook", hook, methods=["POST"])]))
+    emu.publish(URL)
+    emu.clock.advance("1h")
+    assert [each.url for each in emu.deliveries()] == [URL, "https://other.example.com"]
+
+
+def test_a_function_may_read_what_was_delivered_before_it(emu: Emulator) -> None:
+    counts: list[int] = []
+    emu.mount("https://app.test", lambda request: counts.append(len(emu.deliveries())))
+    emu.publish(URL)
+    emu.publish(URL, headers={"Svc-Delay": "1m"})
+    emu.clock.advance("1h")
+    assert counts == [0, 1]
+
+
+def test_a_rule_comes_before_a_mount_and_may_forward_to_it(emu: Emulator) -> None:
+    emu.mount("https://app.test", lambda request: request.url)
+    emu.destinations.respond(URL, 204)
+    emu.destinations.forward("https://api.example.com/*", "https://app.test")
+    emu.publish(URL)
+    emu.publish("https://api.example.com/orders")
+    ruled, forwarded = (each.response for each in emu.deliveries())
+    assert ruled is not None
+    assert forwarded is not None
+    assert (ruled.status, forwarded.text) == (204, "https://app.test/orders")

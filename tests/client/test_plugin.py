@@ -1,0 +1,460 @@
+"""The pytest plugin, in test runs of their own inside this one; the worlds of tests: D-251."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+import httpx
+import pytest
+
+from emulator import Emulator, pytest_plugin
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.slow
+
+Run = partial[pytest.RunResult]
+
+FAILING = """
+def test_reminder(emulator):
+    emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+    emulator.clock.advance("1d")
+    assert emulator.deliveries() == []
+"""
+TIMELINE = [
+    "*- svc-emulator timeline -*",
+    "1 attempt of 1 message; the clock is at 2026-01-02T00:00:00.000Z, frozen",
+    "  virtual time (UTC)   after  message     try  destination                          by       answer",
+    "  2026-01-02 00:00:00  +1d    msg_..*  1    POST https://app.example.com/remind  capture  200",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _everything_is_imported() -> None:
+    """Before a run inside this one, which forgets what it was the first to import."""
+    with Emulator() as emulator:
+        emulator.publish("https://app.example.com/")
+        emulator.timeline()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run tests with this plugin, warnings being errors, and no other plugins but those that are asked for."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("EMULATOR_URL", "EMULATOR_CONTROL_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    # The plugin is imported in this process already, too late for pytest to rewrite its assertions.
+    warnings = ("-Werror", "-Wignore::pytest.PytestAssertRewriteWarning")
+    return partial(pytester.runpytest_inprocess, *warnings, "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def run_apart(pytester: pytest.Pytester, run: Run) -> Run:
+    """The same in a process of its own, beside plugins that leave traces in theirs."""
+    return partial(pytester.runpytest_subprocess, *run.args)
+
+
+@pytest.fixture
+def shared() -> Iterator[Emulator]:
+    """A server that runs already."""
+    with Emulator() as emulator:
+        yield emulator
+
+
+def worlds(emulator: Emulator) -> list[str]:
+    answer = httpx.get(f"{emulator.url}/_emulator/worlds", trust_env=False)
+    return [world["id"] for world in answer.json()["worlds"]]
+
+
+# -- worlds -----------------------------------------------------------------------------------
+
+
+def test_every_test_has_a_fresh_world_with_a_frozen_clock(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("""
+import httpx, pytest
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_world(emulator, emulator_server, turn):
+    assert str(emulator.clock.now()) == "2026-01-01 00:00:00+00:00"
+    assert emulator.clock.status().rate == 0
+    assert emulator.deliveries() == []
+    emulator.publish("https://app.example.com/")
+    emulator.clock.advance("1d")
+    found = httpx.get(emulator_server.url + "/_emulator/worlds").json()["worlds"]
+    assert [world["id"] for world in found] == ["default", emulator.world]
+    assert emulator_server.world == "default"
+    assert emulator_server.deliveries() == []
+""")
+
+    run().assert_outcomes(passed=2)
+
+
+def test_ids_and_tokens_of_a_test_do_not_depend_on_the_tests_around_it(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeconftest("""
+import random
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("verbose"):
+        items.reverse()
+
+def pytest_runtest_setup(item):
+    random.seed(0)  # as pytest-randomly does
+""")
+    pytester.makepyfile(
+        test_worlds="""
+import pytest
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "ü", "x" * 100])
+def test_world(emulator, name):
+    message_id = emulator.publish("https://app.example.com/")
+    with open("found", "a") as file:
+        print(emulator.world, emulator.token, message_id, file=file)
+"""
+    )
+
+    def found(*arguments: str) -> list[str]:
+        run(*arguments).assert_outcomes(passed=4)
+        lines = (pytester.path / "found").read_text().splitlines()
+        (pytester.path / "found").unlink()
+        return lines
+
+    in_order = found()
+
+    assert found("-v") == in_order[::-1]
+    assert len({line.split()[0] for line in in_order}) == 4
+    assert len({line.split()[1] for line in in_order}) == 4
+
+
+@pytest.mark.parametrize(
+    ("test", "id"),
+    [
+        ("tests/test_app.py::test_a", "tests-test_app.py-test_a-feafc0f3"),
+        ("test_app.py::TestB::test_a[1-/x y]", "test_app.py-TestB-test_a-1-x-y-16b05f1a"),
+        ("tests/" + "x" * 100, f"{'x' * 55}-"),
+        ("::-", "test-"),
+    ],
+)
+def test_a_world_is_named_after_its_test(test: str, id: str) -> None:
+    found = pytest_plugin.world_id(test, shared=False)
+
+    assert found.startswith(id)
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", found)
+    assert pytest_plugin.world_id(test, shared=False) == found
+
+
+def test_on_a_shared_server_a_worlds_name_ends_at_random() -> None:
+    test = "tests/" + "x" * 100
+    found = {pytest_plugin.world_id(test, shared=True) for _ in range(10)}
+
+    assert len(found) == 10
+    assert all(re.fullmatch(r"x{46}-[0-9a-f]{8}-[0-9a-f]{8}", each) for each in found)
+
+
+# -- options ----------------------------------------------------------------------------------
+
+OPTIONS_TEST = """
+def test_options(emulator, emulator_server):
+    assert str(emulator.clock.now()) == "2027-03-01 12:00:00+00:00"
+    assert str(emulator_server.clock.now()) == "2027-03-01 12:00:00+00:00"
+    assert emulator.dialect.name == "upstash"
+    print("token", emulator.token)
+"""
+
+
+def test_options_decide_on_seed_epoch_and_dialect(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(OPTIONS_TEST)
+    options = ("--emulator-epoch", "2027-03-01T12:00", "--emulator-dialect", "upstash")
+
+    def token(*arguments: str) -> str:
+        result = run("-s", *options, *arguments)
+        result.assert_outcomes(passed=1)
+        [line] = [line for line in result.outlines if "token" in line]
+        return line
+
+    assert token() == token("--emulator-seed", "0")
+    assert token() != token("--emulator-seed", "7")
+
+
+def test_options_may_stand_in_the_ini_file_and_a_flag_wins(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(OPTIONS_TEST)
+    pytester.makeini("""
+[pytest]
+emulator_epoch = 1804161600000
+emulator_dialect = upstash
+emulator_seed = 7
+""")
+
+    run().assert_outcomes(failed=1)
+    run("--emulator-epoch", "2027-03-01T12:00:00Z").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--emulator-seed", "x"], "--emulator-seed: expected an integer, got 'x'"),
+        (["--emulator-epoch", "soon"], "--emulator-epoch: expected an ISO 8601 time such as 2026-01-01T00:00:00Z, *"),
+        (["--emulator-epoch", "1969-12-31"], "--emulator-epoch: expected an instant after 1970-01-01T00:00:00Z"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused_before_any_test(run: Run, options: list[str], text: str) -> None:
+    result = run(*options)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {text}"])
+
+
+def test_an_unknown_dialect_fails_the_test_in_one_line(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("def test_x(emulator): pass")
+
+    result = run("--emulator-dialect", "klingon")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["svc-emulator: dialect: unknown dialect 'klingon': expected svc, upstash or *"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_help_tells_of_every_option(run: Run) -> None:
+    text = " ".join(run("--help").outlines)
+
+    for name in ("seed", "epoch", "dialect", "url", "control-token"):
+        assert f"--emulator-{name}=" in text
+        assert f"emulator_{name.replace('-', '_')} (string)" in text
+
+
+# -- reports ----------------------------------------------------------------------------------
+
+
+def test_a_failing_test_shows_the_timeline_of_its_world(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(FAILING)
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
+
+
+def test_a_fixture_that_fails_beside_the_world_shows_it_too(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        "import pytest\n"
+        + FAILING.replace("def test_reminder", "@pytest.fixture\ndef reminder")
+        + "\ndef test_reminder(reminder): pass"
+    )
+
+    result = run()
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
+
+
+def test_other_reports_show_none(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("""
+import pytest
+
+def test_passes(emulator): pass
+
+def test_without(): assert False
+
+@pytest.mark.xfail
+def test_expected_to_fail(emulator): assert False
+
+@pytest.fixture
+def broken(emulator):
+    yield
+    raise RuntimeError
+
+def test_teardown(broken): pass
+""")
+
+    result = run("-ra")
+
+    result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
+    result.stdout.no_fnmatch_line("*svc-emulator timeline*")
+
+
+def test_a_report_is_made_though_the_emulator_is_gone(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("""
+def test_closed(emulator):
+    emulator.close()
+    assert 1 == 2
+""")
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E       assert 1 == 2",
+            "*- svc-emulator timeline -*",
+            "It cannot be told: this emulator is not running: use it in a with block, or call start()",
+        ]
+    )
+
+
+def test_a_report_does_not_wait_for_an_emulator_that_hangs(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile("""
+import asyncio
+
+def test_hangs(emulator):
+    emulator._here().timeline = lambda: asyncio.sleep(3600)
+    assert 1 == 2
+""")
+    monkeypatch.setattr(pytest_plugin, "_PATIENCE_S", 0.01)
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["The emulator did not tell it within 0.01 s."])
+
+
+# -- a server that runs already -----------------------------------------------------------------
+
+
+def test_a_shared_server_has_the_worlds_as_long_as_their_tests(
+    pytester: pytest.Pytester, run: Run, shared: Emulator
+) -> None:
+    pytester.makepyfile(f"""
+import httpx
+
+def test_world(emulator, emulator_server):
+    assert emulator_server.url == emulator.url == "{shared.url}"
+    found = httpx.get(emulator.url + "/_emulator/worlds", trust_env=False).json()["worlds"]
+    assert [world["id"] for world in found] == ["default", emulator.world]
+    assert "as_long_as_their_tests.py-test_world-" in emulator.world
+    assert str(emulator.clock.now()) == "2026-01-01 00:00:00+00:00"
+
+{FAILING}
+""")
+
+    result = run("--emulator-url", shared.url + "/")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([f"svc-emulator: {shared.url}/"])
+    result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
+    assert worlds(shared) == ["default"]
+
+
+def test_the_server_may_be_named_by_the_environment(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile("def test_url(emulator): print('url', emulator.url)")
+    with Emulator(control_token="secret") as guarded:
+        monkeypatch.setenv("EMULATOR_URL", guarded.url)
+        refused = run()
+        monkeypatch.setenv("EMULATOR_CONTROL_TOKEN", "secret")
+        let_in = run("-s")
+        let_in.stdout.fnmatch_lines([f"*url {guarded.url}*"])
+
+    refused.assert_outcomes(errors=1)
+    refused.stdout.fnmatch_lines(["svc-emulator: *control-token*"])
+    let_in.assert_outcomes(passed=1)
+
+
+def test_a_server_that_does_not_answer_fails_the_tests_in_one_line(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("def test_x(emulator): pass\ndef test_y(emulator): pass")
+
+    result = run("--emulator-url", "http://127.0.0.1:1")
+
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["svc-emulator: no emulator answers at http://127.0.0.1:1: *"])
+
+
+def test_a_server_of_another_dialect_fails_the_tests_in_one_line(
+    pytester: pytest.Pytester, run: Run, shared: Emulator
+) -> None:
+    pytester.makepyfile("def test_x(emulator): pass")
+
+    run("--emulator-url", shared.url, "--emulator-dialect", "svc").assert_outcomes(passed=1)
+    result = run("--emulator-url", shared.url, "--emulator-dialect", "dialects/upstash.toml")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"svc-emulator: {shared.url} speaks the dialect svc, not upstash"])
+
+
+# -- asynchronous tests -------------------------------------------------------------------------
+
+ASYNC_TEST = """
+import pytest
+from emulator import AsyncEmulator, Emulator
+
+{mark}
+async def test_reminder(emulator: Emulator, async_emulator: AsyncEmulator) -> None:
+    async def app(scope, receive, send):
+        seen.append((await receive())["body"])
+        await send({{"type": "http.response.start", "status": 202, "headers": []}})
+        await send({{"type": "http.response.body", "body": b""}})
+
+    seen = []
+    await async_emulator.mount("https://app.test", app)
+    await async_emulator.publish("https://app.test/remind", "hello", headers={{"Svc-Delay": "1d"}})
+    await async_emulator.clock.advance("1d")
+    await async_emulator.verify(url="https://app.test/*", at="1d", status=202, signed_with="current")
+    assert seen == [b"hello"]
+    assert async_emulator.world == emulator.world
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "arguments", "count"),
+    [
+        pytest.param("@pytest.mark.asyncio", ["-p", "pytest_asyncio.plugin", "--asyncio-mode=strict"], 1, id="strict"),
+        pytest.param("", ["-p", "pytest_asyncio.plugin", "--asyncio-mode=auto"], 1, id="auto"),
+        pytest.param("@pytest.mark.anyio", ["-p", "anyio.pytest_plugin"], 2, id="anyio on asyncio and trio"),
+    ],
+)
+def test_asynchronous_tests_run_under_every_plugin(
+    pytester: pytest.Pytester, run_apart: Run, mark: str, arguments: list[str], count: int
+) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n" if count == 1 else "[pytest]")
+    pytester.makepyfile(ASYNC_TEST.format(mark=mark))
+
+    run_apart(*arguments).assert_outcomes(passed=count)
+
+
+# -- beside other plugins, and beside nothing ---------------------------------------------------
+
+
+def test_every_worker_of_xdist_has_a_server_of_its_own(
+    pytester: pytest.Pytester, run_apart: Run, shared: Emulator
+) -> None:
+    pytester.makepyfile("""
+import os, pytest
+
+@pytest.mark.parametrize("turn", range(8))
+def test_world(emulator, turn):
+    emulator.publish("https://app.example.com/")
+    assert len(emulator.deliveries()) == 1
+    with open(os.environ["PYTEST_XDIST_WORKER"], "a") as file:
+        print(emulator.url, file=file)
+""")
+    workers = [pytester.path / name for name in ("gw0", "gw1")]
+
+    def urls() -> list[set[str]]:
+        found = [set(worker.read_text().split()) for worker in workers]
+        for worker in workers:
+            worker.unlink()
+        return found
+
+    run_apart("-p", "xdist", "-n", "2").assert_outcomes(passed=8)
+    [first], [second] = urls()
+    run_apart("-p", "xdist", "-n", "2", "--emulator-url", shared.url).assert_outcomes(passed=8)
+
+    assert first != second
+    assert urls() == [{shared.url}, {shared.url}]
+    assert worlds(shared) == ["default"]
+
+
+def test_the_plugin_imports_nothing_that_a_run_without_it_does_not_need() -> None:
+    script = """
+import pytest, sys
+before = set(sys.modules)
+import emulator.pytest_plugin
+print(*sorted(name for name in set(sys.modules) - before if "." not in name or name.startswith("emulator")))
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+    assert set(printed) - {"emulator", "emulator.pytest_plugin"} <= set(sys.stdlib_module_names) | {"_hashlib"}

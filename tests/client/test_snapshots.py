@@ -1,0 +1,80 @@
+"""Snapshots from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulator import Emulator, Refused
+from tests import support
+
+URL = "https://app.test/hook"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Emulator]:
+    with Emulator(epoch=support.EPOCH) as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def emu(server: Emulator) -> Iterator[Emulator]:
+    with server.new_world(epoch=support.EPOCH) as world:
+        yield world
+
+
+def test_a_restored_world_goes_on_as_the_original_did(emu: Emulator) -> None:
+    emu.publish(URL, headers={"Svc-Delay": "1h"})
+    saved = emu.snapshots.save("before")
+
+    def go_on() -> str:
+        emu.publish(URL)
+        emu.clock.advance("1d")
+        return emu.trace()
+
+    original = go_on()
+    emu.snapshots.restore("before")
+    assert go_on() == original
+    assert (saved.name, saved.now_ms, saved.pending) == ("before", support.EPOCH_MS, 1)
+    assert [each.name for each in emu.snapshots.all()] == ["before"]
+    emu.snapshots.delete("before")
+    assert emu.snapshots.all() == []
+
+
+def test_a_snapshot_travels_as_a_file(emu: Emulator, tmp_path: Path) -> None:
+    emu.publish(URL, headers={"Svc-Delay": "1h"})
+    emu.snapshots.save("one")
+    emu.snapshots.export_to(tmp_path / "one.db", "one")
+    with Emulator() as elsewhere:
+        token = elsewhere.token
+        assert elsewhere.snapshots.import_from(tmp_path / "one.db", "two").pending == 1
+        elsewhere.snapshots.restore("two")
+        # The snapshot is another world's; whoever uses this one goes on with its own token (D-203).
+        assert elsewhere.token == token
+        elsewhere.publish(URL)
+        assert elsewhere.clock.advance("1h").deliveries == 1
+    with Emulator(db=tmp_path / "one.db") as opened:
+        assert opened.clock.advance("1h").deliveries == 1
+
+
+def test_what_is_no_snapshot_is_refused_with_nothing_changed(emu: Emulator, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database")
+    with pytest.raises(Refused):
+        emu.snapshots.import_from(tmp_path / "notes.txt", "bad")
+    with pytest.raises(FileNotFoundError):
+        emu.snapshots.import_from(tmp_path / "nothing.db", "bad")
+    assert emu.snapshots.all() == []
+    with pytest.raises(Refused) as refused:
+        emu.snapshots.restore("bad")
+    assert refused.value.status == 404
+
+
+def test_tokens_that_change_are_handed_out_changed(emu: Emulator) -> None:
+    emu.change_account(token="another-token")
+    assert emu.token == "another-token"
+    emu.publish(URL)
+    emu.reset()
+    assert emu.token != "another-token"
+    emu.publish(URL)

@@ -1,0 +1,152 @@
+"""The recipes under examples/ci say what their systems understand, and what they say works.
+
+No such system is here. Shown are: each file fits the published schema of its kind, every variable is
+a setting that the server takes, every name by which containers call each other is let in, and the
+programs run, with loopback in the place of those names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Route
+from emulator.settings import PREFIX, Settings
+from tests.cli.processes import environment
+from tests.container.engine import engine
+from tests.support import PATIENCE_S, asgi_call, in_process, on_loop, server
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "examples" / "ci"
+WORKFLOWS = ROOT / ".github" / "workflows"
+YAML = sorted([*RECIPES.glob("*.y*ml"), *WORKFLOWS.glob("*.yml")])
+
+HOST = re.compile(r"https?://(?P<host>[a-z][a-z.-]*):(?P<port>\d+)")
+
+
+def schema_of(path: Path) -> list[str]:
+    match path.name:
+        case "compose.yaml":
+            return ["vendor.compose-spec"]
+        case "gitlab-ci.yml":
+            return ["vendor.gitlab-ci", "--data-transform", "gitlab-ci"]
+        case _:
+            return ["vendor.github-workflows"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_file_fits_the_schema_of_its_kind(path: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema_of(path), str(path)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def service_of(path: Path) -> dict[str, Any]:
+    """What a recipe says of the emulator's container."""
+    content = yaml.safe_load(path.read_text("utf-8"))
+    match path.name:
+        case "compose.yaml":
+            service = content["services"]["emulator"]
+            return {"variables": service["environment"], "ports": service["ports"]}
+        case "gitlab-ci.yml":
+            (service,) = content["test"]["services"]
+            return {"variables": service["variables"], "ports": []}
+        case _:
+            service = content["jobs"]["test"]["services"]["emulator"]
+            return {"variables": service["env"], "ports": service["ports"]}
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "github-actions.yml", "gitlab-ci.yml"])
+def test_every_variable_is_a_setting_and_the_port_the_image_s(name: str) -> None:
+    service = service_of(RECIPES / name)
+
+    known = {f"{PREFIX}{entry.name.upper()}": entry.name for entry in fields(Settings)}
+    Settings(**{known[variable]: value for variable, value in service["variables"].items()})
+    assert all(str(port).endswith(":8080") for port in service["ports"])
+
+
+def names() -> set[str]:
+    texts = [path.read_text("utf-8") for path in RECIPES.iterdir() if path.is_file()]
+    return {found["host"] for text in texts for found in HOST.finditer(text)}
+
+
+def test_every_name_in_a_recipe_is_one_that_is_really_called() -> None:
+    policy = EgressPolicy(external=ExternalPolicy.FAIL, allow_hosts=())
+
+    assert names() == {"app", "build", "emulator", "host.docker.internal", "localhost"}
+    assert {policy.decide(f"http://{name}:3000/hook") for name in names()} == {Route.NETWORK}
+
+
+@on_loop
+async def test_the_control_api_is_open_under_every_name_in_a_recipe() -> None:
+    async with in_process() as emulator:
+        for name in names():
+            headers = [("Host", f"{name}:8080")]
+            answer = await asgi_call(emulator.emulation.app, "GET", b"/_emulator/health", headers, b"", "172.17.0.3")
+            assert answer.status == 200, name
+
+
+@pytest.mark.slow
+def test_the_app_of_the_compose_file_is_called_back() -> None:
+    app = yaml.safe_load((RECIPES / "compose.yaml").read_text("utf-8"))["services"]["app"]
+    assert app["volumes"] == ["./app.py:/app.py:ro"]
+    assert set(app["environment"]) == {"EMULATOR_URL", "APP_URL"}
+    assert urlsplit(app["environment"]["APP_URL"]).port == 3000
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with server(clock="realtime", epoch="") as running:
+        local = {
+            "EMULATOR_URL": running.url,
+            "APP_URL": f"http://127.0.0.1:{port}",
+            "PORT": str(port),
+            "no_proxy": "127.0.0.1",
+        }
+        with subprocess.Popen(
+            [sys.executable, str(RECIPES / "app.py")],
+            env={**os.environ, **local},
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        ) as process:
+            try:
+                assert process.stdout is not None
+                lines = sorted(process.stdout.readline() for _ in range(2))
+            finally:
+                process.kill()
+    assert lines[0] == 'called back at /hook: {"user": 7}\n'
+    assert lines[1].startswith("published msg_")
+
+
+@pytest.mark.slow
+def test_the_example_for_testcontainers_passes(tmp_path: Path) -> None:
+    code = (RECIPES / "test_with_testcontainers.py").read_text("utf-8")
+    assert "host.docker.internal" in code
+    # There is no container here that would need a name for this machine.
+    (tmp_path / "test_example.py").write_text(code.replace("host.docker.internal", "127.0.0.1"), "utf-8")
+    with engine(tmp_path) as running:
+        variables = {
+            "DOCKER_HOST": running.url,
+            "TESTCONTAINERS_RYUK_DISABLED": "true",
+            "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"],
+            cwd=tmp_path,
+            env=environment(variables),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE_S * 3,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

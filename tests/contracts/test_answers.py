@@ -1,0 +1,132 @@
+"""The watch over every answer: it sees those of each kind of emulator, and finds what the contracts do not have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from emulator.api import exchange
+from emulator.wire import dialect, views
+from tests.cli import processes
+from tests.contracts.answers import WATCHER, Answered, read_from, watch, write_to
+from tests.contracts.conformance import NotInContract
+from tests.support import in_process, on_loop, server
+
+
+@pytest.fixture
+def keys_are_not_as_the_contract_says() -> Iterator[None]:
+    """One operation answers with a field too many."""
+    signing_keys = views.signing_keys
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(views, "signing_keys", lambda *keys: {**signing_keys(*keys), "more": "x"})
+        yield
+
+
+@pytest.mark.usefixtures("keys_are_not_as_the_contract_says")
+def test_an_answer_of_an_emulator_in_process_is_checked() -> None:
+    @on_loop
+    async def ask() -> None:
+        async with in_process() as emulator:
+            await emulator.get("/v2/keys")
+
+    with pytest.raises(NotInContract, match="'more' was unexpected"):
+        ask()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("keys_are_not_as_the_contract_says")
+@pytest.mark.parametrize("dialect_name", ["svc", "upstash"])
+@pytest.mark.parametrize("server_name", ["uvicorn", "hypercorn"])
+def test_an_answer_of_a_server_is_checked_whoever_asked(server_name: str, dialect_name: str) -> None:
+    before = WATCHER.checked
+    with server(server=server_name, dialect=dialect_name) as emulator:
+        given = {"Authorization": f"Bearer {emulator.token}"}
+        assert httpx.get(f"{emulator.url}/v2/keys", headers=given, trust_env=False).status_code == 200
+    assert WATCHER.checked == before + 1
+    with pytest.raises(NotInContract, match="'more' was unexpected"):
+        WATCHER.raise_found()
+
+
+@pytest.mark.slow
+def test_an_answer_of_a_server_process_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Answered] = []
+
+    def read(path: Path) -> list[Answered]:
+        seen.extend(read_from(path))
+        return seen
+
+    monkeypatch.setattr(processes, "read_from", read)
+    with processes.serving("--dialect", "upstash", folder=tmp_path) as running:
+        httpx.get(f"{running.url}/_emulator/clock?world=nobody", trust_env=False)
+    (answered,) = seen
+    assert (answered.target, answered.status, answered.dialect) == ("/_emulator/clock", 404, dialect.load("upstash"))
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "is_known"),
+    [("svc", "/v2/queue/users", True), ("upstash", "/v2/qstash/users", True), ("upstash", "/v2/queue/users", False)],
+)
+def test_a_dialect_has_the_contract_of_its_own_names(name: str, target: str, is_known: bool) -> None:
+    refused = Answered(
+        dialect=dialect.load(name),
+        method="GET",
+        target=target,
+        status=400,
+        headers={"content-type": "application/json"},
+        body=b'{"error":"x"}',
+    )
+    if is_known:
+        refused.check()
+    else:
+        with pytest.raises(NotInContract, match="expected 404"):
+            refused.check()
+
+
+def test_answers_are_the_same_when_they_were_written_down(tmp_path: Path) -> None:
+    answers = [
+        Answered(dialect=dialect.load(name), method="GET", target="/é", status=200, headers={"a": "b"}, body=body)
+        for name in ("svc", "upstash")
+        for body in (b"\xff", None)
+    ]
+    file = tmp_path / "answers"
+    for answered in answers:
+        write_to(file)(answered)
+    with file.open("ab") as half:
+        half.write(b"AAAA")
+    assert read_from(file) == answers
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"), [(b"text/event-stream; charset=utf-8", None), (b"text/plain", b"ab")]
+)
+@on_loop
+async def test_an_answer_without_an_end_is_seen_without_its_body(content_type: bytes, body: bytes | None) -> None:
+    seen: list[Answered] = []
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("nothing is read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def respond(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type)]})
+        for piece in (b"a", b"b"):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        raise asyncio.CancelledError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange.Endpoint, "__call__", lambda self, *asgi: respond(*asgi))
+        with watch(seen.append):
+            async with in_process() as emulator:
+                scope = {"type": "http", "method": "GET", "path": "/v2/keys", "headers": [], "query_string": b""}
+                with pytest.raises(asyncio.CancelledError):
+                    await emulator.emulation.app(scope, receive, send)
+    assert [message["type"].rpartition(".")[2] for message in sent] == ["start", "body", "body"]
+    assert [(answered.target, answered.body) for answered in seen] == [("/v2/keys", body)]

@@ -1,0 +1,74 @@
+"""The wheel of this checkout, installed in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """A virtual environment that holds the wheel, and an empty directory to run it from."""
+
+    environment: Path
+    elsewhere: Path
+
+    def run(self, command: str, *arguments: str) -> str:
+        """What the environment's command prints when it succeeds."""
+        completed = self.attempt(command, *arguments)
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
+
+    def attempt(self, command: str, *arguments: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the environment's command; no variable leads it back to the checkout, or into another test run."""
+        ours = ("PYTHON", "PYTEST_", "EMULATOR_")
+        return subprocess.run(
+            [installed("scripts", self.environment) / command, *arguments],
+            cwd=directory or self.elsewhere,
+            env={name: value for name, value in os.environ.items() if not name.startswith(ours)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def installed(kind: str, environment: Path) -> Path:
+    """The directory of that kind, such as `scripts`, in a virtual environment."""
+    return Path(sysconfig.get_path(kind, "venv", {"base": str(environment)}))
+
+
+def pip(*arguments: str | Path) -> None:
+    completed = subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stderr
+
+
+def install(make_directory: Callable[[str], Path]) -> Installation:
+    """Build the wheel and install it by itself; its dependencies are those the tests run with."""
+    wheels, environment, elsewhere = (make_directory(name) for name in ("wheels", "environment", "elsewhere"))
+    pip("wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
+    venv.create(environment, symlinks=os.name != "nt")
+    pip(
+        "--python",
+        installed("scripts", environment) / "python",
+        "install",
+        "--no-deps",
+        "--no-index",
+        *wheels.glob("*.whl"),
+    )
+    running = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    # A .pth file adds to the end of sys.path, so an `emulator` installed there stays behind the wheel's.
+    (installed("purelib", environment) / "dependencies.pth").write_text("\n".join(sorted(running)), "utf-8")
+    return Installation(environment=environment, elsewhere=elsewhere)
