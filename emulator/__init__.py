@@ -53,3 +53,6 @@ if not TYPE_CHECKING:
         from importlib import import_module
 
         return getattr(import_module(module), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -25,6 +25,7 @@ from emulator.core.identifiers import jwt_id
 from emulator.core.model import Attempt, AttemptOutcome, Message, Phase, ScriptedAnswer, Via
 from emulator.core.reports import AdvanceReport
 from emulator.core.simulation import Simulation
+from emulator.instant_guard import InstantGuard
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ class Driver:
         self._pace = pace
         self._window = concurrency or ADVANCE_CONCURRENCY
         self._per_origin = concurrency or REALTIME_CONCURRENCY
-        self._max_per_instant = max_attempts_per_instant
+        self._guard = InstantGuard(max_attempts_per_instant)
         self._observe = observe
         self._outbox: deque[Attempt] = deque()
         self._under_way = 0
@@ -133,10 +134,7 @@ class Driver:
         self._drain_task: asyncio.Task[None] | None = None
         self._advancing = False
         self._tally = _Tally()
-        # What could go on for ever at this instant; see `_guard_the_instant`.
-        self._own_work = 0
-        self._round_left = 0
-        self._without_end = 0
+        # Why this instant would never end, if that has been found out in the background.
         self._exhausted: InstantExhausted | None = None
         self._outcomes = 0
         self._broken: str | None = None
@@ -249,6 +247,9 @@ class Driver:
             kind = type(fact)
             if kind is facts.AttemptStarted:
                 assert isinstance(fact, facts.AttemptStarted)
+                if self._quiet.is_set() and self._exhausted is None:
+                    # What is there by now was published before this began to move, not on the way.
+                    self._begin_instant()
                 progress = self.state.messages[fact.message_id]
                 self._outbox.append(self._attempt(progress.message, fact.number, fact.at_ms, fact.answer))
                 self._quiet.clear()
@@ -268,9 +269,7 @@ class Driver:
 
     def _begin_instant(self) -> None:
         """What is there now is the instant's own work, however much it is."""
-        self._own_work = self.state.counters.messages
-        self._round_left = 0
-        self._without_end = 0
+        self._guard.begin(self.state.counters.messages)
         self._exhausted = None
 
     def _wake_for_sooner(self) -> None:
@@ -423,25 +422,13 @@ class Driver:
             under_way.task = asyncio.get_running_loop().create_task(self._send(attempt))
 
     def _guard_the_instant(self) -> None:
-        """Count what could go on for ever. Raises InstantExhausted beyond the maximum.
-
-        In an advance these are the attempts of messages that were published on the way, not by
-        the instant itself. Without one anybody may publish, and as much as they like; so what
-        counts is each round of the outbox, which is every attempt if one message goes round.
-        """
-        message = self._outbox[0].message
-        if self._advancing:
-            # A callback is caused by an attempt, and causes no further one.
-            counts = message.number > self._own_work and message.source_message_id is None
-        else:
-            counts = self._round_left <= 1
-        if counts and self._without_end >= self._max_per_instant:
-            raise InstantExhausted(
-                f"more than {self._max_per_instant} attempts started at the instant {self.state.now_ms}: "
-                f"does {message.url} publish to itself without a delay? (--max-attempts-per-instant)"
-            )
-        self._without_end += counts
-        self._round_left = len(self._outbox) if self._round_left <= 1 else self._round_left - 1
+        """Raises InstantExhausted if this instant would never end."""
+        self._guard.count(
+            self._outbox[0].message,
+            waiting=len(self._outbox),
+            advancing=self._advancing,
+            now_ms=self.state.now_ms,
+        )
 
     def _record(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         self._outcomes += 1

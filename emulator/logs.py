@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.core import facts
 from emulator.core.books import StateView
 from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
+from emulator.terminals import wants_colours
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class _Json(logging.Formatter):
 def configure(log_format: str, level: str) -> None:
     """Log to standard error; in colour only on a terminal, and not if NO_COLOR is set."""
     handler = logging.StreamHandler(sys.stderr)
-    # NO_COLOR is a convention between all programs of a terminal, not a setting of ours.
-    is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    is_coloured = sys.stderr.isatty() and wants_colours()
     handler.setFormatter(_Json() if log_format == "json" else _Text(colour=is_coloured))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -18,6 +18,7 @@ import re
 import secrets
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,11 +205,14 @@ def _connected(options: _Options) -> Emulator:
 
 def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
     """Start the server or connect to it; if that cannot be, why not."""
-    from emulator import EmulatorError
+    from emulator import EmulatorError, Refused
 
     try:
         server.start()
     except EmulatorError as error:
+        if isinstance(error, Refused) and error.status == HTTPStatus.UNAUTHORIZED:
+            does = "needs its control token" if options.control_token is None else "has another control token"
+            return f"{options.url} {does} (--emulator-control-token)"
         return str(error)
     if options.url is not None and options.dialect is not None:
         # It has its dialect already; another one would fail every test without saying why.
@@ -243,4 +247,4 @@ def _timeline(world: Emulator) -> str:
     except TimeoutError:
         return f"The emulator did not tell it within {_PATIENCE_S:g} s."
     except Exception as error:  # An edge: whatever is wrong with the emulator, the test's own failure is the news.
-        return f"It cannot be told: {error or type(error).__name__}"
+        return f"It cannot be told: {str(error) or type(error).__name__}"

@@ -107,6 +107,19 @@ async def _mute_when_stopping(stop: asyncio.Event) -> None:
             logger.setLevel(level)
 
 
+class _Request:
+    """A request that knows whether it was heard to its end, or to where it broke off."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_heard = False
+
+    async def hear(self) -> Message:
+        message = await self._receive()
+        self.is_heard = not message.get("more_body", False)
+        return message
+
+
 class _EndingInTime:
     """An application whose answers without an end are told that their client has gone, once the server stops.
 
@@ -121,15 +134,10 @@ class _EndingInTime:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_heard = False
+        request = _Request(receive)
 
         async def hear() -> Message:
-            nonlocal is_heard
-            if is_heard:
-                return await self._until_stopped(receive)
-            message = await receive()
-            is_heard = not message.get("more_body", False)
-            return message
+            return await (self._until_stopped(receive) if request.is_heard else request.hear())
 
         await self._app(scope, hear, send)
 
@@ -163,23 +171,17 @@ class _WholeExchange:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_heard = False
-
-        async def hear() -> Message:
-            nonlocal is_heard
-            message = await receive()
-            is_heard = not message.get("more_body", False)
-            return message
+        request = _Request(receive)
 
         async def answer(message: Message) -> None:
-            if message["type"] == "http.response.body" and not (is_heard or message.get("more_body", False)):
+            if message["type"] == "http.response.body" and not (request.is_heard or message.get("more_body", False)):
                 await send({**message, "more_body": True})
-                while not is_heard:
-                    await hear()
+                while not request.is_heard:
+                    await request.hear()
                 message = {"type": "http.response.body", "body": b""}
             await send(message)
 
-        await self._app(_with_path_alone(scope), hear, answer)
+        await self._app(_with_path_alone(scope), request.hear, answer)
 
 
 def _with_path_alone(scope: Scope) -> Scope:

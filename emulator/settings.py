@@ -96,10 +96,14 @@ class Settings:
         self.rate  # noqa: B018  # raises for a clock that is none
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
+            if "least" in limits and not isinstance(value, int):
+                raise SettingsError(f"{entry.name}: expected a whole number, got {value!r}")
             if "least" in limits and not limits["least"] <= value <= limits["most"]:
                 raise SettingsError(
                     f"{entry.name}: expected a number from {limits['least']} to {limits['most']}, got {value}"
                 )
+            if isinstance(entry.default, bool) and not isinstance(value, bool):
+                raise SettingsError(f"{entry.name}: expected true or false, got {value!r}")
             if "choices" in limits and value not in limits["choices"]:
                 raise SettingsError(f"{entry.name}: expected one of {', '.join(limits['choices'])}, got {value!r}")
 

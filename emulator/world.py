@@ -245,8 +245,9 @@ class World:
 
     async def change_account(self, account: Account) -> None:
         """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
-        self._worlds.check_tokens_are_free(self, account)
-        await self.submit(commands.ChangeAccount(account=account))
+        async with self._worlds.making:
+            self._worlds.check_tokens_are_free(self, account)
+            await self.submit(commands.ChangeAccount(account=account))
 
     def count_call(self, account_id: AccountId) -> None:
         """Count a call against the account's burst limit. Raises QuotaExceeded."""

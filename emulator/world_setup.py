@@ -9,11 +9,12 @@ from emulator import origins
 from emulator.core.identifiers import world_key
 from emulator.core.model import Plan
 from emulator.core.state import State
-from emulator.journal.files import UnusableDatabase
+from emulator.journal import files
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store
 from emulator.realtime import Anchor, PacedClock
 from emulator.wire.dialect import Dialect
+from emulator.wire.instants import EARLIEST_VIRTUAL_MS, MAX_INSTANT_MS
 
 DEFAULT = "default"
 
@@ -52,14 +53,16 @@ def encoded(record: WorldSetup | Anchor) -> bytes:
 
 
 def setup_and_anchor(meta: Meta) -> tuple[WorldSetup, Anchor]:
-    """What a database says of its world. Raises UnusableDatabase, LookupError, ValueError and TypeError."""
+    """What a database says of its world. Raises one of `files.DAMAGE`."""
     return _setup_from(json.loads(meta["world"])), _anchor_from(json.loads(meta["clock"]))
 
 
 def _setup_from(content: dict[str, object]) -> WorldSetup:
     world_id, seed, epoch_ms, rate = str(content["id"]), content["seed"], content["epoch_ms"], content["rate"]
     if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
-        raise UnusableDatabase("the record of the world in the database is damaged")
+        raise TypeError("no world begins like that")
+    if not EARLIEST_VIRTUAL_MS <= epoch_ms <= MAX_INSTANT_MS:
+        raise ValueError("no calendar shows when the world begins")
     return WorldSetup(id=world_id, seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"])))
 
 
@@ -73,7 +76,10 @@ async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tupl
     Its pace goes on as it was left, unless the settings now ask for another one than when it was made.
     """
     state = await store.resume()
-    setup, anchor = setup_and_anchor(await store.meta())
+    try:
+        setup, anchor = setup_and_anchor(await store.meta())
+    except files.DAMAGE as error:
+        raise files.UnusableDatabase(f"{store.path}: damaged: {error!r}") from error
     setup = replace(setup, id=world_id)
     clock = PacedClock(anchor)
     # A clock that stood still, or ran ahead of a machine's clock that was set back, goes on from where it was.

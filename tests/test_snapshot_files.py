@@ -189,6 +189,10 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a broken origin": (_with_meta("origin", b"\x80"), "damaged: "),
     "no setup": (_with("DELETE FROM meta WHERE name = 'world'"), "damaged: "),
     "a broken setup": (_with_meta("world", b"[1]"), "damaged: "),
+    "an epoch of no calendar": (
+        _with_meta("world", b'{"id": "default", "seed": 0, "epoch_ms": %d, "rate": 0, "plan": "paid"}' % 10**18),
+        "damaged: ",
+    ),
     "a broken clock": (_with_meta("clock", b'{"rate": 1}'), "damaged: "),
     "a broken fact": (_with_fact(b"\x93\x01"), "damaged: "),
     "an unknown fact": (_with_fact(codec._ENCODER.encode([("Unheard", {})])), "damaged: "),
@@ -199,6 +203,9 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a broken message": (_with("UPDATE messages SET definition = ?", b"\x00"), "damaged: "),
     "a broken attempt": (_with("UPDATE attempts SET outcome = ?", b"\xa1x"), "damaged: "),
     "an unknown event": (_with("UPDATE events SET state = 'LOST'"), "damaged: "),
+    # Whoever goes through history by its numbers would never come to the end.
+    "an event far ahead": (_with("UPDATE events SET seq = ? WHERE seq = 1", 2**62), "damaged: its history has a gap"),
+    "numbers to come far ahead": (_with_meta("history_seq", b"%d" % 2**62), "damaged: its history has a gap"),
     "an event of no message": (_with("UPDATE events SET number = 999"), "damaged: "),
 }
 
@@ -252,6 +259,39 @@ def test_file_that_cannot_be_used_changes_nothing_and_says_why(tmp_path: Path, i
             )
             for content in (good, unsealed):
                 assert (await bring(emulator, content, "new")).status in (200, 201)
+
+    test()
+
+
+@pytest.mark.slow
+def test_row_missing_from_any_table_of_an_exported_file_is_noticed(good: bytes) -> None:
+    with_rows: list[str] = []
+
+    def note_tables(connection: sqlite3.Connection) -> None:
+        tables = [name for kind, name, *_ in connection.execute(schema.SELECT_SCHEMA) if kind == "table"]
+        with_rows.extend(name for name in tables if list(connection.execute(f"SELECT 1 FROM {name} LIMIT 1")))
+
+    _database(note_tables, content=good)
+    # A snapshot's facts are all in its checkpoint.
+    assert with_rows == [
+        "attempts",
+        "checkpoint",
+        "dead_letters",
+        "events",
+        "messages",
+        "meta",
+        "remarks",
+        "usage_days",
+        "usage_minutes",
+    ]
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            for table in with_rows:
+                keep = "name = 'seal'" if table == "meta" else "false"
+                answer = await bring(emulator, _with(f"DELETE FROM {table} WHERE NOT {keep}")(good))
+                assert answer.status == 400, table
 
     test()
 
@@ -459,8 +499,9 @@ def test_kill_during_a_save_or_an_import_leaves_no_half_snapshot(
             if name.startswith("left."):
                 (folder / name.removeprefix("left")).write_bytes((tmp_path / name).read_bytes())
         (folder / ".t.given-wal").write_bytes(b"x")
+        (folder / ".kept").mkdir()
         async with in_process(db=str(tmp_path / "w.db")) as again:
-            assert sorted(path.name for path in folder.iterdir()) == ["old.db", "s.db"]
+            assert sorted(path.name for path in folder.iterdir()) == [".kept", "old.db", "s.db"]
             for name in ("old", "s"):
                 await restore(again, name)
 

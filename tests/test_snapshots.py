@@ -33,7 +33,7 @@ from tests.saving import (
     told,
 )
 from tests.support import EPOCH_MS, Answer, InProcess, in_process, on_loop
-from tests.test_worlds import FAST, Caller, create, delivered, receiver
+from tests.test_worlds import FAST, Caller, Gate, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------
 
@@ -217,20 +217,15 @@ def test_attempt_under_way_at_the_save_is_made_again(
 
 @on_loop
 async def test_delivery_under_way_before_a_restore_is_recorded_nowhere() -> None:
-    entered, opened = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
-    async def handle(_: str, __: bytes) -> int:
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with in_process() as emulator, receiver(handle) as url:
+    async with in_process() as emulator, receiver(gate) as url:
         await save(emulator)
         publish = asyncio.get_running_loop().create_task(emulator.post(f"/v2/publish/{url}/slow"))
-        await entered.wait()
+        await gate.entered.wait()
 
         await restore(emulator)
-        opened.set()
+        gate.opened.set()
         await publish
         await emulator.advance("1d")
 
@@ -241,24 +236,19 @@ async def test_delivery_under_way_before_a_restore_is_recorded_nowhere() -> None
 
 @on_loop
 async def test_no_snapshot_is_saved_or_restored_during_an_advance() -> None:
-    entered, opened = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
-    async def handle(_: str, __: bytes) -> int:
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with in_process() as emulator, receiver(handle) as url:
+    async with in_process() as emulator, receiver(gate) as url:
         await save(emulator)
         await emulator.publish(f"{url}/slow", {"Svc-Delay": "1h"})
         advance = asyncio.get_running_loop().create_task(emulator.world.advance_by(DAY, 100))
-        await entered.wait()
+        await gate.entered.wait()
 
         refused = [
             await emulator.control("POST", "/snapshots", {"name": "t"}),
             await emulator.control("POST", "/snapshots/s/restore"),
         ]
-        opened.set()
+        gate.opened.set()
 
         assert [answer.status for answer in refused] == [409, 409]
         assert all("being advanced" in answer.json["error"] for answer in refused)

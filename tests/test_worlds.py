@@ -20,8 +20,11 @@ import pytest
 from emulator import bootstrap
 from emulator import driver as driver_module
 from emulator.core.errors import Conflict, InvalidInput, NotFound
+from emulator.core.image import StateImage
 from emulator.core.model import Plan, Via
 from emulator.core.reports import WorldRequest
+from emulator.core.state import State
+from emulator.journal.store import Store
 from emulator.realtime import Anchor, PacedClock, wall_ms
 from emulator.settings import Settings
 from emulator.world import World
@@ -103,6 +106,19 @@ async def delivered(emulator: InProcess, count: int, world: World | None = None)
             await arrived.wait()
     finally:
         worlds.observers.remove(observe)
+
+
+class Gate:
+    """A handler for `receiver` that notes that somebody came, and answers 200 once it is opened."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def __call__(self, _path: str, _body: bytes) -> int:
+        self.entered.set()
+        await self.opened.wait()
+        return 200
 
 
 @asynccontextmanager
@@ -243,6 +259,33 @@ async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
         assert found is not None
         assert found.world is world
         await Caller(emulator, world).publish()
+
+
+@on_loop
+async def test_token_of_a_world_that_is_being_made_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, opened = asyncio.Event(), asyncio.Event()
+    begin = Store.begin
+
+    async def slow_begin(store: Store, image: StateImage, meta: dict[str, bytes]) -> State:
+        begun.set()
+        await opened.wait()
+        return await begin(store, image, meta)
+
+    async with in_process() as emulator:
+        worlds = emulator.emulation.worlds
+        token = (await create(worlds, "other")).account().token
+        await worlds.delete("other")
+        monkeypatch.setattr(Store, "begin", slow_begin)
+        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
+        await begun.wait()
+        path = f"/accounts/{emulator.world.account().id}"
+        taking = asyncio.get_running_loop().create_task(emulator.control("PUT", path, {"token": token}))
+        # It has come as far as it can.
+        await asyncio.sleep(0)
+        opened.set()
+
+        assert (await making).account().token == token
+        assert (await taking).status == 409
 
 
 @on_loop
@@ -403,21 +446,16 @@ async def test_reset_world_does_the_same_again() -> None:
 @on_loop
 async def test_reset_forgets_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_module, "SETTLE_S", 0.001)
-    entered, opened = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
-    async def handle(_: str, __: bytes) -> int:
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with in_process() as emulator, receiver(handle) as url:
+    async with in_process() as emulator, receiver(gate) as url:
         await emulator.publish(f"{url}/slow")
         await emulator.publish(f"{url}/waits")
         await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-        await entered.wait()
+        await gate.entered.wait()
 
         await emulator.world.reset()
-        opened.set()
+        gate.opened.set()
         await emulator.advance("1d")
 
         status = await emulator.world.clock_status()
@@ -427,20 +465,15 @@ async def test_reset_forgets_what_is_under_way(monkeypatch: pytest.MonkeyPatch) 
 
 @on_loop
 async def test_reset_during_an_advance_ends_it_and_leaves_the_clock_at_its_beginning() -> None:
-    entered, opened = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
-    async def handle(_: str, __: bytes) -> int:
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with in_process() as emulator, receiver(handle) as url:
+    async with in_process() as emulator, receiver(gate) as url:
         await emulator.publish(f"{url}/slow", {"Svc-Delay": "1h"})
         advance = asyncio.get_running_loop().create_task(emulator.world.advance_by(DAY, 100))
-        await entered.wait()
+        await gate.entered.wait()
 
         await emulator.world.reset()
-        opened.set()
+        gate.opened.set()
         with pytest.raises(Conflict):
             await advance
 

@@ -76,8 +76,10 @@ def check_caller(parts: RequestParts, options: ControlOptions) -> None:
     _check_origin(parts, options.allowed_hosts)
     if options.token is not None:
         given = authorization_token(parts) or ""
-        if not hmac.compare_digest(given.encode(), options.token.encode()):
+        if not given:
             raise Unauthenticated("the control API needs its bearer token (--control-token)")
+        if not hmac.compare_digest(given.encode(), options.token.encode()):
+            raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
 
 
 def _check_origin(parts: RequestParts, allowed_hosts: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from emulator.core.model import (
     QueueName,
     ScheduleId,
 )
+from emulator.core.options import not_applied_in_a_queue
 from emulator.wire import filters, flow_requests, json_bodies, message_options, names, views
 from emulator.wire.credentials import bearer_token
 from emulator.wire.destinations import read_destination
@@ -35,6 +36,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import quota_headers
 from emulator.wire.message_options import RequestKind, read_options
 from emulator.wire.parts import RequestParts
+from emulator.wire.reason_texts import not_applied
 from emulator.world import World
 from emulator.worlds import Worlds
 
@@ -122,7 +124,7 @@ async def _publish(call: Call, *, fixed_segments: int, kind: RequestKind, queue:
         caller_ip=parts.client_ip,
         queue=queue,
     )
-    _log_what_a_queue_ignores(item.destination, item.options, item.queue)
+    _log_what_a_queue_ignores(call, item.destination, item.options, item.queue)
     reply = await call.world.submit(commands.Publish(account_id=call.account_id, item=item))
     deduplicated = all(message.deduplicated for message in reply.messages)
     status = 202 if deduplicated and reply.messages else 200
@@ -130,22 +132,16 @@ async def _publish(call: Call, *, fixed_segments: int, kind: RequestKind, queue:
 
 
 def _log_what_a_queue_ignores(
-    destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
+    call: Call, destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
 ) -> None:
     """The service applies none of these to a queued message; nobody should have to find that out (D-021)."""
     if queue is None and options.queue is None:
         return
-    ignored = [
-        name
-        for name, is_given in (
-            ("Delay", bool(options.delay_ms) and not keeps_delay),
-            ("Not-Before", options.not_before_ms is not None),
-            ("Flow-Control", options.flow_control is not None),
-        )
-        if is_given
+    names = [
+        call.dialect.rename_field_at_fault(name) for name in not_applied_in_a_queue(options, keeps_delay=keeps_delay)
     ]
-    if ignored:
-        logger.warning("%s is not applied to a queued message (to %s)", " and ".join(ignored), destination.text)
+    if names:
+        logger.warning("%s (to %s)", not_applied(names), destination.text)
 
 
 def _daily_quota(call: Call) -> dict[str, str]:
@@ -158,7 +154,7 @@ async def batch(call: Call) -> Response:
     items = json_bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip)
     for item in items:
         if isinstance(item, commands.PublishItem):
-            _log_what_a_queue_ignores(item.destination, item.options, item.queue)
+            _log_what_a_queue_ignores(call, item.destination, item.options, item.queue)
     replies = await call.world.submit(commands.PublishBatch(account_id=call.account_id, items=items))
     return Answer(views.batch_reply(replies, call.dialect), headers=_daily_quota(call))
 
@@ -202,7 +198,7 @@ async def write_schedule(call: Call) -> Response:
         options=read_options(parts, call.dialect, kind=RequestKind.SCHEDULE),
         caller_ip=parts.client_ip,
     )
-    _log_what_a_queue_ignores(command.destination, command.options, None, keeps_delay=True)
+    _log_what_a_queue_ignores(call, command.destination, command.options, None, keeps_delay=True)
     return Answer(views.schedule_created(await call.world.submit(command)))
 
 

@@ -137,7 +137,7 @@ class Control:
         except httpx.HTTPError as error:
             refuse_tls_problem(error, self.url)
             kind = BrokenOff if isinstance(error, httpx.TransportError) else Failure
-            raise kind(f"{self.url}: {error or type(error).__name__}") from error
+            raise kind(f"{self.url}: {str(error) or type(error).__name__}") from error
         except httpx.InvalidURL as error:
             raise Failure(f"{self.url}: {error}") from error
 

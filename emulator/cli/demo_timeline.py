@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from emulator.cli import demo_story
 from emulator.cli.demo_story import Arrival, Delivery
+from emulator.terminals import wants_colours
 
 # Wide enough for every line, where no terminal sets a width.
 _PLAIN_WIDTH = 100
@@ -37,8 +37,7 @@ def console() -> Console:
     is_terminal = stream.isatty()
     return Console(
         file=stream,
-        # NO_COLOR is a convention between all programs of a terminal, not a setting of ours.
-        color_system="auto" if is_terminal and not os.environ.get("NO_COLOR") else None,
+        color_system="auto" if is_terminal and wants_colours() else None,
         force_terminal=is_terminal,
         width=None if is_terminal else _PLAIN_WIDTH,
         highlight=False,

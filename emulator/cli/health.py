@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
 import click
@@ -38,7 +39,8 @@ def health(host: str, port: int, tls_cert: str, tls_key: str, control_token: str
     except (OSError, HTTPException) as error:
         raise Failure(f"no server answers at {name}: {error}") from error
     if status != 200:
-        raise Failure(f"the server at {name} answers {status}")
+        hint = " (--control-token)" if status == HTTPStatus.UNAUTHORIZED else ""
+        raise Failure(f"the server at {name} answers {status}{hint}")
     click.echo("ok")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import signal
 import stat
@@ -20,6 +19,8 @@ import click
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.failures import Failure
 from emulator.core.errors import Malformed
+from emulator.core.scripted import matches_url
+from emulator.terminals import wants_colours
 from emulator.wire.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
 
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
@@ -46,12 +47,7 @@ class Wanted:
                 return False
 
     def _concerns(self, data: Mapping[str, Any]) -> bool:
-        return self.message in (None, data["message_id"]) and (self.url is None or _fits(self.url, data["url"]))
-
-
-def _fits(glob: str, url: str) -> bool:
-    pattern = ".*".join(re.escape(piece) for piece in glob.split("*"))
-    return re.fullmatch(pattern, url, re.DOTALL) is not None
+        return self.message in (None, data["message_id"]) and (self.url is None or matches_url(self.url, data["url"]))
 
 
 @click.command(epilog="Example: svc-emulator tail --to 'https://api.example.com/*'")
@@ -71,8 +67,7 @@ def tail(
     it, and goes on where it was.
     """
     wanted = Wanted(events=events, message=message, url=destination)
-    # NO_COLOR is a convention between all programs of a terminal, not a setting of ours.
-    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    is_coloured = sys.stdout.isatty() and wants_colours()
     show = _shown_as_json if as_json else _shown
     _end_with_the_pipe()
     for event in followed(control, from_start=from_start):

@@ -44,4 +44,6 @@ def refuse_tls_problem(error: httpx.HTTPError, url: str) -> None:
         case ssl.SSLError():
             raise Failure(f"{url}: does not answer as a server with TLS does ({cause.reason}); is it http://?")
         case _ if url.startswith("http://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
-            raise Failure(f"{url}: {error or 'the connection broke off'} (a server with a certificate is https://)")
+            raise Failure(
+                f"{url}: {str(error) or 'the connection broke off'} (a server with a certificate is https://)"
+            )

@@ -1,35 +1,36 @@
 """`AsyncEmulator`: an emulator for tests on asyncio or trio.
 
-`blocking.py` is made from this file, so that the two faces cannot differ: `python -m tests.client.faces`.
+`blocking*.py` are made from `awaiting*.py`, so that the two faces cannot differ: `python -m tests.client.faces`.
 """
 
 from __future__ import annotations
 
 import json as jsons
 import ssl
-from collections.abc import Coroutine, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
 
 import httpx
 
+from emulator.client.awaiting_clock import AsyncClock
+from emulator.client.awaiting_destinations import AsyncDestinations
+from emulator.client.awaiting_snapshots import AsyncSnapshots
 from emulator.client.bridges import Door, home, wait
-from emulator.client.errors import EmulatorError
+from emulator.client.errors import EmulatorError, is_told
 from emulator.client.expectations import Expected, expectation
 from emulator.client.mounts import Application, Interface
-from emulator.client.records import Delivery, Dialect, moment
+from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
 from emulator.client.session import Birth, Connected, NewWorld, Running, Session, Shared, Started
-from emulator.client.values import Duration, Instant, duration, instant
+from emulator.client.values import Instant, given, instant
 from emulator.client.verifying import difference
 from emulator.client.waiting import Awaited, wait_for
-from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+from emulator.core.reports import Credentials
 
 T = TypeVar("T")
 
-Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
+__tracebackhide__ = is_told
 
 
 class AsyncEmulator:
@@ -101,7 +102,7 @@ class AsyncEmulator:
             "fixtures": fixtures,
             "plan": plan,
         }
-        return self._born(NewWorld(self._here(), _given(wanted)))
+        return self._born(NewWorld(self._here(), given(wanted)))
 
     @classmethod
     def _born(cls, birth: Birth) -> AsyncEmulator:
@@ -122,7 +123,8 @@ class AsyncEmulator:
     async def close(self) -> None:
         """End the server, the connection or the world, whichever began here. Again, it does nothing."""
         session, self._session = self._session, None
-        if session is not None:
+        # What a fork has copied is for the process to end that began it.
+        if session is not None and session.server.background.is_here:
             await wait(self._birth.end(session))
             session.server.background.join()
 
@@ -133,6 +135,10 @@ class AsyncEmulator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """It lives in its process. Raises TypeError."""
+        raise TypeError("an emulator stays in its process: hand its url and token to another one")
 
     # -- what a client needs ----------------------------------------------------------------
 
@@ -231,10 +237,15 @@ class AsyncEmulator:
         `Svc-Forward-...`. In a frozen world a message without delay has been delivered when this
         returns, unless its destination takes longer than a second.
 
-        Raises Refused with what the service says.
+        Raises Refused with what the service says, EmulatorError for a group of several endpoints.
         """
-        [message_id] = await self._publish(destination, body, json, headers)
-        return message_id
+        message_ids = await self._publish(destination, body, json, headers)
+        if len(message_ids) != 1:
+            raise EmulatorError(
+                f"{destination} is a URL group, and {len(message_ids)} messages were made: "
+                "publish_to_group answers an id for each"
+            )
+        return message_ids[0]
 
     async def publish_to_group(
         self,
@@ -310,7 +321,7 @@ class AsyncEmulator:
             raise AssertionError(found)
         return found
 
-    async def verify(self, **expected: Unpack[Expected]) -> None:
+    async def verify(self, url: str | None = None, /, **expected: Unpack[Expected]) -> None:
         """Hold the messages of the world against an expectation: at least one of them has to meet all of it.
 
             >>> async with AsyncEmulator() as emulator:
@@ -328,9 +339,9 @@ class AsyncEmulator:
             ...         signed_with="current",
             ...     )
 
-        `url` is exact or a glob; `message_id`, `method` and `body` are exact; `times` is how many
-        messages have to be so, 0 for none. `attempts` is how many were made, and `at` when each
-        began: durations since the message was made, or instants. `status` is that of the last
+        `url`, by its keyword or without, is exact or a glob; `message_id`, `method` and `body` are
+        exact; `times` is how many messages have to be so, 0 for none. `attempts` is how many were
+        made, and `at` when each began: durations since the message was made, or instants. `status` is that of the last
         attempt, or a list for each, None for no response; `outcome` and `headers` are the last
         attempt's. `body_json` may hold `unittest.mock.ANY` and the like. A header is a text, a
         compiled pattern to be found in it, or None if it must not be there. `signed_with` is the
@@ -340,6 +351,10 @@ class AsyncEmulator:
         it, and TypeError and ValueError that name a keyword that cannot be meant.
         """
         __tracebackhide__ = True  # A failed test shows its own line.
+        if url is not None:
+            if "url" in expected:
+                raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
+            expected["url"] = url
         text = await self._do(difference(self._here(), expectation(**expected)))
         if text is not None:
             raise AssertionError(text)
@@ -397,184 +412,18 @@ class AsyncEmulator:
         return await wait(self._here().server.background.submit(work))
 
 
-class AsyncClock:
-    """The world's virtual clock."""
-
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
-
-    async def now(self) -> datetime:
-        """The virtual instant it is, in UTC."""
-        return moment((await self.status()).now_ms)
-
-    async def status(self) -> ClockStatus:
-        """Where the clock stands, how fast it goes, what is due next (epoch ms) and how much is pending."""
-        return await self._emulator._do(self._emulator._here().clock())
-
-    async def advance(self, by: Duration, *, max_deliveries: int | None = None) -> AdvanceReport:
-        """Move the clock by `1d2h30m`, milliseconds or a timedelta, doing all due work on the way in order.
-
-            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
-            ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
-            ...     (await emulator.clock.advance("1d")).deliveries
-            1
-
-        Returns when nothing is in flight; `max_deliveries` stops it early. Raises Refused during
-        another advance.
-        """
-        return await self._emulator._do(self._emulator._here().advance(by, None, max_deliveries))
-
-    async def advance_to(self, to: Instant, *, max_deliveries: int | None = None) -> AdvanceReport:
-        """Move the clock to an instant: ISO 8601, epoch ms, or a datetime. See `advance`."""
-        return await self._emulator._do(self._emulator._here().advance(None, to, max_deliveries))
-
-    async def next(self) -> AdvanceReport:
-        """Jump to the next instant at which something is due, and do it."""
-        return await self._emulator._do(self._emulator._here().next())
-
-    async def drain(self, horizon: Duration | None = None) -> AdvanceReport:
-        """Run until nothing is due but future schedule firings, at most for the horizon of 30 days."""
-        return await self._emulator._do(self._emulator._here().drain(horizon))
-
-    async def set(self, now: Instant) -> ClockStatus:
-        """Set the clock: forward does the work on the way, back is refused once anything has happened."""
-        return await self._emulator._do(self._emulator._here().set_clock(now=now))
-
-    async def rate(self, rate: float) -> ClockStatus:
-        """Let time pass by itself: 1 is real time, 60 a virtual minute a second, 0 freezes it."""
-        return await self._emulator._do(self._emulator._here().set_clock(rate=rate))
-
-
-class AsyncDestinations:
-    """The world's destination rules: what is done for a destination instead of, or before, the network.
-
-    `url` is exact or a glob in which `*` matches any characters; `times` is how many attempts a rule
-    answers before the next one has its turn; `latency` passes on the virtual clock. Each method
-    answers the rule's id, and raises Refused naming what cannot be used.
-    """
-
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
-
-    async def respond(
-        self,
-        url: str,
-        status: int = 200,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: str | None = None,
-        latency: Duration | None = None,
-        method: str | None = None,
-        times: int | None = None,
-    ) -> str:
-        """Answer with a response.
-
-        >>> async with AsyncEmulator() as emulator:
-        ...     rule_id = await emulator.destinations.respond("https://api.example.com/*", status=503, times=1)
-        ...     message_id = await emulator.publish("https://api.example.com/orders")
-        ...     report = await emulator.clock.drain()
-        ...     [delivery.response.status for delivery in await emulator.deliveries()]
-        [503, 200]
-        """
-        answer = {"status": status, "headers": headers, "body": body}
-        if latency is not None:
-            answer["latency"] = duration(latency)
-        return await self._add(url, method, times, respond=_given(answer))
-
-    async def sequence(self, url: str, answers: Sequence[int | Mapping[str, Any]], *, method: str | None = None) -> str:
-        """Answer with one response after the other, one per attempt; the last repeats. An int is a status."""
-        listed = [{"status": answer} if isinstance(answer, int) else dict(answer) for answer in answers]
-        return await self._add(url, method, None, sequence=listed)
-
-    async def forward(self, url: str, to: str, *, method: str | None = None, times: int | None = None) -> str:
-        """Send to another origin, such as `http://127.0.0.1:3000`: path, query and signature stay."""
-        return await self._add(url, method, times, forward_to=to)
-
-    async def fault(
-        self,
-        url: str,
-        fault: Fault,
-        *,
-        latency: Duration | None = None,
-        method: str | None = None,
-        times: int | None = None,
-    ) -> str:
-        """Fail as the network does."""
-        rule: dict[str, Any] = {"fault": fault}
-        if latency is not None:
-            rule["latency"] = duration(latency)
-        return await self._add(url, method, times, **rule)
-
-    async def add(self, rule: Mapping[str, Any]) -> str:
-        """Add a rule in the control API's JSON."""
-        return await self._emulator._do(self._emulator._here().add_rule(rule))
-
-    async def all(self) -> list[dict[str, Any]]:
-        """The rules in the control API's JSON, in the order in which they are asked."""
-        return await self._emulator._do(self._emulator._here().rules())
-
-    async def remove(self, rule_id: str) -> None:
-        """Remove one rule. Raises Refused for an unknown id."""
-        await self._emulator._do(self._emulator._here().remove_rule(rule_id))
-
-    async def clear(self) -> None:
-        """Remove all rules."""
-        await self._emulator._do(self._emulator._here().remove_rules())
-
-    async def _add(self, url: str, method: str | None, times: int | None, **what: Any) -> str:
-        rule = {"match": _given({"url": url, "method": method}), "times": times, **what}
-        return await self.add(_given(rule))
-
-
-class AsyncSnapshots:
-    """Copies of the whole world: clock, pending work, history, random source.
-
-        >>> async with AsyncEmulator() as emulator:
-        ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
-        ...     snapshot = await emulator.snapshots.save("before")
-        ...     once = await emulator.clock.advance("1h")
-        ...     await emulator.snapshots.restore("before")
-        ...     again = await emulator.clock.advance("1h")
-        ...     (snapshot.pending, once.deliveries, again.deliveries)
-        (1, 1, 1)
-
-    Names are letters, digits, hyphens, underscores and periods. Each method raises Refused with what
-    the server says.
-    """
-
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
-
-    async def save(self, name: str) -> Snapshot:
-        """Save the world as it is under a new name."""
-        return await self._emulator._do(self._emulator._here().save_snapshot(name))
-
-    async def restore(self, name: str) -> None:
-        """Make the world what it was. It goes on as the original would have: same ids, same trace."""
-        await self._emulator._do(self._emulator._here().restore_snapshot(name))
-
-    async def all(self) -> list[Snapshot]:
-        """The world's snapshots."""
-        return await self._emulator._do(self._emulator._here().snapshots())
-
-    async def delete(self, name: str) -> None:
-        """Delete a snapshot."""
-        await self._emulator._do(self._emulator._here().delete_snapshot(name))
-
-    async def export_to(self, file: str | Path, name: str) -> None:
-        """Write a snapshot to a SQLite file, which `svc-emulator serve --db` can open as well. Raises OSError."""
-        await self._emulator._do(self._emulator._here().export_snapshot(name, Path(file)))
-
-    async def import_from(self, file: str | Path, name: str) -> Snapshot:
-        """Take a file in as a snapshot. What is no world's is refused, with nothing changed. Raises OSError."""
-        return await self._emulator._do(self._emulator._here().import_snapshot(name, Path(file)))
-
-
 def _content(
     body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
 ) -> tuple[bytes | None, dict[str, str]]:
-    """A body and the headers with it. Raises TypeError for two bodies."""
+    """A body and the headers with it. Raises TypeError and ValueError for what cannot be sent."""
     given = dict(headers or {})
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"headers: {name}: expected a text, got {value!r}")
+        if not value.isascii():
+            raise ValueError(f"headers: {name}: expected a text in ASCII, got {value!r}")
+    if not isinstance(body, bytes | str | None):
+        raise TypeError(f"body: expected bytes or a text, got {body!r}; is json meant?")
     if json is None:
         return body.encode() if isinstance(body, str) else body, given
     if body is not None:
@@ -582,7 +431,3 @@ def _content(
     if not any(name.lower() == "content-type" for name in given):
         given["Content-Type"] = "application/json"
     return jsons.dumps(json).encode(), given
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

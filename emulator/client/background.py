@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -23,6 +24,7 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._lock = threading.Lock()
+        self._process = os.getpid()
         started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name=name, daemon=True)
         self._thread.start()
@@ -41,8 +43,19 @@ class Background:
                 started.set_exception(error)
             raise
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread is one of this process. A fork has a copy of all but the thread."""
+        return os.getpid() == self._process
+
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine on the loop. Cancelling the future cancels it. Raises Unreachable once closed."""
+        """Start a coroutine on the loop. Cancelling the future cancels it.
+
+        Raises Unreachable once closed, and in a fork, where nothing would ever come of it.
+        """
+        if not self.is_here:
+            work.close()
+            raise Unreachable("this emulator lives in the process that this one was forked from: use its url and token")
         with self._lock:
             if self._loop is None:
                 work.close()

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import json as jsons
 import ssl
-from collections.abc import Coroutine, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
 
 import httpx
 
+from emulator.client.blocking_clock import Clock
+from emulator.client.blocking_destinations import Destinations
+from emulator.client.blocking_snapshots import Snapshots
 from emulator.client.bridges import Door, blocking_wait, no_home
-from emulator.client.errors import EmulatorError
+from emulator.client.errors import EmulatorError, is_told
 from emulator.client.expectations import Expected, expectation
 from emulator.client.mounts import Application, Interface
-from emulator.client.records import Delivery, Dialect, moment
+from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
 from emulator.client.session import Birth, Connected, NewWorld, Running, Session, Shared, Started
-from emulator.client.values import Duration, Instant, duration, instant
+from emulator.client.values import Instant, given, instant
 from emulator.client.verifying import difference
 from emulator.client.waiting import Awaited, wait_for
-from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+from emulator.core.reports import Credentials
 
 T = TypeVar("T")
 
-Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
+__tracebackhide__ = is_told
 
 
 class Emulator:
@@ -101,7 +102,7 @@ class Emulator:
             "fixtures": fixtures,
             "plan": plan,
         }
-        return self._born(NewWorld(self._here(), _given(wanted)))
+        return self._born(NewWorld(self._here(), given(wanted)))
 
     @classmethod
     def _born(cls, birth: Birth) -> Emulator:
@@ -122,7 +123,8 @@ class Emulator:
     def close(self) -> None:
         """End the server, the connection or the world, whichever began here. Again, it does nothing."""
         session, self._session = self._session, None
-        if session is not None:
+        # What a fork has copied is for the process to end that began it.
+        if session is not None and session.server.background.is_here:
             blocking_wait(self._birth.end(session))
             session.server.background.join()
 
@@ -133,6 +135,10 @@ class Emulator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """It lives in its process. Raises TypeError."""
+        raise TypeError("an emulator stays in its process: hand its url and token to another one")
 
     # -- what a client needs ----------------------------------------------------------------
 
@@ -203,7 +209,7 @@ class Emulator:
 
         ASGI applications and asynchronous functions run on an event loop in a thread of their own,
         between their own start-up and shutdown; one whose connections belong to another loop
-        goes with `Emulator`.
+        goes with `AsyncEmulator`.
 
         Raises EmulatorError for a server in another process, ValueError and TypeError for what is
         no origin or no application.
@@ -232,10 +238,15 @@ class Emulator:
         `Svc-Forward-...`. In a frozen world a message without delay has been delivered when this
         returns, unless its destination takes longer than a second.
 
-        Raises Refused with what the service says.
+        Raises Refused with what the service says, EmulatorError for a group of several endpoints.
         """
-        [message_id] = self._publish(destination, body, json, headers)
-        return message_id
+        message_ids = self._publish(destination, body, json, headers)
+        if len(message_ids) != 1:
+            raise EmulatorError(
+                f"{destination} is a URL group, and {len(message_ids)} messages were made: "
+                "publish_to_group answers an id for each"
+            )
+        return message_ids[0]
 
     def publish_to_group(
         self,
@@ -311,7 +322,7 @@ class Emulator:
             raise AssertionError(found)
         return found
 
-    def verify(self, **expected: Unpack[Expected]) -> None:
+    def verify(self, url: str | None = None, /, **expected: Unpack[Expected]) -> None:
         """Hold the messages of the world against an expectation: at least one of them has to meet all of it.
 
             >>> with Emulator() as emulator:
@@ -329,9 +340,9 @@ class Emulator:
             ...         signed_with="current",
             ...     )
 
-        `url` is exact or a glob; `message_id`, `method` and `body` are exact; `times` is how many
-        messages have to be so, 0 for none. `attempts` is how many were made, and `at` when each
-        began: durations since the message was made, or instants. `status` is that of the last
+        `url`, by its keyword or without, is exact or a glob; `message_id`, `method` and `body` are
+        exact; `times` is how many messages have to be so, 0 for none. `attempts` is how many were
+        made, and `at` when each began: durations since the message was made, or instants. `status` is that of the last
         attempt, or a list for each, None for no response; `outcome` and `headers` are the last
         attempt's. `body_json` may hold `unittest.mock.ANY` and the like. A header is a text, a
         compiled pattern to be found in it, or None if it must not be there. `signed_with` is the
@@ -341,6 +352,10 @@ class Emulator:
         it, and TypeError and ValueError that name a keyword that cannot be meant.
         """
         __tracebackhide__ = True  # A failed test shows its own line.
+        if url is not None:
+            if "url" in expected:
+                raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
+            expected["url"] = url
         text = self._do(difference(self._here(), expectation(**expected)))
         if text is not None:
             raise AssertionError(text)
@@ -398,184 +413,18 @@ class Emulator:
         return blocking_wait(self._here().server.background.submit(work))
 
 
-class Clock:
-    """The world's virtual clock."""
-
-    def __init__(self, emulator: Emulator) -> None:
-        self._emulator = emulator
-
-    def now(self) -> datetime:
-        """The virtual instant it is, in UTC."""
-        return moment((self.status()).now_ms)
-
-    def status(self) -> ClockStatus:
-        """Where the clock stands, how fast it goes, what is due next (epoch ms) and how much is pending."""
-        return self._emulator._do(self._emulator._here().clock())
-
-    def advance(self, by: Duration, *, max_deliveries: int | None = None) -> AdvanceReport:
-        """Move the clock by `1d2h30m`, milliseconds or a timedelta, doing all due work on the way in order.
-
-            >>> with Emulator(epoch="2026-01-01T00:00:00Z") as emulator:
-            ...     message_id = emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
-            ...     (emulator.clock.advance("1d")).deliveries
-            1
-
-        Returns when nothing is in flight; `max_deliveries` stops it early. Raises Refused during
-        another advance.
-        """
-        return self._emulator._do(self._emulator._here().advance(by, None, max_deliveries))
-
-    def advance_to(self, to: Instant, *, max_deliveries: int | None = None) -> AdvanceReport:
-        """Move the clock to an instant: ISO 8601, epoch ms, or a datetime. See `advance`."""
-        return self._emulator._do(self._emulator._here().advance(None, to, max_deliveries))
-
-    def next(self) -> AdvanceReport:
-        """Jump to the next instant at which something is due, and do it."""
-        return self._emulator._do(self._emulator._here().next())
-
-    def drain(self, horizon: Duration | None = None) -> AdvanceReport:
-        """Run until nothing is due but future schedule firings, at most for the horizon of 30 days."""
-        return self._emulator._do(self._emulator._here().drain(horizon))
-
-    def set(self, now: Instant) -> ClockStatus:
-        """Set the clock: forward does the work on the way, back is refused once anything has happened."""
-        return self._emulator._do(self._emulator._here().set_clock(now=now))
-
-    def rate(self, rate: float) -> ClockStatus:
-        """Let time pass by itself: 1 is real time, 60 a virtual minute a second, 0 freezes it."""
-        return self._emulator._do(self._emulator._here().set_clock(rate=rate))
-
-
-class Destinations:
-    """The world's destination rules: what is done for a destination instead of, or before, the network.
-
-    `url` is exact or a glob in which `*` matches any characters; `times` is how many attempts a rule
-    answers before the next one has its turn; `latency` passes on the virtual clock. Each method
-    answers the rule's id, and raises Refused naming what cannot be used.
-    """
-
-    def __init__(self, emulator: Emulator) -> None:
-        self._emulator = emulator
-
-    def respond(
-        self,
-        url: str,
-        status: int = 200,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: str | None = None,
-        latency: Duration | None = None,
-        method: str | None = None,
-        times: int | None = None,
-    ) -> str:
-        """Answer with a response.
-
-        >>> with Emulator() as emulator:
-        ...     rule_id = emulator.destinations.respond("https://api.example.com/*", status=503, times=1)
-        ...     message_id = emulator.publish("https://api.example.com/orders")
-        ...     report = emulator.clock.drain()
-        ...     [delivery.response.status for delivery in emulator.deliveries()]
-        [503, 200]
-        """
-        answer = {"status": status, "headers": headers, "body": body}
-        if latency is not None:
-            answer["latency"] = duration(latency)
-        return self._add(url, method, times, respond=_given(answer))
-
-    def sequence(self, url: str, answers: Sequence[int | Mapping[str, Any]], *, method: str | None = None) -> str:
-        """Answer with one response after the other, one per attempt; the last repeats. An int is a status."""
-        listed = [{"status": answer} if isinstance(answer, int) else dict(answer) for answer in answers]
-        return self._add(url, method, None, sequence=listed)
-
-    def forward(self, url: str, to: str, *, method: str | None = None, times: int | None = None) -> str:
-        """Send to another origin, such as `http://127.0.0.1:3000`: path, query and signature stay."""
-        return self._add(url, method, times, forward_to=to)
-
-    def fault(
-        self,
-        url: str,
-        fault: Fault,
-        *,
-        latency: Duration | None = None,
-        method: str | None = None,
-        times: int | None = None,
-    ) -> str:
-        """Fail as the network does."""
-        rule: dict[str, Any] = {"fault": fault}
-        if latency is not None:
-            rule["latency"] = duration(latency)
-        return self._add(url, method, times, **rule)
-
-    def add(self, rule: Mapping[str, Any]) -> str:
-        """Add a rule in the control API's JSON."""
-        return self._emulator._do(self._emulator._here().add_rule(rule))
-
-    def all(self) -> list[dict[str, Any]]:
-        """The rules in the control API's JSON, in the order in which they are asked."""
-        return self._emulator._do(self._emulator._here().rules())
-
-    def remove(self, rule_id: str) -> None:
-        """Remove one rule. Raises Refused for an unknown id."""
-        self._emulator._do(self._emulator._here().remove_rule(rule_id))
-
-    def clear(self) -> None:
-        """Remove all rules."""
-        self._emulator._do(self._emulator._here().remove_rules())
-
-    def _add(self, url: str, method: str | None, times: int | None, **what: Any) -> str:
-        rule = {"match": _given({"url": url, "method": method}), "times": times, **what}
-        return self.add(_given(rule))
-
-
-class Snapshots:
-    """Copies of the whole world: clock, pending work, history, random source.
-
-        >>> with Emulator() as emulator:
-        ...     message_id = emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
-        ...     snapshot = emulator.snapshots.save("before")
-        ...     once = emulator.clock.advance("1h")
-        ...     emulator.snapshots.restore("before")
-        ...     again = emulator.clock.advance("1h")
-        ...     (snapshot.pending, once.deliveries, again.deliveries)
-        (1, 1, 1)
-
-    Names are letters, digits, hyphens, underscores and periods. Each method raises Refused with what
-    the server says.
-    """
-
-    def __init__(self, emulator: Emulator) -> None:
-        self._emulator = emulator
-
-    def save(self, name: str) -> Snapshot:
-        """Save the world as it is under a new name."""
-        return self._emulator._do(self._emulator._here().save_snapshot(name))
-
-    def restore(self, name: str) -> None:
-        """Make the world what it was. It goes on as the original would have: same ids, same trace."""
-        self._emulator._do(self._emulator._here().restore_snapshot(name))
-
-    def all(self) -> list[Snapshot]:
-        """The world's snapshots."""
-        return self._emulator._do(self._emulator._here().snapshots())
-
-    def delete(self, name: str) -> None:
-        """Delete a snapshot."""
-        self._emulator._do(self._emulator._here().delete_snapshot(name))
-
-    def export_to(self, file: str | Path, name: str) -> None:
-        """Write a snapshot to a SQLite file, which `svc-emulator serve --db` can open as well. Raises OSError."""
-        self._emulator._do(self._emulator._here().export_snapshot(name, Path(file)))
-
-    def import_from(self, file: str | Path, name: str) -> Snapshot:
-        """Take a file in as a snapshot. What is no world's is refused, with nothing changed. Raises OSError."""
-        return self._emulator._do(self._emulator._here().import_snapshot(name, Path(file)))
-
-
 def _content(
     body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
 ) -> tuple[bytes | None, dict[str, str]]:
-    """A body and the headers with it. Raises TypeError for two bodies."""
+    """A body and the headers with it. Raises TypeError and ValueError for what cannot be sent."""
     given = dict(headers or {})
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"headers: {name}: expected a text, got {value!r}")
+        if not value.isascii():
+            raise ValueError(f"headers: {name}: expected a text in ASCII, got {value!r}")
+    if not isinstance(body, bytes | str | None):
+        raise TypeError(f"body: expected bytes or a text, got {body!r}; is json meant?")
     if json is None:
         return body.encode() if isinstance(body, str) else body, given
     if body is not None:
@@ -583,7 +432,3 @@ def _content(
     if not any(name.lower() == "content-type" for name in given):
         given["Content-Type"] = "application/json"
     return jsons.dumps(json).encode(), given
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

@@ -16,16 +16,28 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
+from emulator.client.errors import is_told
+
 T = TypeVar("T")
+
+__tracebackhide__ = is_told
 
 
 def blocking_wait(future: Future[T]) -> T:
     """Wait in a thread without an event loop; Ctrl-C cancels what is waited for."""
     try:
-        return future.result()
+        error = future.exception()
     except BaseException:
         future.cancel()
         raise
+    if error is None:
+        return future.result()
+    try:
+        # Raised here, not by the future, whose frames would stand between a test's line and what was refused.
+        raise error
+    finally:
+        # The traceback holds this frame, which is not to hold it in turn.
+        del error
 
 
 async def wait(future: Future[T]) -> T:

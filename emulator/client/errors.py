@@ -9,6 +9,8 @@ A failed expectation (`verify`, `wait_for`) is an AssertionError instead: a test
 
 from __future__ import annotations
 
+from typing import Protocol
+
 
 class EmulatorError(Exception):
     """Something went wrong between a test and its emulator."""
@@ -25,3 +27,23 @@ class Refused(EmulatorError):
 
 class Unreachable(EmulatorError):
     """No emulator answers: it was not started, was closed, or the address is wrong."""
+
+
+class Caught(Protocol):
+    """What pytest knows of an exception, as far as it is needed here."""
+
+    @property
+    def value(self) -> BaseException: ...
+
+
+def is_told(caught: Caught) -> bool:
+    """Whether an exception says all there is to say: of a module's `__tracebackhide__`, for pytest.
+
+    A failed test then shows its own line instead of the way through the client.
+    """
+    return isinstance(caught.value, EmulatorError)
+
+
+def is_misuse(caught: Caught) -> bool:
+    """The same of a module whose errors of these kinds are all about what it was given."""
+    return isinstance(caught.value, TypeError | ValueError)

@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
+from emulator.client.errors import is_misuse
 from emulator.client.values import Duration, Instant, duration, instant
 from emulator.core.errors import Malformed
 from emulator.wire.durations import format_duration, parse_control_duration_ms
 from emulator.wire.instants import iso, read_instant_ms
 
 T = TypeVar("T")
+
+__tracebackhide__ = is_misuse
 
 # When an attempt began: a duration since the message was made, or an instant (a text with a date, or a datetime).
 When: TypeAlias = Duration | datetime
@@ -150,7 +154,10 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
     """The keywords of `verify`, read. Raises: ValueError and TypeError that name the one to blame."""
     unknown = expected.keys() - Expected.__annotations__.keys()
     if unknown:
-        raise TypeError(f"{min(unknown)}: verify knows no such keyword; it knows {', '.join(Expected.__annotations__)}")
+        name, known = min(unknown), Expected.__annotations__
+        near = get_close_matches(name, known, 1)
+        hint = f", did you mean {near[0]}?" if near else f"; it knows {', '.join(known)}"
+        raise TypeError(f"{name}: verify knows no such keyword{hint}")
     status, statuses = _status(expected.get("status"))
     method = _text("method", expected.get("method"))
     found = Expectation(

@@ -7,6 +7,7 @@ answered with 500, as a server around it would do.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
@@ -21,6 +22,7 @@ from emulator.client.bridges import AsgiApp, Home
 from emulator.client.records import Request, Response
 from emulator.core import model
 from emulator.delivery.transport import Mount, MountedRequest
+from emulator.wire.targets import read_target
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,17 @@ def interface_of(application: Application) -> Interface:
             f"expected an ASGI application (scope, receive, send), a WSGI application (environ, start_response) or a "
             f"function of one request, got {application!r}, which takes {wanted} arguments"
         ) from None
+
+
+def origin_to_mount(url: str) -> str:
+    """The origin that an application is to answer for.
+
+    Raises: ValueError for what is none, and for one with a path, since a mount has the whole of its origin.
+    """
+    target = read_target(url)
+    if target is None or target.request_target != "/":
+        raise ValueError(f"expected an origin such as https://app.test, without path or query, got {url!r}")
+    return target.origin
 
 
 def mount_of(application: Application, interface: Interface, home: Home, threads: Executor) -> Mount:
@@ -118,20 +131,14 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _wsgi(app: WsgiApp, threads: Executor) -> Mount:
-    def told(environ: Any, start_response: Any) -> Any:
-        try:
-            return app(environ, start_response)
-        except Exception:
-            _log_failure()
-            raise
-
-    transport = httpx.WSGITransport(told)
+    transport = httpx.WSGITransport(app)
 
     def exchange(request: MountedRequest) -> model.Response:
         try:
             response = transport.handle_request(_as_httpx(request))
             return _from_httpx(response, response.read())
-        except Exception:  # An edge: the application's own failures are answers. It was logged above.
+        except Exception:  # An edge: the application's own failures are answers, those in its iterator too.
+            _log_failure()
             return _BROKEN
 
     return _in_thread(exchange, threads)
@@ -163,8 +170,6 @@ def _function(function: Function, home: Home, threads: Executor) -> Mount:
 
 
 def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor) -> Mount:
-    import asyncio
-
     async def call(request: MountedRequest) -> model.Response:
         return await asyncio.get_running_loop().run_in_executor(threads, exchange, request)
 
@@ -199,16 +204,18 @@ def _as_request(request: MountedRequest) -> Request:
 
 
 def _response(answer: Answer) -> model.Response:
-    """What a function returned. Raises: TypeError for what is no answer."""
+    """What a function returned. Raises: TypeError for what is no answer, ValueError for what is no status."""
     match answer:
         case None:
             return model.Response(status=200, headers=(), body=b"")
         case Response():
-            return model.Response(status=answer.status, headers=tuple(answer.headers.multi_items()), body=answer.body)
+            return model.Response(
+                status=_status(answer.status), headers=tuple(answer.headers.multi_items()), body=answer.body
+            )
         case bool():
             raise TypeError(f"a mounted function returned {answer!r}, expected a status, a body or a Response")
         case int():
-            return model.Response(status=answer, headers=(), body=b"")
+            return model.Response(status=_status(answer), headers=(), body=b"")
         case bytes():
             return model.Response(status=200, headers=(), body=answer)
         case str():
@@ -221,3 +228,10 @@ def _response(answer: Answer) -> model.Response:
             )
         case _:
             raise TypeError(f"a mounted function returned {answer!r}, expected a status, a body or a Response")
+
+
+def _status(status: int) -> int:
+    """A status that a server can answer with, as in a destination rule. Raises: ValueError."""
+    if not 200 <= status <= 599:
+        raise ValueError(f"a mounted function returned the status {status}, expected one from 200 to 599")
+    return status

@@ -18,14 +18,15 @@ from emulator import bootstrap, serving
 from emulator.certificates import UnusableCertificate, read_certificate
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, Door, Home
-from emulator.client.errors import EmulatorError, Refused, Unreachable
+from emulator.client.errors import EmulatorError, Refused, Unreachable, is_told
 from emulator.client.lifespan import Life
-from emulator.client.mounts import Application, Interface, interface_of, mount_of
+from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
-from emulator.delivery.transport import origin_of
 from emulator.fixture_files import FixturesError
 from emulator.journal.files import UnusableDatabase
 from emulator.settings import Settings, SettingsError
+
+__tracebackhide__ = is_told
 
 # Mounted functions and WSGI applications that may be under way at once; as many as deliveries in real time.
 _THREADS = 64
@@ -200,8 +201,10 @@ class Server:
     def _telling_failures(self) -> Iterator[None]:
         try:
             yield
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise Unreachable(f"no emulator answers at {self.url}: {error or type(error).__name__}") from error
+        except httpx.InvalidURL as error:
+            raise EmulatorError(f"a call to {self.url} cannot be made: {error}") from None
+        except httpx.TransportError as error:
+            raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
 
     def _refuse_refusal(self, response: httpx.Response) -> None:
         """Raises Refused with what the server says, and EmulatorError for another program."""
@@ -251,13 +254,14 @@ class Server:
         TypeError for what is no application, and whatever its start-up raises.
         """
         transport = self._own("mount").worlds.get(world).transport
+        origin = origin_to_mount(origin)
         interface = interface_of(application) if interface is None else Interface(interface)
         await self.unmount(world, origin)
         if home is None:
             home = self._home_of_apps()
             if interface is Interface.ASGI:
                 life = await home.run(lambda: Life.begin(cast(AsgiApp, application)))
-                self._lives[world, origin_of(origin)] = life
+                self._lives[world, origin] = life
                 application = life.app
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
@@ -271,7 +275,7 @@ class Server:
 
     async def unmount(self, world: str, origin: str) -> None:
         """Undo `mount`, and shut the application down. Raises ValueError for what is no origin."""
-        origin = origin_of(origin)
+        origin = origin_to_mount(origin)
         self._own("mount").worlds.get(world).transport.unmount(origin)
         life = self._lives.pop((world, origin), None)
         if life is not None:
@@ -302,5 +306,6 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
             given[name] = str(given[name])
     for name in ("allow_host", "allow_control_host"):
         if name in given:
-            given[name] = tuple(given[name])
+            # A single text is one name, not as many as it has letters.
+            given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
     return Settings(**given), document

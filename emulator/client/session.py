@@ -20,6 +20,7 @@ import httpx
 import msgspec
 
 from emulator.client.background import Background
+from emulator.client.errors import is_told
 from emulator.client.records import Delivery, Dialect, read_delivery
 from emulator.client.server import Options, Server, check_options
 from emulator.client.values import Duration, Instant, duration, instant
@@ -27,6 +28,8 @@ from emulator.client.verifying import timeline_of
 from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
 from emulator.wire.dialect import Environment
 from emulator.world_setup import DEFAULT
+
+__tracebackhide__ = is_told
 
 _PAGE = "1000"
 _NOTHING: Any = object()

@@ -1,9 +1,10 @@
-"""What callers of the Python API may give for times and durations, as the control API reads it."""
+"""What callers of the Python API may give, as the control API reads it: times, durations, and nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 # A duration: `1d2h30m`, integer milliseconds, or a timedelta.
 Duration: TypeAlias = str | int | timedelta
@@ -24,3 +25,8 @@ def instant(value: Instant) -> str | int:
     if not isinstance(value, datetime):
         return value
     return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MS
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what was given: what is None is left for the server to choose."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -6,11 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
-from emulator.client.errors import EmulatorError
+from emulator.client.errors import EmulatorError, is_told
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
 from emulator.core.scripted import matches_url
 from emulator.wire.event_stream import Kind, StreamReader
+
+__tracebackhide__ = is_told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

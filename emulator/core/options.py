@@ -52,3 +52,16 @@ def delivered_headers(options: MessageOptions) -> Headers:
     if options.forward_incoming:
         headers = headers_over(headers, options.incoming)
     return headers
+
+
+def not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
+    """The headers given that the service does not know on enqueue, in the document's names (D-021).
+
+    They are delay and flow control; a schedule's delay stays.
+    """
+    given = (
+        ("Svc-Delay", bool(options.delay_ms) and not keeps_delay),
+        ("Svc-Not-Before", options.not_before_ms is not None and not keeps_delay),
+        ("Svc-Flow-Control-Key", options.flow_control is not None),
+    )
+    return tuple(name for name, is_given in given if is_given)

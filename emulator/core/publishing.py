@@ -28,7 +28,7 @@ from emulator.core.model import (
     Method,
     ScheduleId,
 )
-from emulator.core.options import delivered_headers, over
+from emulator.core.options import delivered_headers, not_applied_in_a_queue, over
 from emulator.core.queues import new_queue
 
 
@@ -90,7 +90,7 @@ def plan(
     queue = item.queue or options.queue
     not_applied: tuple[str, ...] = ()
     if queue is not None:
-        not_applied = _not_applied_in_a_queue(options, keeps_delay=schedule_id is not None)
+        not_applied = not_applied_in_a_queue(options, keeps_delay=schedule_id is not None)
         options = replace(options, flow_control=None)
         if schedule_id is None:
             options = replace(options, delay_ms=None, not_before_ms=None)
@@ -109,16 +109,6 @@ def plan(
         created_by=created_by,
         not_applied=not_applied,
     )
-
-
-def _not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
-    """What the service does not know on enqueue: delay and flow control; a schedule's delay stays (D-021)."""
-    given = (
-        ("Svc-Delay", bool(options.delay_ms) and not keeps_delay),
-        ("Svc-Not-Before", options.not_before_ms is not None and not keeps_delay),
-        ("Svc-Flow-Control-Key", options.flow_control is not None),
-    )
-    return tuple(name for name, is_given in given if is_given)
 
 
 def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:

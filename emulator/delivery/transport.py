@@ -7,6 +7,7 @@ has something to say about the destination answers (D-110).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,8 @@ from emulator.delivery.egress import CheckedResolver, EgressPolicy, Route
 from emulator.delivery.signing import sign
 from emulator.wire.outgoing import OutgoingNames, is_non_retryable, request_headers
 from emulator.wire.targets import read_target
+
+logger = logging.getLogger(__name__)
 
 _CAPTURED = Response(status=200, headers=(), body=b"")
 
@@ -179,6 +182,7 @@ async def _call(mounted: Mount, request: MountedRequest, timeout_ms: int) -> Res
     except TimeoutError:
         return http.Failure(text=TIMEOUT_ERROR)
     except Exception as error:  # An edge: an application that breaks is a failed attempt, not ours.
+        logger.warning("a mounted application could not be called: %s: %s", type(error).__name__, error)
         return http.Failure(text=f"mounted application failed: {type(error).__name__}")
 
 

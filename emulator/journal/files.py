@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
+import msgspec
+
+from emulator.core.errors import WorldBroken
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100
+# What reading a damaged file can come to: it is decoded, and its facts are applied, by code that trusts them.
+DAMAGE = (
+    sqlite3.Error,
+    msgspec.MsgspecError,
+    WorldBroken,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+)
 
 
 class UnusableDatabase(Exception):

@@ -117,6 +117,11 @@ PRAGMA temp_store = MEMORY;
 SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
 SELECT_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
 CHECK_INTEGRITY = "PRAGMA integrity_check(1)"
+# How many entries history has, and the number of the last; events and attempts share one count without gaps.
+COUNT_ENTRIES = """
+SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts),
+       max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
+"""
 
 EMPTY_EVERYTHING = (
     "DELETE FROM facts",
@@ -167,6 +172,7 @@ SELECT_EVERYTHING = (
     "SELECT * FROM messages ORDER BY number",
     "SELECT * FROM events ORDER BY seq",
     "SELECT * FROM attempts ORDER BY seq",
+    "SELECT * FROM remarks ORDER BY id",
     "SELECT * FROM dead_letters ORDER BY dead_letter_id",
     "SELECT * FROM usage_minutes ORDER BY account_id, minute",
     "SELECT * FROM usage_days ORDER BY account_id, day",

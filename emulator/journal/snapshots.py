@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
-from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
+from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.image import restore
 from emulator.core.reports import Snapshot
 from emulator.core.state import State
@@ -35,19 +33,9 @@ logger = logging.getLogger(__name__)
 Meta = Mapping[str, bytes]
 
 _SUFFIX = ".db"
+# Of hidden names: a snapshot that is being written, and a file that is being looked at.
+_NEW, _GIVEN = _BEGUN = (".new", ".given")
 _UNCHANGED = "; nothing was changed"
-# What reading a damaged file can come to: it is decoded, and its facts are applied, by code that trusts them.
-_DAMAGE = (
-    sqlite3.Error,
-    msgspec.MsgspecError,
-    WorldBroken,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +64,11 @@ class Snapshots:
         self._known: dict[tuple[str, int, int], Snapshot] = {}
 
     def tidy(self) -> None:
-        """Remove what a crash left behind."""
+        """Remove what a crash left behind, and nothing that somebody else put there."""
         if self._folder is not None:
-            for path in self._folder.glob(".*"):
-                path.unlink(missing_ok=True)
+            for ending in _BEGUN:
+                for path in self._folder.glob(f".*{ending}*"):
+                    path.unlink(missing_ok=True)
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -141,7 +130,7 @@ class Snapshots:
                 path = self._place_for(name)
                 if path.exists():
                     raise Conflict(f"the snapshot {name} exists already; delete it first, or take another name")
-                with _hidden(path.with_name(f".{name}.new")) as fresh:
+                with _hidden(path.with_name(f".{name}{_NEW}")) as fresh:
                     await store.copy_to(str(fresh))
                     await asyncio.to_thread(_seal, fresh)
                     os.replace(fresh, path)
@@ -161,8 +150,8 @@ class Snapshots:
                 path = self._place_for(name)
                 is_new = not path.exists()
                 with (
-                    _hidden(path.with_name(f".{name}.given")) as given,
-                    _hidden(path.with_name(f".{name}.new")) as fresh,
+                    _hidden(path.with_name(f".{name}{_GIVEN}")) as given,
+                    _hidden(path.with_name(f".{name}{_NEW}")) as fresh,
                 ):
                     # It is read from its beginning to its end, and the server has others to answer meanwhile.
                     await asyncio.to_thread(_take_in, content, given, fresh, check)
@@ -257,7 +246,7 @@ def _read(path: Path) -> SavedWorld:
             state=restore(codec.decode_image(image)),
             origin=restore(codec.decode_image(meta["origin"])),
         )
-    except _DAMAGE as error:
+    except files.DAMAGE as error:
         raise files.UnusableDatabase(f"{path}: damaged: {error!r}") from error
 
 
@@ -277,28 +266,41 @@ def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], o
             raise
         reason = _reason(error, given).removesuffix(_UNCHANGED)
         raise InvalidInput("body", f"{reason}{_UNCHANGED}") from error
-    except _DAMAGE as error:
+    except files.DAMAGE as error:
         raise InvalidInput("body", f"damaged: {error!r}{_UNCHANGED}") from error
 
 
 def _check_tables(path: Path) -> None:
-    """Every page is in order, the tables are ours with nothing beside them, and a seal is unbroken.
+    """The tables are ours with nothing beside them, every page is in order, history has no gap, a seal is unbroken.
 
     Raises UnusableDatabase.
     """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         try:
-            ((verdict,),) = connection.execute(schema.CHECK_INTEGRITY)
-            has_our_tables = list(connection.execute(schema.SELECT_SCHEMA)) == _our_tables()
-            is_sealed_well = has_our_tables and _has_good_seal(connection)
+            damage = _damage_in(connection)
         except sqlite3.Error as error:
-            raise files.UnusableDatabase(f"{path}: damaged: {error}") from error
+            damage = str(error)
+    if damage is not None:
+        raise files.UnusableDatabase(f"{path}: damaged: {damage}")
+
+
+def _damage_in(connection: sqlite3.Connection) -> str | None:
+    # First: the check of the pages works out what a table says of itself, which could be anything.
+    if list(connection.execute(schema.SELECT_SCHEMA)) != _our_tables():
+        return f"its tables are not those of format {schema.FORMAT}"
+    ((verdict,),) = connection.execute(schema.CHECK_INTEGRITY)
     if verdict != "ok":
-        raise files.UnusableDatabase(f"{path}: damaged: {' '.join(verdict.split())}")
-    if not has_our_tables:
-        raise files.UnusableDatabase(f"{path}: damaged: its tables are not those of format {schema.FORMAT}")
-    if not is_sealed_well:
-        raise files.UnusableDatabase(f"{path}: damaged: its content is not what was saved")
+        return " ".join(verdict.split())
+    meta = dict(connection.execute(schema.SELECT_META))
+    ((count, last_seq),) = connection.execute(schema.COUNT_ENTRIES)
+    # Whoever reads history from one number to the next would go through the gap for ever.
+    if not count == last_seq == int(meta.get("history_seq", b"0")):
+        return "its history has a gap"
+    # A world's own database has no seal; it goes on changing.
+    seal = meta.get("seal")
+    if seal is not None and seal != _digest(connection):
+        return "its content is not what was saved"
+    return None
 
 
 def _our_tables() -> list[tuple[object, ...]]:
@@ -318,12 +320,6 @@ def _seal(path: Path) -> None:
             connection.execute(schema.WRITE_META, ("seal", _digest(connection)))
     except sqlite3.Error as error:
         raise files.UnusableDatabase(f"{path}: {error}") from error
-
-
-def _has_good_seal(connection: sqlite3.Connection) -> bool:
-    """A world's own database has none; it goes on changing."""
-    seal = dict(connection.execute(schema.SELECT_META)).get("seal")
-    return seal is None or seal == _digest(connection)
 
 
 def _digest(connection: sqlite3.Connection) -> bytes:

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 import aiosqlite
-import msgspec
 
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
@@ -37,8 +36,8 @@ class Store:
     """Facts and history of one world in SQLite. Made by `open_store`."""
 
     def __init__(self, connection: aiosqlite.Connection, path: str) -> None:
+        self.path = path
         self._connection = connection
-        self._path = path
         self._is_file = path != MEMORY
         # One at a time: a reader must not see half of a transaction.
         self._turn = asyncio.Lock()
@@ -78,15 +77,15 @@ class Store:
             if self._is_file:
                 await self._connection.executescript(schema.RUN_FILE)
         except sqlite3.Error as error:
-            raise files.UnusableDatabase(f"{self._path}: {error}") from error
+            raise files.UnusableDatabase(f"{self.path}: {error}") from error
         return self._begin(image)
 
     async def resume(self) -> State:
         """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
         try:
             return self._go(await self._recall())
-        except (sqlite3.Error, msgspec.MsgspecError, WorldBroken, LookupError, ValueError) as error:
-            raise files.UnusableDatabase(f"{self._path}: damaged: {error!r}") from error
+        except files.DAMAGE as error:
+            raise files.UnusableDatabase(f"{self.path}: damaged: {error!r}") from error
 
     async def _recall(self) -> State:
         meta = await self.meta()
@@ -388,7 +387,7 @@ class Store:
     def _successor(self) -> Store:
         """Another store on the same database, which is its own from now on."""
         self._image = None
-        return Store(self._connection, self._path)
+        return Store(self._connection, self.path)
 
     # -- meta and history -------------------------------------------------------------------
 

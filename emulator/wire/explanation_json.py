@@ -9,14 +9,12 @@ from typing import assert_never
 
 from emulator.core import explanations
 from emulator.core.explanations import Explanation, FailureCause, Reason
-from emulator.core.model import CreatedBy, HoldKind, Message, Phase
+from emulator.core.model import CreatedBy, Message, Phase
 from emulator.wire.dialect import Dialect
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json
-from emulator.wire.reason_texts import answered, arithmetic, held_by, waits_for
-
-_LINES = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
+from emulator.wire.reason_texts import LINES, answered, arithmetic, held_by, not_applied, waits_for
 
 
 def explanation_view(explanation: Explanation, dialect: Dialect) -> dict[str, Json]:
@@ -143,8 +141,7 @@ def reason_view(reason: Reason, message: Message, dialect: Dialect) -> dict[str,
             return _deduplicated(reason)
         case explanations.NotApplied():
             names = [dialect.rename_field_at_fault(name) for name in reason.names]
-            text = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
-            return _at("not_applied", reason.at_ms, text) | {"headers": list(names)}
+            return _at("not_applied", reason.at_ms, not_applied(names)) | {"headers": list(names)}
         case explanations.Delayed():
             delay_ms = reason.until_ms - reason.at_ms
             text = f"no attempt before {iso(reason.until_ms)}, a delay of {format_duration(delay_ms)}"
@@ -233,7 +230,7 @@ def _held_back(reason: explanations.HeldBack) -> dict[str, Json]:
         text += f" until {iso(reason.until_ms)}, for {format_duration(reason.until_ms - reason.at_ms)}"
     return (
         _at("held", reason.at_ms, text)
-        | {"line": _LINES[reason.kind], "name": reason.name or None, "reason": reason.reason.value}
+        | {"line": LINES[reason.kind], "name": reason.name or None, "reason": reason.reason.value}
         | _instant("until", reason.until_ms)
         | {
             "position": None if now is None else now.position,

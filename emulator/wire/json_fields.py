@@ -81,7 +81,7 @@ def read_choice(value: Json, path: str, choices: Sequence[str]) -> str:
 def read_duration_ms(value: Json, path: str) -> int:
     """A duration of the control API: `1d2h30m` or milliseconds. Raises: InvalidInput."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(path, f"expected a duration such as 1h30m, or milliseconds, got {kind_of(value)}")
+        raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {kind_of(value)}")
     try:
         return parse_control_duration_ms(value)
     except Malformed as error:
@@ -91,7 +91,7 @@ def read_duration_ms(value: Json, path: str) -> int:
 def read_instant(value: Json, path: str) -> int:
     """An instant of the control API: ISO 8601 or milliseconds. Raises: InvalidInput."""
     if not isinstance(value, str | int):
-        raise InvalidInput(path, f"expected an ISO 8601 time or milliseconds, got {kind_of(value)}")
+        raise InvalidInput(path, f"expected an ISO 8601 time or whole milliseconds, got {kind_of(value)}")
     try:
         return read_instant_ms(value)
     except Malformed as error:

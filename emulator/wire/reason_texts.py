@@ -5,6 +5,7 @@ Each is a clause without a full stop, so that a sentence can be made of several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from emulator.core.excerpts import excerpt
@@ -84,7 +85,16 @@ def _rule(rule: AnsweringRule) -> str:
     return f"{rule.rule_id} ({matches})"
 
 
+def not_applied(names: Sequence[str]) -> str:
+    """What was given in vain: `Svc-Delay is not applied to a queued message`."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
+
+
 # -- lines ------------------------------------------------------------------------------------
+
+
+# What holds a message, as JSON names it.
+LINES = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
 
 
 def line_of(kind: HoldKind, name: str) -> str:

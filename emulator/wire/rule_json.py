@@ -137,10 +137,12 @@ def _read_headers(value: Json, path: str) -> Headers:
         at = joined(path, name)
         if not _HEADER_NAME.fullmatch(name):
             raise InvalidInput(at, "is not the name of a header")
-        values: Sequence[Json] = [given] if isinstance(given, str) else read_list(given, at)
+        values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         for text in values:
-            if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
-                raise InvalidInput(at, "expected a header value of one line, or a list of them")
+            if not isinstance(text, str):
+                raise InvalidInput(at, f"expected a text, or a list of texts, got {kind_of(text)}")
+            if not _HEADER_VALUE.fullmatch(text):
+                raise InvalidInput(at, "expected a header's value in one line")
             headers.append((name, text))
     return tuple(headers)
 

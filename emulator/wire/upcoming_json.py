@@ -13,19 +13,17 @@ from typing import assert_never
 from emulator.core import upcoming
 from emulator.core.errors import InvalidInput
 from emulator.core.history import READABLE_AFTER_END_MS
-from emulator.core.model import DestinationKind, HoldKind, Message
+from emulator.core.model import DestinationKind, Message
 from emulator.core.upcoming import Upcoming
 from emulator.core.waiting import Held, UnderWay, Waiting
 from emulator.wire.control_json import read_parameters
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import MAX_INSTANT_MS, iso, local_iso
 from emulator.wire.json_fields import Json, read_instant
-from emulator.wire.reason_texts import arithmetic, waits_for
+from emulator.wire.reason_texts import LINES, arithmetic, waits_for
 
 # No zone's clock is more than a day ahead: whatever is listed can be shown in local time too.
 LAST_MS = MAX_INSTANT_MS - 86_400_000
-
-_LINES = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +169,7 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
     match waiting:
         case Held():
             return (
-                {"kind": _LINES[waiting.kind], "why": waits_for(waiting)}
+                {"kind": LINES[waiting.kind], "why": waits_for(waiting)}
                 | _instant("since", waiting.since_ms)
                 | _of(waiting.message)
                 | {

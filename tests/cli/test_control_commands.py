@@ -7,7 +7,6 @@ import json
 import shlex
 import subprocess
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import click
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.slow
 
 # A port on which nothing listens: the lowest, which only the system could take.
 NOBODY = "http://127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[support.Server]:
-    with support.server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -157,11 +150,15 @@ def test_something_else_answers(body: bytes, text: str) -> None:
 def test_control_token() -> None:
     with support.server(control_token="secret") as guarded:
         refused = invoke(guarded, "clock", "show")
+        mistaken = invoke(guarded, "clock", "show", "--control-token", "wrong")
         accepted = invoke(guarded, "clock", "show", "--control-token", "secret")
         by_variable = invoke(guarded, "clock", "show", EMULATOR_CONTROL_TOKEN="secret")
 
-    assert (refused.exit_code, accepted.exit_code, by_variable.exit_code) == (1, 0, 0)
-    assert "--control-token" in refused.stderr
+    assert (refused.exit_code, mistaken.exit_code, accepted.exit_code, by_variable.exit_code) == (1, 1, 0, 0)
+    assert refused.stderr == "svc-emulator: the control API needs its bearer token (--control-token)\n"
+    assert mistaken.stderr == (
+        "svc-emulator: the control API has another bearer token than the one given (--control-token)\n"
+    )
 
 
 def publish(server: support.Server, destination: str, delay: str) -> None:

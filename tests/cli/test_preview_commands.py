@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -15,12 +14,6 @@ from tests import support
 pytestmark = pytest.mark.slow
 
 URL, DOWN = "https://api.example.com/hook", "https://down.example.com/hook"
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[support.Server]:
-    with support.server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
@@ -210,6 +211,19 @@ def test_damaged_database(tmp_path: Path) -> None:
 
     assert code == 1
     assert line.startswith("state.db: ")
+
+
+@pytest.mark.parametrize("name", ["world", "clock"])
+def test_database_with_a_damaged_record_of_its_world(tmp_path: Path, name: str) -> None:
+    with serving("--db", "state.db", folder=tmp_path) as server:
+        server.stop(signal.SIGTERM)
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE name = ?", (b"{}", name))
+
+    code, line = refused(tmp_path, "--port", "0", "--db", "state.db")
+
+    assert code == 1
+    assert line.startswith("state.db: damaged: ")
 
 
 def test_database_in_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -16,12 +15,6 @@ from tests import support
 pytestmark = pytest.mark.slow
 
 NOBODY = "http://127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[support.Server]:
-    with support.server() as server:
-        yield server
 
 
 @pytest.fixture

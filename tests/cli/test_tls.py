@@ -126,7 +126,7 @@ def test_health_carries_the_control_token() -> None:
     assert well.exit_code == 0
     assert (refused.exit_code, refused.stderr) == (
         1,
-        f"svc-emulator: the server at http://127.0.0.1 port {guarded.port} answers 401\n",
+        f"svc-emulator: the server at http://127.0.0.1 port {guarded.port} answers 401 (--control-token)\n",
     )
 
 

@@ -1,4 +1,4 @@
-"""Makes the blocking face of the Python API from the awaiting one: `python -m tests.client.faces`."""
+"""Makes the blocking modules of the Python API from the awaiting ones: `python -m tests.client.faces`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ import sys
 from pathlib import Path
 
 _CLIENT = Path(__file__).parents[2] / "emulator" / "client"
-SOURCE, TARGET = _CLIENT / "awaiting.py", _CLIENT / "blocking.py"
-
-_HEAD = '''"""`Emulator`: an emulator for tests that do not await.
-
-Made from `awaiting.py` by `python -m tests.client.faces`; edit that file, not this one.
-"""
-'''
+_QUOTES = '"""'
 _TEXTS = (
+    ("an emulator for tests on asyncio or trio.", "an emulator for tests that do not await."),
     (
         "from emulator.client.bridges import Door, home, wait",
         "from emulator.client.bridges import Door, blocking_wait, no_home",
@@ -29,6 +24,7 @@ _TEXTS = (
     ),
 )
 _WORDS = (
+    (r"\bemulator\.client\.awaiting", "emulator.client.blocking"),
     (r"\bAsync(Emulator|Clock|Destinations|Snapshots)\b", r"\1"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
@@ -38,20 +34,31 @@ _WORDS = (
 )
 
 
-def blocking_face() -> str:
-    """The text of `blocking.py` as it should be."""
-    text = SOURCE.read_text(encoding="utf-8")
-    text = _HEAD + text[text.index('"""', 3) + 4 :]
-    for old, new in _TEXTS:
-        assert old in text, old
-        text = text.replace(old, new)
+def blocking_faces() -> dict[Path, str]:
+    """Each blocking module, and its text as it should be."""
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted(_CLIENT.glob("awaiting*.py"))}
+    for old, _ in _TEXTS:
+        assert any(old in text for text in sources.values()), old
+    return {
+        path.with_name(path.name.replace("awaiting", "blocking")): _made_from(path.name, text)
+        for path, text in sources.items()
+    }
+
+
+def _made_from(name: str, text: str) -> str:
+    title = text[: text.index("\n")].removesuffix(_QUOTES)
+    made = f"Made from `{name}` by `python -m tests.client.faces`; edit that file, not this one."
+    text = f"{title}\n\n{made}\n{_QUOTES}\n\n{text[text.index('from __future__') :]}"
     for pattern, new in _WORDS:
         text = re.sub(pattern, new, text)
+    for old, new in _TEXTS:
+        text = text.replace(old, new)
     for arguments in (("check", "--fix", "--select", "I"), ("format",)):
-        command = [sys.executable, "-m", "ruff", *arguments, "--quiet", "--stdin-filename", str(TARGET), "-"]
+        command = [sys.executable, "-m", "ruff", *arguments, "--quiet", "--stdin-filename", str(_CLIENT / "x.py"), "-"]
         text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     return text
 
 
 if __name__ == "__main__":
-    TARGET.write_text(blocking_face(), encoding="utf-8")
+    for path, text in blocking_faces().items():
+        path.write_text(text, encoding="utf-8")

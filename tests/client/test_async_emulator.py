@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -143,6 +144,26 @@ def test_a_caller_who_gives_up_ends_what_it_asked_for(run: Run) -> None:
             assert len(await emu.deliveries()) >= 1
 
     run(main)
+
+
+def test_a_mount_whose_event_loop_has_ended_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(request: Request) -> int:
+        return 200
+
+    emu = AsyncEmulator()
+
+    async def mount() -> None:
+        await emu.start()
+        await emu.mount("https://app.test", answer)
+
+    async def publish() -> None:
+        await emu.publish("https://app.test/", headers={"Svc-Retries": "0"})
+        await emu.close()
+
+    asyncio.run(mount())
+    asyncio.run(publish())
+
+    assert "RuntimeError: the event loop of the mounted application has ended" in caplog.text
 
 
 def test_it_needs_to_be_entered() -> None:

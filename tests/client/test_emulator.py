@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -16,25 +15,18 @@ import pytest
 import trustme
 from qstash import QStash, Receiver
 
+import emulator as package
 from emulator import Emulator, EmulatorError, Refused, Unreachable
 from tests import support
 
 APP = "https://app.example.com/hook"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Emulator]:
-    with Emulator(epoch=support.EPOCH) as emulator:
-        yield emulator
-
-
-@pytest.fixture
-def emu(server: Emulator) -> Iterator[Emulator]:
-    with server.new_world(epoch=support.EPOCH) as world:
-        yield world
-
-
 # -- beginning and end ------------------------------------------------------------------------
+
+
+def test_the_package_lists_what_it_exports() -> None:
+    assert {"Emulator", "AsyncEmulator", "Refused"} <= set(dir(package))
 
 
 def test_a_server_begins_frozen_on_a_port_of_its_own(server: Emulator) -> None:
@@ -78,6 +70,8 @@ def test_it_cannot_be_started_twice(server: Emulator) -> None:
         pytest.param({"clock": "fast"}, "clock: expected 'realtime', 'frozen' or a rate", id="clock"),
         pytest.param({"plan": "gold"}, "plan: expected one of free, paid", id="plan"),
         pytest.param({"dialect": "nowhere.toml"}, "dialect: ", id="dialect"),
+        pytest.param({"seed": "7"}, "seed: expected a whole number, got '7'", id="seed"),
+        pytest.param({"strict": "no"}, "strict: expected true or false, got 'no'", id="strict"),
         pytest.param({"fixtures": "nowhere.yaml"}, "nowhere.yaml: cannot be read", id="fixtures-file"),
         pytest.param({"fixtures": {"queues": [{"nmae": "a"}]}}, "fixtures: queues[0].nmae", id="fixtures"),
         pytest.param({"db": "/nonexistent/state.db"}, "/nonexistent/state.db", id="db"),
@@ -94,6 +88,12 @@ def test_an_option_that_cannot_be_used_is_said_in_one_line(options: Any, text: s
 def test_an_option_that_does_not_exist_is_said_at_once() -> None:
     with pytest.raises(TypeError, match="no option is named epcoh, did you mean epoch"):
         Emulator(**cast(Any, {"epcoh": "2026-01-01"}))
+
+
+def test_a_single_host_is_one_host() -> None:
+    with Emulator(allow_control_host="emulator.example") as emulator:
+        answer = httpx.get(f"{emulator.url}/_emulator/health", headers={"Host": "emulator.example"}, trust_env=False)
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -241,6 +241,8 @@ def test_a_duration_that_is_none_is_refused_by_name(emu: Emulator) -> None:
     with pytest.raises(Refused) as refused:
         emu.clock.advance("1 fortnight")
     assert (refused.value.status, refused.value.field) == (400, "by")
+    with pytest.raises(Refused, match="or whole milliseconds, got a number"):
+        emu.clock.advance(cast(Any, 1.5))
 
 
 # -- destinations -----------------------------------------------------------------------------
@@ -332,6 +334,8 @@ def test_a_group_is_published_to_as_a_whole(server: Emulator) -> None:
     with server.new_world(fixtures=fixtures) as world:
         made = world.publish_to_group("news", "hello")
         assert [each.message_id for each in world.deliveries()] == made
+        with pytest.raises(EmulatorError, match="news is a URL group, and 2 messages were made: publish_to_group"):
+            world.publish("news", "hello")
 
 
 def test_a_publish_that_is_refused_names_the_header(emu: Emulator) -> None:
@@ -339,6 +343,14 @@ def test_a_publish_that_is_refused_names_the_header(emu: Emulator) -> None:
         emu.publish(APP, headers={"Svc-Delay": "soon"})
     assert (refused.value.status, refused.value.field) == (400, "Svc-Delay")
     assert str(refused.value).startswith("Svc-Delay")
+
+
+def test_a_url_that_cannot_be_called_is_said(emu: Emulator) -> None:
+    with pytest.raises(
+        EmulatorError, match=r"a call to http://127\.0\.0\.1:[0-9]+ cannot be made: Invalid "
+    ) as refused:
+        emu.publish("https://app.example.com/\n")
+    assert not isinstance(refused.value, Unreachable)
 
 
 def test_an_account_can_be_changed(emu: Emulator) -> None:
@@ -352,6 +364,26 @@ def test_an_account_can_be_changed(emu: Emulator) -> None:
     with pytest.raises(Refused) as refused:
         emu.change_account(max_requests_per_dya_hard=1)
     assert refused.value.field == "max_requests_per_dya_hard"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(
+            {"body": {"user": 7}}, "body: expected bytes or a text, got {'user': 7}; is json meant?", id="object"
+        ),
+        pytest.param({"body": 7}, "body: expected bytes or a text, got 7; is json meant?", id="number"),
+        pytest.param({"headers": {"Svc-Retries": 3}}, "headers: Svc-Retries: expected a text, got 3", id="header"),
+        pytest.param(
+            {"headers": {"Svc-Label": "grün"}}, "headers: Svc-Label: expected a text in ASCII, got 'grün'", id="ascii"
+        ),
+        pytest.param({"body": "x", "json": 1}, "expected body or json, got both", id="both"),
+    ],
+)
+def test_what_cannot_be_published_is_named(content: Any, text: str, emu: Emulator) -> None:
+    with pytest.raises((TypeError, ValueError)) as refused:
+        emu.publish(APP, **content)
+    assert str(refused.value) == text
 
 
 def test_the_trace_of_the_same_calls_is_the_same() -> None:

@@ -126,11 +126,13 @@ def test_an_expectation_is_the_object_of_a_sentence(expected: dict[str, Any], se
             "headers: A: expected a text, a compiled pattern or None, got re.compile(b'x')",
         ),
         (
-            {"uri": "x"},
+            {"after": "x"},
             TypeError,
-            "uri: verify knows no such keyword; it knows url, message_id, method, times, attempts, at, status, "
+            "after: verify knows no such keyword; it knows url, message_id, method, times, attempts, at, status, "
             "outcome, body, body_json, headers, signed_with",
         ),
+        ({"attempt": 2}, TypeError, "attempt: verify knows no such keyword, did you mean attempts?"),
+        ({"json": 1}, TypeError, "json: verify knows no such keyword, did you mean body_json?"),
     ],
 )
 def test_a_keyword_that_cannot_be_meant_is_named(expected: dict[str, Any], kind: type[Exception], text: str) -> None:

@@ -21,18 +21,6 @@ from tests import support
 URL = "https://app.test/hook?a=1&a=2"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Emulator]:
-    with Emulator(epoch=support.EPOCH) as emulator:
-        yield emulator
-
-
-@pytest.fixture
-def emu(server: Emulator) -> Iterator[Emulator]:
-    with server.new_world(epoch=support.EPOCH) as world:
-        yield world
-
-
 def only_delivery(emu: Emulator) -> Delivery:
     [delivery] = emu.deliveries()
     return delivery
@@ -152,10 +140,18 @@ def test_what_is_no_application_is_refused(emu: Emulator) -> None:
         emu.mount("https://app.test", lambda request: None, interface="cgi")
 
 
-@pytest.mark.parametrize("origin", ["app.test", "ftp://app.test", "", "https://"])
+@pytest.mark.parametrize(
+    "origin", ["app.test", "ftp://app.test", "", "https://", "https://*.test", "https://app.test/hook", "http://a?b"]
+)
 def test_what_is_no_origin_is_refused(origin: str, emu: Emulator) -> None:
-    with pytest.raises(ValueError, match="not an http"):
+    with pytest.raises(ValueError, match=r"expected an origin such as https://app\.test, without path"):
         emu.mount(origin, lambda request: None)
+
+
+def test_an_origin_may_end_with_a_slash(emu: Emulator) -> None:
+    emu.mount("https://app.test/", lambda request: 202)
+    emu.publish(URL)
+    emu.verify(url=URL, status=202)
 
 
 # -- failures ---------------------------------------------------------------------------------
@@ -169,8 +165,22 @@ async def _raise_later(*_: object) -> None:
     raise LookupError("no such user")
 
 
+def _begin_and_raise(environ: object, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", [])
+    yield b"so far"
+    raise LookupError("no such user")
+
+
 def _no_answer(request: Request) -> Any:
     return object()
+
+
+def _no_status(request: Request) -> Any:
+    return 99
+
+
+def _response_of_no_status(request: Request) -> Any:
+    return Response(1000)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +188,12 @@ def _no_answer(request: Request) -> Any:
     [
         pytest.param(_raise_later, "asgi", "no such user", id="asgi"),
         pytest.param(_raise, "wsgi", "no such user", id="wsgi"),
+        pytest.param(_begin_and_raise, "wsgi", "no such user", id="wsgi-in-the-midst"),
         pytest.param(_raise, "function", "no such user", id="function"),
         pytest.param(_raise_later, "function", "no such user", id="async-function"),
         pytest.param(_no_answer, "function", "expected a status, a body or a Response", id="no-answer"),
+        pytest.param(_no_status, "function", "the status 99, expected one from 200 to 599", id="no-status"),
+        pytest.param(_response_of_no_status, "function", "the status 1000, expected one from", id="no-status-either"),
     ],
 )
 def test_an_application_that_fails_answers_500_and_is_logged(

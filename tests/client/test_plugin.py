@@ -236,6 +236,29 @@ def test_a_failing_test_shows_the_timeline_of_its_world(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "emulator.publish('https://app.example.com', headers={'Svc-Delay': 'soon'})",
+            "*Refused: Svc-Delay: expected *",
+        ),
+        ("emulator.clock.advance('soon')", "*Refused: by: expected *"),
+        ("emulator.verify(at='soon')", "*ValueError: at: expected *"),
+        ("emulator.destinations.respond('https://a.test', times=0)", "*Refused: times: expected *"),
+    ],
+)
+def test_what_is_refused_shows_the_line_of_the_test_alone(
+    line: str, text: str, pytester: pytest.Pytester, run: Run
+) -> None:
+    pytester.makepyfile(f"def test_x(emulator):\n    {line}\n")
+
+    result = run("--tb=short")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["test_*.py:2: in test_x", f"    {line}", f"E   {text}"], consecutive=True)
+
+
 def test_a_fixture_that_fails_beside_the_world_shows_it_too(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         "import pytest\n"
@@ -344,13 +367,17 @@ def test_the_server_may_be_named_by_the_environment(
     pytester.makepyfile("def test_url(emulator): print('url', emulator.url)")
     with Emulator(control_token="secret") as guarded:
         monkeypatch.setenv("EMULATOR_URL", guarded.url)
-        refused = run()
+        guarded_url, refused = guarded.url, run()
+        mistaken = run("--emulator-control-token", "wrong")
         monkeypatch.setenv("EMULATOR_CONTROL_TOKEN", "secret")
         let_in = run("-s")
         let_in.stdout.fnmatch_lines([f"*url {guarded.url}*"])
 
     refused.assert_outcomes(errors=1)
-    refused.stdout.fnmatch_lines(["svc-emulator: *control-token*"])
+    refused.stdout.fnmatch_lines(
+        [f"svc-emulator: {guarded_url} needs its control token (--emulator-control-token)"], consecutive=True
+    )
+    mistaken.stdout.fnmatch_lines([f"svc-emulator: {guarded_url} has another control token (--emulator-control-token)"])
     let_in.assert_outcomes(passed=1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,6 @@ from emulator import Emulator, Refused
 from tests import support
 
 URL = "https://app.test/hook"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Emulator]:
-    with Emulator(epoch=support.EPOCH) as emulator:
-        yield emulator
-
-
-@pytest.fixture
-def emu(server: Emulator) -> Iterator[Emulator]:
-    with server.new_world(epoch=support.EPOCH) as world:
-        yield world
 
 
 def test_a_restored_world_goes_on_as_the_original_did(emu: Emulator) -> None:

@@ -51,6 +51,16 @@ def test_retries_are_verified_with_their_instants_and_signatures(emulator: Emula
     )
 
 
+def test_the_url_needs_no_keyword(emulator: Emulator) -> None:
+    emulator.publish(HOOK)
+
+    emulator.verify(HOOK, attempts=1)
+    with pytest.raises(AssertionError, match=r"Expected a message to https://app\.test/other; none went there"):
+        emulator.verify("https://app.test/other")
+    with pytest.raises(TypeError, match=rf"url: expected one, got '{re.escape(HOOK)}' and '"):
+        emulator.verify(HOOK, url="https://b.test")
+
+
 def test_what_is_not_there_yet_is_told_with_the_way_to_it(emulator: Emulator) -> None:
     emulator.publish(HOOK, headers={"Svc-Delay": "1d"})
 

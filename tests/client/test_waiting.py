@@ -13,12 +13,6 @@ from tests import support
 URL = "https://app.test/hook"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Emulator]:
-    with Emulator(epoch=support.EPOCH) as emulator:
-        yield emulator
-
-
 @pytest.fixture
 def running(server: Emulator) -> Iterator[Emulator]:
     with server.new_world(epoch=support.EPOCH, rate=1) as world:

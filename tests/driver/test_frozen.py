@@ -10,7 +10,7 @@ import pytest
 from emulator import driver as driver_module
 from emulator.core import commands, facts
 from emulator.core.errors import Conflict, InstantExhausted, NotFound
-from emulator.core.model import Attempt, AttemptOutcome, MessageId
+from emulator.core.model import Attempt, AttemptOutcome, MessageId, QueueName
 from tests.core.worlds import ACCOUNT_ID, SECOND, answered, callback, unreachable
 from tests.driver.engine import Engine, Gate, cancelled, on_loop, publish, spawn, turns
 
@@ -257,8 +257,15 @@ async def test_message_that_republishes_itself_is_stopped_without_an_advance() -
     finally:
         logging.getLogger("emulator.driver").disabled = False
 
-    assert len(engine.transport.sent) == 5
+    # The first was not published on the way.
+    assert len(engine.transport.sent) == 1 + 5
     assert engine.driver.in_flight == 1
+
+    # Who publishes something else does not set it going again.
+    await engine.publish(B)
+    await turns()
+    assert len(engine.transport.sent) == 1 + 5
+    assert engine.driver.in_flight == 2
 
 
 @on_loop
@@ -284,6 +291,21 @@ async def test_any_number_of_messages_may_be_published_at_one_instant() -> None:
 
     gate.opened.set()
     await asyncio.gather(*callers)
+    await engine.driver.settle()
+
+    assert len(engine.finished()) == 20
+
+
+@on_loop
+async def test_any_number_of_messages_may_stand_in_a_line_that_begins_to_move() -> None:
+    """One after the other and all at one instant; but none of them was published on the way."""
+    engine = Engine(max_attempts_per_instant=5)
+    line = QueueName("line")
+    await engine.driver.submit(commands.UpsertQueue(account_id=ACCOUNT_ID, name=line, parallelism=1, paused=True))
+    for _ in range(20):
+        await engine.publish(A, queue=line)
+
+    await engine.driver.submit(commands.SetQueuePaused(account_id=ACCOUNT_ID, name=line, paused=False))
     await engine.driver.settle()
 
     assert len(engine.finished()) == 20

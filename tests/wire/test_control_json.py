@@ -295,6 +295,20 @@ def test_rule_that_is_wrong_names_the_field(document: Json, field: str) -> None:
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(10, "expected a text, or a list of texts, got a number", id="number"),
+        pytest.param(["a", None], "expected a text, or a list of texts, got null", id="null"),
+        pytest.param("b\r\nC: d", "expected a header's value in one line", id="two-lines"),
+    ],
+)
+def test_header_of_a_rule_says_what_it_may_be(value: Json, reason: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        control_json.read_rule({"match": MATCH, "respond": {"headers": {"Retry-After": value}}})
+    assert caught.value.reason == reason
+
+
 texts = st.text(max_size=8)
 values: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | texts,

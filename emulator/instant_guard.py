@@ -1,0 +1,43 @@
+"""The guard of the instant: without it a message that republishes itself without delay would stop the clock."""
+
+from __future__ import annotations
+
+from emulator.core.errors import InstantExhausted
+from emulator.core.model import Message
+
+
+class InstantGuard:
+    """Counts the attempts at one instant that could go on for ever; `most` of them may start.
+
+    These are the attempts of messages that were published on the way, not before or by the instant
+    itself. Without an advance anybody may publish, and as much as they like; so what counts there
+    is each round of the outbox, which is every attempt if one message goes round.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._own_work = 0
+        self._round_left = 0
+        self._without_end = 0
+
+    def begin(self, messages: int) -> None:
+        """An instant begins, or nothing is under way any more: the first `messages` are its own work, however many."""
+        self._own_work = messages
+        self._round_left = 0
+        self._without_end = 0
+
+    def count(self, message: Message, *, waiting: int, advancing: bool, now_ms: int) -> None:
+        """An attempt of the message is to start, the first of so many that wait.
+
+        Raises InstantExhausted beyond the maximum, and has not counted it then.
+        """
+        # A callback is caused by an attempt, and causes no further one.
+        counts = message.number > self._own_work and message.source_message_id is None
+        counts = counts and (advancing or self._round_left <= 1)
+        if counts and self._without_end >= self._most:
+            raise InstantExhausted(
+                f"more than {self._most} attempts started at the instant {now_ms}: "
+                f"does {message.url} publish to itself without a delay? (--max-attempts-per-instant)"
+            )
+        self._without_end += counts
+        self._round_left = waiting if self._round_left <= 1 else self._round_left - 1
