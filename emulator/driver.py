@@ -424,7 +424,7 @@ class Driver:
     def _guard_the_instant(self) -> None:
         """Raises InstantExhausted if this instant would never end."""
         self._guard.count(
-            self._outbox[0].message,
+            self._outbox[0],
             waiting=len(self._outbox),
             advancing=self._advancing,
             now_ms=self.state.now_ms,

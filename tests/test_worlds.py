@@ -7,6 +7,7 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -853,3 +854,26 @@ def test_reset_whose_caller_goes_away_is_finished(turns: int) -> None:
             assert len(await emulator.deliveries()) == 1
 
     main()
+
+
+@on_loop
+async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None:
+    """No plan allows that, but the record of an account can be changed."""
+    logging.getLogger("emulator.driver").disabled = True
+    try:
+        async with in_process(max_attempts_per_instant=50) as emulator:
+            account = emulator.world.account().id
+            await emulator.control("PUT", f"/accounts/{account}", {"max_retries": 1_000_000})
+            await emulator.rule("https://down.test/", fault="refused")
+            endless = {"Svc-Retries": "1000000", "Svc-Retry-Delay": "0"}
+            await emulator.publish("https://down.test/", endless)
+            refused = await emulator.control("POST", "/clock/advance", {"by": "1h"})
+            assert "is a message retried without a delay?" in refused.json["error"]
+            assert len(await emulator.deliveries()) <= 1_000
+            # It is cancelled like any other, and everything goes on.
+            [message] = emulator.world.state.messages
+            assert (await emulator.delete(f"/v2/messages/{message}")).status == 200
+            report = await emulator.advance("1h")
+            assert report["to_ms"] == EPOCH_MS + 3_600_000
+    finally:
+        logging.getLogger("emulator.driver").disabled = False

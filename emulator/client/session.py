@@ -36,7 +36,10 @@ _NOTHING: Any = object()
 
 
 class Session:
-    """A world and the way to it. Made by `open_session` and `new_world`."""
+    """A world and the way to it. Made by `open_session` and `new_world`.
+
+    Every call raises Refused with what the emulator says, and Unreachable if it does not answer.
+    """
 
     def __init__(self, server: Server, world: str, credentials: Mapping[str, Any]) -> None:
         """`credentials` are as the control API shows them."""
@@ -51,6 +54,7 @@ class Session:
 
     @property
     def env(self) -> dict[str, str]:
+        """The environment variables that the dialect's clients read."""
         return self.environment.variables(
             url=self.server.url,
             token=self.credentials.token,
@@ -96,15 +100,18 @@ class Session:
     # -- the clock --------------------------------------------------------------------------
 
     async def clock(self) -> ClockStatus:
+        """Where the clock stands."""
         return msgspec.convert(await self._control("GET", "clock"), ClockStatus)
 
     async def set_clock(self, *, rate: float | None = None, now: Instant | None = None) -> ClockStatus:
+        """Change the pace, the instant (which moves forward with all its work), or both."""
         change: dict[str, Any] = {} if rate is None else {"rate": rate}
         if now is not None:
             change["now"] = instant(now)
         return msgspec.convert(await self._control("PUT", "clock", change), ClockStatus)
 
     async def advance(self, by: Duration | None, to: Instant | None, max_deliveries: int | None) -> AdvanceReport:
+        """Move the clock by a duration or to an instant, exactly one of them, doing all due work on the way."""
         wanted: dict[str, Any] = {}
         if by is not None:
             wanted["by"] = duration(by)
@@ -115,26 +122,32 @@ class Session:
         return _report(await self._control("POST", "clock/advance", wanted))
 
     async def next(self) -> AdvanceReport:
+        """Jump to the next instant at which something is due, and do it."""
         return _report(await self._control("POST", "clock/next"))
 
     async def drain(self, horizon: Duration | None) -> AdvanceReport:
+        """Run until nothing is due but schedules; None stands for the server's horizon."""
         wanted = {} if horizon is None else {"horizon": duration(horizon)}
         return _report(await self._control("POST", "clock/drain", wanted))
 
     # -- destinations -----------------------------------------------------------------------
 
     async def add_rule(self, rule: Mapping[str, Any]) -> str:
+        """Append a destination rule; its id."""
         added: str = (await self._control("POST", "destinations", rule))["id"]
         return added
 
     async def rules(self) -> list[dict[str, Any]]:
+        """The destination rules, in the order in which they are asked."""
         listed: list[dict[str, Any]] = (await self._control("GET", "destinations"))["destinations"]
         return listed
 
     async def remove_rule(self, rule_id: str) -> None:
+        """Remove one destination rule."""
         await self._control("DELETE", f"destinations/{quote(rule_id, safe='')}")
 
     async def remove_rules(self) -> None:
+        """Remove all destination rules."""
         await self._control("DELETE", "destinations")
 
     # -- deliveries -------------------------------------------------------------------------
@@ -142,6 +155,7 @@ class Session:
     async def deliveries(
         self, *, url: str | None = None, message_id: str | None = None, outcome: str | None = None
     ) -> list[Delivery]:
+        """All attempts that fit, page after page, the newest last."""
         query = {"url": url, "message_id": message_id, "outcome": outcome}
         given = {name: value for name, value in query.items() if value is not None}
         found: list[Delivery] = []
@@ -155,20 +169,25 @@ class Session:
         return found
 
     async def clear_deliveries(self) -> None:
+        """Empty the delivery journal."""
         await self._control("DELETE", "deliveries")
 
     async def timeline(self) -> str:
+        """What was delivered and what is still to come, as text."""
         return await timeline_of(self)
 
     # -- looking ahead and back -------------------------------------------------------------
 
     async def upcoming(self, until: Instant | None) -> Any:
+        """All due work to come."""
         return await self._control("GET", "upcoming", query={} if until is None else {"until": str(instant(until))})
 
     async def explain(self, message_id: str) -> Any:
+        """The reason chain of a message."""
         return await self._control("GET", f"messages/{quote(message_id, safe='')}/explain")
 
     async def trace(self) -> str:
+        """The canonical trace, as text."""
         return (await self.server.request("GET", "/_emulator/trace", query={"world": self.world})).text
 
     async def current_credentials(self) -> Credentials:
@@ -178,10 +197,12 @@ class Session:
     # -- accounts ---------------------------------------------------------------------------
 
     async def accounts(self) -> list[dict[str, Any]]:
+        """The queue accounts; the first is the built-in one."""
         listed: list[dict[str, Any]] = (await self._control("GET", "accounts"))["accounts"]
         return listed
 
     async def change_account(self, account_id: str | None, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change fields of an account, None being the built-in one; the record afterwards."""
         name = quote(account_id or self.credentials.account_id, safe="")
         changed: dict[str, Any] = await self._control("PUT", f"accounts/{name}", changes)
         await self._refresh()
@@ -190,37 +211,46 @@ class Session:
     # -- the world --------------------------------------------------------------------------
 
     async def reset(self, fixtures: Mapping[str, Any] | None) -> None:
+        """Make the world as it was created."""
         await self._control("POST", "reset", {} if fixtures is None else {"fixtures": fixtures})
         await self._refresh()
 
     async def save_snapshot(self, name: str) -> Snapshot:
+        """Save the world under a new name."""
         return _snapshot(await self._control("POST", "snapshots", {"name": name}))
 
     async def snapshots(self) -> list[Snapshot]:
+        """The world's snapshots."""
         return [_snapshot(each) for each in (await self._control("GET", "snapshots"))["snapshots"]]
 
     async def restore_snapshot(self, name: str) -> None:
+        """Make the world what it was at a save."""
         await self._control("POST", f"snapshots/{quote(name, safe='')}/restore")
         await self._refresh()
 
     async def delete_snapshot(self, name: str) -> None:
+        """Delete a snapshot."""
         await self._control("DELETE", f"snapshots/{quote(name, safe='')}")
 
     async def export_snapshot(self, name: str, file: Path) -> None:
+        """Write a snapshot to a file. Raises OSError."""
         path = f"/_emulator/snapshots/{quote(name, safe='')}/file"
         answer = await self.server.request("GET", path, query={"world": self.world})
         await asyncio.to_thread(file.write_bytes, answer.content)
 
     async def import_snapshot(self, name: str, file: Path) -> Snapshot:
+        """Take a file in as a snapshot. Raises OSError."""
         path = f"/_emulator/snapshots/{quote(name, safe='')}/file"
         content = await asyncio.to_thread(file.read_bytes)
         return _snapshot((await self.server.request("PUT", path, query={"world": self.world}, content=content)).json())
 
     async def new_world(self, wanted: Mapping[str, Any]) -> Session:
+        """Make another world of the same server."""
         made = (await self.server.request("POST", "/_emulator/worlds", content=json.dumps(wanted).encode())).json()
         return await open_session(self.server, made["id"])
 
     async def delete_world(self) -> None:
+        """Remove the world with everything in it, its mounts first."""
         if self.server.is_own:
             await self.server.unmount_all(self.world)
         await self.server.request("DELETE", f"/_emulator/worlds/{quote(self.world, safe='')}")

@@ -107,7 +107,7 @@ def read_dead_letter_ids(body: bytes) -> tuple[DeadLetterId, ...] | None:
 
     Raises: InvalidInput naming the JSON field.
     """
-    if not body.strip():
+    if not body:
         return None
     given = _decoded(_DEAD_LETTERS, body)
     if given is None or given.dlqIds is None:
@@ -120,7 +120,7 @@ def read_cancel_filters(body: bytes) -> dict[str, tuple[str, ...]]:
 
     Dates and counts come as digits, like in a query. Raises: InvalidInput naming the JSON field.
     """
-    if not body.strip():
+    if not body:
         return {}
     given = _decoded(_CANCEL, body)
     if given is None:

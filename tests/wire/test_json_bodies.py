@@ -246,8 +246,10 @@ def test_wrong_queue_names_the_json_field(body: bytes, field: str) -> None:
 def test_dead_letter_ids() -> None:
     assert json_bodies.read_dead_letter_ids(b'{"dlqIds":["1-0","2-0"]}') == ("1-0", "2-0")
     assert json_bodies.read_dead_letter_ids(b'{"dlqIds":[]}') == ()
-    for nothing in (b"", b" ", b"null", b"{}", b'{"dlqIds":null}'):
+    for nothing in (b"", b"null", b"{}", b'{"dlqIds":null}'):
         assert json_bodies.read_dead_letter_ids(nothing) is None
+    with pytest.raises(InvalidInput):
+        json_bodies.read_dead_letter_ids(b"\t")
 
 
 @pytest.mark.parametrize(
