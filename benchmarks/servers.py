@@ -59,7 +59,7 @@ async def _receive() -> None:
 
 
 async def _floor() -> None:
-    from emulator import serving
+    from emulator.server import serving
 
     listener = serving.listen("127.0.0.1", 0)
     stop = asyncio.Event()
@@ -103,6 +103,6 @@ def _running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 if __name__ == "__main__":
-    from emulator import serving
+    from emulator.server import serving
 
     serving.run({"floor": _floor, "receiver": _receive}[sys.argv[1]])

@@ -14,16 +14,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emulator.client.awaiting import AsyncEmulator
-    from emulator.client.blocking import Emulator
+    from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, Refused, Unreachable
     from emulator.client.records import Delivery, Request, Response
+    from emulator.client.sync.emulator import Emulator
 
 # Found late: a server has to be there at once, and needs none of these.
 _MODULES = {
-    "AsyncEmulator": "emulator.client.awaiting",
+    "AsyncEmulator": "emulator.client.aio.emulator",
     "Delivery": "emulator.client.records",
-    "Emulator": "emulator.client.blocking",
+    "Emulator": "emulator.client.sync.emulator",
     "EmulatorError": "emulator.client.errors",
     "Refused": "emulator.client.errors",
     "Request": "emulator.client.records",

@@ -20,7 +20,7 @@ except ImportError as error:
     raise ImportError("emulator.testcontainers needs its extra: pip install 'svc-emulator[testcontainers]'") from error
 
 if TYPE_CHECKING:
-    from emulator.client.blocking import Emulator
+    from emulator.client.sync.emulator import Emulator
 
 _PORT = 8080
 
@@ -82,6 +82,6 @@ class EmulatorContainer(DockerContainer):
 
     def connect(self) -> Emulator:
         """The container's default world. Enter it to use it."""
-        from emulator.client.blocking import Emulator
+        from emulator.client.sync.emulator import Emulator
 
         return Emulator.connect(self.url, control_token=self._control_token)

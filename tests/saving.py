@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.world_setup import DEFAULT
+from emulator.worlds.setup import DEFAULT
 from tests.support import Answer, InProcess
 
 HOUR, DAY = 3_600_000, 86_400_000

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from emulator.wire.event_stream import StreamEvent, StreamReader
+from emulator.wire.control.event_stream import StreamEvent, StreamReader
 from tests.contracts.conformance import check_response
 from tests.support import Headers, InProcess
 

@@ -19,14 +19,14 @@ from urllib.parse import unquote_to_bytes
 import httpx
 import jwt
 
-from emulator import bootstrap, serving
 from emulator.api import strict
-from emulator.certificates import read_certificate
-from emulator.core.image import StateImage, capture
+from emulator.core.checkpoint import StateImage, capture
 from emulator.core.state import State
-from emulator.settings import Settings
-from emulator.world import World
-from emulator.world_setup import DEFAULT
+from emulator.server import bootstrap, serving
+from emulator.server.certificates import read_certificate
+from emulator.server.settings import Settings
+from emulator.worlds.setup import DEFAULT
+from emulator.worlds.world import World
 from tests.contracts.answers import WATCHER
 from tests.contracts.conformance import check_response
 

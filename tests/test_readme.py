@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.settings import Settings
+from emulator.server.settings import Settings
 from tests.support import server
 
 README = Path(__file__).parent.parent / "README.md"

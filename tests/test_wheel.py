@@ -23,8 +23,8 @@ def test_installed_package_is_imported_from_the_wheel(installation: Installation
 def test_installed_package_finds_every_data_file(installation: Installation) -> None:
     script = """
 import json, sys
-from emulator import data_files
-print(json.dumps([data_files.path(*parts).read_text("utf-8") for parts in json.loads(sys.argv[1])]))
+from emulator import resources
+print(json.dumps([resources.path(*parts).read_text("utf-8") for parts in json.loads(sys.argv[1])]))
 """
     printed = installation.run("python", "-c", script, json.dumps([path.parts for path in DATA]))
 

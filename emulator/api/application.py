@@ -7,10 +7,12 @@ import re
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
-from emulator.api import control, management, messaging
-from emulator.api.control_call import ControlOptions
-from emulator.api.exchange import not_found
-from emulator.worlds import Worlds
+from emulator.api.control import routes as control
+from emulator.api.control.call import ControlOptions
+from emulator.api.endpoint import not_found
+from emulator.api.management import routes as management
+from emulator.api.messaging import routes as messaging
+from emulator.worlds.registry import Worlds
 
 
 def build(worlds: Worlds, options: ControlOptions) -> Starlette:

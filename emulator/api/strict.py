@@ -10,12 +10,12 @@ import logging
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator import contract_files
-from emulator.api.exchange import Request, read_request, refusal
+from emulator.api.endpoint import Request, read_request, refusal
+from emulator.contract import check as contract_check
+from emulator.contract import files as contract_files
+from emulator.contract.check import Contract, Operation
+from emulator.contract.document import Api
 from emulator.core.errors import Refused
-from emulator.wire import contract_check
-from emulator.wire.contract import Api
-from emulator.wire.contract_check import Contract, Operation
 from emulator.wire.dialect import Dialect
 
 logger = logging.getLogger(__name__)

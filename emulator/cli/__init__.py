@@ -19,7 +19,7 @@ from emulator.version import VERSION
 # Every command with the module that holds it, in the order in which the help lists them.
 _MODULES = {
     "serve": "emulator.cli.serve",
-    "demo": "emulator.cli.demo",
+    "demo": "emulator.cli.demo.command",
     "env": "emulator.cli.env",
     "health": "emulator.cli.health",
     "clock": "emulator.cli.clock",

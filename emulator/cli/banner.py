@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from emulator.bootstrap import Emulation
 from emulator.cli.clock import status_text
 from emulator.cli.variables import Format, variables_of, written
 from emulator.journal.store import MEMORY
+from emulator.server.bootstrap import Emulation
 from emulator.version import VERSION
-from emulator.wire import control_json
-from emulator.world_setup import DEFAULT
+from emulator.wire.control import bodies as control_json
+from emulator.worlds.setup import DEFAULT
 
 
 async def banner(emulation: Emulation, url: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from emulator.terminals import wants_colours
+from emulator.server.terminals import wants_colours
 
 
 def print_lines(lines: Iterable[str]) -> None:

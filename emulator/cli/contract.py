@@ -13,12 +13,12 @@ from emulator.cli.control import DEFAULT_URL, show_json
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import settings_options
 from emulator.cli.values import Url
-from emulator.wire.contract import ALL, Api, Format, read_apis
+from emulator.contract.document import ALL, Api, Format, read_apis
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 
 if TYPE_CHECKING:
-    from emulator.wire.contract_diff import Difference
+    from emulator.contract.diff import Difference
 
 _api = click.option(
     "--api",
@@ -51,7 +51,7 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
             if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{parameter.opts[0]} goes behind {context.invoked_subcommand}", context)
         return
-    from emulator import contract_files
+    from emulator.contract import files as contract_files
 
     try:
         document = contract_files.document(read_apis(api), _dialect(dialect), url)
@@ -95,8 +95,8 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
     Paths, methods, parameters, fields, what is required, types and enumerations count. Exit code 1 if a
     difference breaks a client, 0 if none does.
     """
-    from emulator import contract_files
-    from emulator.wire.contract_diff import Side, compare
+    from emulator.contract import files as contract_files
+    from emulator.contract.diff import Side, compare
 
     try:
         theirs = contract_files.read(other)
@@ -133,8 +133,8 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
 
 def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) -> tuple[tuple[Api, ...], JsonObject]:
     """The contract to compare with, and of which APIs it is."""
-    from emulator import contract_files
-    from emulator.wire.contract_diff import common_paths
+    from emulator.contract import files as contract_files
+    from emulator.contract.diff import common_paths
 
     try:
         if apis is None:

@@ -18,7 +18,7 @@ import click
 from emulator.cli.failures import Failure
 from emulator.cli.trust import refuse_tls_problem, trusted
 from emulator.cli.values import Url
-from emulator.settings import PREFIX
+from emulator.server.settings import PREFIX
 
 if TYPE_CHECKING:
     import httpx

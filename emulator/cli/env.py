@@ -10,7 +10,7 @@ from emulator.cli.control import Control, NoServer, on_world
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
 from emulator.cli.variables import Format, variables_of, written
-from emulator.settings import Settings, SettingsError
+from emulator.server.settings import Settings, SettingsError
 from emulator.wire.dialect import Environment
 
 
@@ -56,8 +56,8 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
     """What a server with these settings would say: one is made, in memory, and asked."""
     import asyncio
 
-    from emulator import bootstrap
-    from emulator.fixture_files import FixturesError
+    from emulator.fixtures.files import FixturesError
+    from emulator.server import bootstrap
 
     async def ask() -> dict[str, str]:
         emulation = await bootstrap.start(settings)

@@ -24,9 +24,9 @@ def check(file: Path, *, dialect: str, plan: str, seed: int) -> None:
     A world is made of it, with --plan as the plan of its first account, so that limits count too.
     Every problem is a line `file:line: field: reason`.
     """
-    from emulator import bootstrap
-    from emulator.fixture_files import FixturesError
-    from emulator.settings import SettingsError
+    from emulator.fixtures.files import FixturesError
+    from emulator.server import bootstrap
+    from emulator.server.settings import SettingsError
 
     settings = read_settings(fixtures=str(file), dialect=dialect, plan=plan, seed=seed, epoch="2026-01-01")
     try:

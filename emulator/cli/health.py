@@ -11,8 +11,8 @@ import click
 
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
-from emulator.serving import local_host
-from emulator.settings import Settings, SettingsError
+from emulator.server.serving import local_host
+from emulator.server.settings import Settings, SettingsError
 
 # A container's health check is given little more.
 _PATIENCE_S = 2.0

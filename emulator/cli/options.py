@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from emulator.cli.failures import WrongUsage
-from emulator.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
+from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
 
 F = TypeVar("F", bound=Callable[..., object])
 

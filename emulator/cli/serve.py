@@ -11,7 +11,7 @@ import click
 
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
-from emulator.settings import Settings, SettingsError
+from emulator.server.settings import Settings, SettingsError
 
 
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
@@ -33,10 +33,10 @@ def serve(**values: Any) -> None:
 
 
 def _run(settings: Settings) -> None:
-    from emulator import serving
-    from emulator.certificates import UnusableCertificate
-    from emulator.fixture_files import FixturesError
+    from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
+    from emulator.server import serving
+    from emulator.server.certificates import UnusableCertificate
 
     try:
         serving.run(lambda: _serve(settings))
@@ -50,9 +50,9 @@ def _run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    from emulator import bootstrap, logs, serving
-    from emulator.certificates import read_certificate
     from emulator.cli.banner import banner
+    from emulator.server import bootstrap, logs, serving
+    from emulator.server.certificates import read_certificate
 
     stop = asyncio.Event()
     serving.stop_on_signals(stop)

@@ -19,9 +19,9 @@ import click
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.failures import Failure
 from emulator.core.errors import Malformed
-from emulator.core.scripted import matches_url
-from emulator.terminals import wants_colours
-from emulator.wire.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
+from emulator.core.rules.destination_rules import matches_url
+from emulator.server.terminals import wants_colours
+from emulator.wire.control.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
 
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emulator.bootstrap import Emulation
+    from emulator.server.bootstrap import Emulation
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 

@@ -1,1 +1,1 @@
-"""The Python API: an emulator inside a test's own process, or the way to one that runs elsewhere."""
+"""The Python API for tests; it may import server and what lies below it."""

@@ -10,9 +10,9 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from emulator import serving
 from emulator.client.bridges import AsyncioHome, Home
 from emulator.client.errors import Unreachable
+from emulator.server import serving
 
 T = TypeVar("T")
 

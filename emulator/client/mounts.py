@@ -22,7 +22,7 @@ from emulator.client.bridges import AsgiApp, Home
 from emulator.client.records import Request, Response
 from emulator.core import model
 from emulator.delivery.transport import Mount, MountedRequest
-from emulator.wire.targets import read_target
+from emulator.wire.urls import read_target
 
 logger = logging.getLogger(__name__)
 

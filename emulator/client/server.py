@@ -14,17 +14,17 @@ from typing import Any, TypedDict, cast
 
 import httpx
 
-from emulator import bootstrap, serving
-from emulator.certificates import UnusableCertificate, read_certificate
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, Door, Home
 from emulator.client.errors import EmulatorError, Refused, Unreachable, is_told
 from emulator.client.lifespan import Life
 from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
-from emulator.fixture_files import FixturesError
+from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
-from emulator.settings import Settings, SettingsError
+from emulator.server import bootstrap, serving
+from emulator.server.certificates import UnusableCertificate, read_certificate
+from emulator.server.settings import Settings, SettingsError
 
 __tracebackhide__ = is_told
 

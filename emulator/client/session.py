@@ -24,10 +24,10 @@ from emulator.client.errors import is_told
 from emulator.client.records import Delivery, Dialect, read_delivery
 from emulator.client.server import Options, Server, check_options
 from emulator.client.values import Duration, Instant, duration, instant
-from emulator.client.verifying import timeline_of
-from emulator.core.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+from emulator.client.verify.verifying import timeline_of
+from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
 from emulator.wire.dialect import Environment
-from emulator.world_setup import DEFAULT
+from emulator.worlds.setup import DEFAULT
 
 __tracebackhide__ = is_told
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 from emulator.client.errors import EmulatorError, is_told
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
-from emulator.core.scripted import matches_url
-from emulator.wire.event_stream import Kind, StreamReader
+from emulator.core.rules.destination_rules import matches_url
+from emulator.wire.control.event_stream import Kind, StreamReader
 
 __tracebackhide__ = is_told
 

@@ -1,0 +1,1 @@
+"""The rules of the service: commands in, facts out; it imports nothing else of the emulator."""

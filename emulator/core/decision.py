@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeVar
 
-from emulator.core.books import AccountView, StateView
 from emulator.core.errors import NotFound
 from emulator.core.facts import Fact
 from emulator.core.model import AccountId
+from emulator.core.state_view import AccountView, StateView
 
 R = TypeVar("R")
 

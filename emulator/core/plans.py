@@ -14,6 +14,9 @@ from emulator.core.model import Account, IndexType, Plan
 
 _UNLIMITED = 2_147_483_647
 
+# Where a search index can be (interface document, "Search index").
+SEARCH_REGIONS = ("eu-west-1", "us-central1")
+
 
 class PlanName(StrEnum):
     """A queue account's plan. An account of the type `paid` is on any of the last four."""

@@ -11,26 +11,26 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from emulator.core import (
-    accounts,
-    attempts,
-    cancellation,
-    commands,
-    dead_letters,
-    flow_keys,
-    management,
-    publishing,
-    queues,
-    schedules,
-    url_groups,
-)
-from emulator.core.books import StateView, split_subject
+from emulator.core import commands
 from emulator.core.commands import Command
 from emulator.core.decision import Decision
 from emulator.core.errors import Conflict, Refused, WorldBroken
 from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
+from emulator.core.rules import (
+    accounts,
+    attempts,
+    cancellation,
+    dead_letters,
+    flow_keys,
+    publishing,
+    queues,
+    schedules,
+    url_groups,
+)
+from emulator.core.rules import search_indexes as management
 from emulator.core.state import State
+from emulator.core.state_view import StateView, split_subject
 from emulator.core.timers import Timer
 
 R = TypeVar("R")

@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from emulator.core import facts, lifecycle
-from emulator.core.books import AccountBook, Counters, progress_of, subject_of
-from emulator.core.lines import Line
 from emulator.core.model import (
     Account,
     AccountId,
@@ -38,7 +36,9 @@ from emulator.core.model import (
     TimerKind,
     VectorIndex,
 )
+from emulator.core.state_view import AccountBook, Counters, progress_of, subject_of
 from emulator.core.timers import Timers
+from emulator.core.wait_list import Line
 
 
 class State:

@@ -17,7 +17,7 @@ from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import TypedDict
 
-from emulator.wire.targets import canonical_host, read_target
+from emulator.wire.urls import canonical_host, read_target
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

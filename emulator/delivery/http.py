@@ -16,10 +16,10 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, cast
 
-from emulator.core.attempts import TIMEOUT_ERROR
 from emulator.core.model import Headers, Method, Response
+from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressRefused
-from emulator.wire.targets import Target, read_target
+from emulator.wire.urls import Target, read_target
 
 if TYPE_CHECKING:
     from aiohttp import (

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, assert_never
 
-from emulator.core.attempts import TIMEOUT_ERROR
 from emulator.core.model import Attempt, AttemptOutcome, Fault, Headers, Method, Response, ScriptedAnswer, Via
+from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery import http
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Route
 from emulator.delivery.signing import sign
-from emulator.wire.outgoing import OutgoingNames, is_non_retryable, request_headers
-from emulator.wire.targets import read_target
+from emulator.wire.messaging.outgoing import OutgoingNames, is_non_retryable, request_headers
+from emulator.wire.urls import read_target
 
 logger = logging.getLogger(__name__)
 

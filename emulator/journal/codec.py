@@ -7,10 +7,10 @@ from typing import Final, get_args
 
 import msgspec
 
+from emulator.core.checkpoint import StateImage
 from emulator.core.facts import Fact
-from emulator.core.image import StateImage
 from emulator.core.model import AttemptOutcome, Message
-from emulator.core.stories import AnsweringRule
+from emulator.queries.message_log import AnsweringRule
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}

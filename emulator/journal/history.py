@@ -14,7 +14,10 @@ from functools import lru_cache
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
-from emulator.core.history import (
+from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
+from emulator.journal import codec
+from emulator.journal.store import Store
+from emulator.queries.history import (
     DeadLetterEntry,
     DeadLetterQuery,
     Delivery,
@@ -25,9 +28,6 @@ from emulator.core.history import (
     Page,
     Place,
 )
-from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
-from emulator.journal import codec
-from emulator.journal.store import Store
 
 T = TypeVar("T")
 

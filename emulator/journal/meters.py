@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from emulator.core.calendar import DAY_MINUTES, MINUTE_MS
-from emulator.core.statistics import USAGE_FIELDS
+from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
+from emulator.statistics.series import USAGE_FIELDS
 
 # A row of a usage table: the account, the minute or day, and the counts in the order of USAGE_FIELDS.
 UsageRow = list[Any]

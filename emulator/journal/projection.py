@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from emulator.core import facts
 from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
-from emulator.core.stories import HOLDS, RemarkKind, answering
 from emulator.journal import codec
 from emulator.journal.meters import (
     ACTIVE,
@@ -24,6 +23,7 @@ from emulator.journal.meters import (
     Meter,
     UsageRow,
 )
+from emulator.queries.message_log import HOLDS, RemarkKind, answering
 
 Row = tuple[object, ...]
 

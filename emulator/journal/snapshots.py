@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from emulator.core.checkpoint import restore
 from emulator.core.errors import Conflict, InvalidInput, NotFound
-from emulator.core.image import restore
-from emulator.core.reports import Snapshot
 from emulator.core.state import State
 from emulator.journal import codec, files, schema
 from emulator.journal.history import History
 from emulator.journal.store import Store, open_store
+from emulator.queries.reports import Snapshot
 from emulator.wire.instants import EARLIEST_VIRTUAL_MS, MAX_INSTANT_MS
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import aiosqlite
 
+from emulator.core.checkpoint import StateImage, capture, restore
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
-from emulator.core.image import StateImage, capture, restore
 from emulator.core.state import State
 from emulator.journal import codec, files, schema
 from emulator.journal.projection import Projector

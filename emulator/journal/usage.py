@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.core.calendar import DAY_MINUTES
+from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
-from emulator.core.statistics import RecordedUsage, Usage, Window, usage_of
 from emulator.journal import codec
 from emulator.journal.store import Store
+from emulator.statistics.series import RecordedUsage, Usage, Window, usage_of
 
 # One statement, so that points and days are of the same moment.
 _SELECT_USAGE = """

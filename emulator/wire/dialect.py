@@ -15,9 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from emulator import data_files
-from emulator.core.excerpts import excerpt
-from emulator.core.headers import canonical_name
+from emulator import resources
+from emulator.core.language.excerpts import excerpt
+from emulator.core.language.headers import canonical_name
 
 BUILT_IN = ("svc", "upstash")
 DOCUMENT_PREFIX = "Svc-"
@@ -108,7 +108,7 @@ def load(name_or_path: str) -> Dialect:
     Raises: DialectError, one line that names the file and the key. Source: D-081.
     """
     if name_or_path in BUILT_IN:
-        return _read(data_files.path("fixtures", "dialects", f"{name_or_path}.toml"))
+        return _read(resources.path("fixtures", "dialects", f"{name_or_path}.toml"))
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
         raise DialectError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from emulator.core.errors import Malformed
-from emulator.core.excerpts import excerpt
+from emulator.core.language.excerpts import excerpt
 
 _MS_PER_UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TERM = re.compile(r"([0-9]+)(ms|[smhd])")

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from emulator.core.errors import Malformed
-from emulator.core.excerpts import excerpt
+from emulator.core.language.excerpts import excerpt
 
 # What the calendar can show: the years 1 to 9999.
 MIN_INSTANT_MS = -62_135_596_800_000

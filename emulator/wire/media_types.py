@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.errors import InvalidInput, NotAcceptable
-from emulator.core.excerpts import excerpt
+from emulator.core.language.excerpts import excerpt
 from emulator.wire.parts import RequestParts
 
 _ANY = ("*/*", "application/*", "application/json")

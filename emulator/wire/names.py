@@ -10,7 +10,7 @@ import re
 from urllib.parse import unquote_to_bytes
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.excerpts import excerpt
+from emulator.core.language.excerpts import excerpt
 from emulator.core.model import FlowKey, GroupName, QueueName
 
 MAX_LENGTH = 256

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from emulator.core.errors import InvalidInput
-from emulator.core.headers import canonical_name
+from emulator.core.language.headers import canonical_name
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -11,7 +11,7 @@ import hashlib
 import re
 
 from emulator.core.errors import Malformed
-from emulator.core.excerpts import excerpt
+from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Redaction
 
 # The name is what HTTP allows in a header's name.

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from emulator import contract_files, data_files
+from emulator import resources
+from emulator.contract import files as contract_files
 from tests.support import asgi_call, in_process, on_loop
 
 HERE = Path(contract_files.__file__).resolve().parent.parent / "contracts"
@@ -21,7 +22,7 @@ def no_contracts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         root = tmp_path if parts[0] == "contracts" else HERE.parent
         return root.joinpath(*parts)
 
-    monkeypatch.setattr(data_files, "path", path)
+    monkeypatch.setattr(resources, "path", path)
     for cache in (contract_files._document, contract_files._merged, contract_files._as_written):
         cache.cache_clear()
 

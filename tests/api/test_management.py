@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.api.exchange import Endpoint
+from emulator.api.endpoint import Endpoint
 from tests.support import EPOCH_MS, Answer, Headers, InProcess, in_process, on_loop
 
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}

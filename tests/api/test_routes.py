@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.api import messaging
+from emulator.api.messaging import routes as messaging
 from tests.support import asgi_call, in_process, on_loop
 
 # Every operation of the messaging API, with a path under which it can be called.

@@ -11,7 +11,7 @@ import pytest
 
 from emulator.journal.history import History
 from emulator.journal.store import open_store
-from emulator.wire.event_stream import StreamEvent
+from emulator.wire.control.event_stream import StreamEvent
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import load
 from tests.journal.keeping import crash

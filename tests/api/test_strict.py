@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from emulator import contract_files
 from emulator.api import strict
-from emulator.wire import contract_check, dialect
-from emulator.wire.contract import Api
+from emulator.contract import check as contract_check
+from emulator.contract import files as contract_files
+from emulator.contract.document import Api
+from emulator.wire import dialect
 from tests.support import InProcess, in_process, on_loop
 
 HEADER = "svc-emulator-contract"

@@ -56,7 +56,7 @@ def test_wrong_usage_is_one_line(arguments: tuple[str, ...], text: str) -> None:
 
 
 def test_prints_no_anchors_and_reads_back_as_it_was(tmp_path: Path) -> None:
-    from emulator import contract_files
+    from emulator.contract import files as contract_files
 
     file = tmp_path / "contract.yaml"
     file.write_text(invoke("--api", "messaging").stdout, encoding="utf-8")

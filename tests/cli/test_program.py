@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.settings import Settings
+from emulator.server.settings import Settings
 from emulator.version import VERSION
 
 

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from emulator.cli import main
 from emulator.cli.control import BrokenOff, Control, NoServer
 from emulator.cli.tail import followed
-from emulator.core.history import Place
-from emulator.wire.event_stream import Kind, written
+from emulator.queries.history import Place
+from emulator.wire.control.event_stream import Kind, written
 from tests import support
 from tests.cli.processes import PATIENCE_S, ServerProcess, command, environment, serving
 

@@ -10,12 +10,12 @@ from typing import Any
 import jwt
 from httpx import Headers
 
-from emulator.client.expectations import Expected, expectation
-from emulator.client.mismatches import Surroundings, text_of
 from emulator.client.records import Delivery, Dialect, Response
-from emulator.client.verification import Mismatch, check
+from emulator.client.verify.expectations import Expected, expectation
+from emulator.client.verify.mismatches import Surroundings, text_of
+from emulator.client.verify.verification import Mismatch, check
 from emulator.core.model import AccountId, Via
-from emulator.core.reports import ClockStatus, Credentials
+from emulator.queries.reports import ClockStatus, Credentials
 from tests.support import EPOCH_MS
 
 SVC = Dialect(name="svc", header_prefix="Svc-", issuer="Svc")

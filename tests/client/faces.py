@@ -24,7 +24,7 @@ _TEXTS = (
     ),
 )
 _WORDS = (
-    (r"\bemulator\.client\.awaiting", "emulator.client.blocking"),
+    (r"\bemulator\.client\.aio\b", "emulator.client.sync"),
     (r"\bAsync(Emulator|Clock|Destinations|Snapshots)\b", r"\1"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
@@ -36,13 +36,10 @@ _WORDS = (
 
 def blocking_faces() -> dict[Path, str]:
     """Each blocking module, and its text as it should be."""
-    sources = {path: path.read_text(encoding="utf-8") for path in sorted(_CLIENT.glob("awaiting*.py"))}
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((_CLIENT / "aio").glob("[a-z]*.py"))}
     for old, _ in _TEXTS:
         assert any(old in text for text in sources.values()), old
-    return {
-        path.with_name(path.name.replace("awaiting", "blocking")): _made_from(path.name, text)
-        for path, text in sources.items()
-    }
+    return {_CLIENT / "sync" / path.name: _made_from(f"aio/{path.name}", text) for path, text in sources.items()}
 
 
 def _made_from(name: str, text: str) -> str:

@@ -22,10 +22,10 @@ def test_the_blocking_face_is_made_from_the_awaiting_one() -> None:
     "module",
     [
         "emulator",
-        "emulator.client.blocking",
-        "emulator.client.blocking_clock",
-        "emulator.client.blocking_destinations",
-        "emulator.client.blocking_snapshots",
+        "emulator.client.sync.emulator",
+        "emulator.client.sync.clock",
+        "emulator.client.sync.destinations",
+        "emulator.client.sync.snapshots",
     ],
 )
 def test_every_example_in_a_docstring_is_true(module: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from emulator.settings import Settings
+from emulator.server.settings import Settings
 from tests.certificates import make_certificate
 from tests.container import constraints
 

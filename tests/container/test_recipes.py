@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Route
-from emulator.settings import PREFIX, Settings
+from emulator.server.settings import PREFIX, Settings
 from tests.cli.processes import environment
 from tests.container.engine import engine
 from tests.support import PATIENCE_S, asgi_call, in_process, on_loop, server

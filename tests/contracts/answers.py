@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.api import application, exchange
+from emulator.api import application
+from emulator.api import endpoint as exchange
 from emulator.wire.dialect import Dialect
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from emulator import data_files
-from emulator.wire import contract
+from emulator import resources
+from emulator.contract import document as contract
 from emulator.wire.dialect import SVC, Dialect
 
 APIS = ("messaging", "control", "management")
@@ -35,7 +35,7 @@ def load(api: str, dialect: Dialect = AS_WRITTEN) -> dict[str, Any]:
     """The contract of an API, as its file has it, or in the names of another dialect."""
     if dialect != AS_WRITTEN:
         return dict(contract.in_dialect(load(api), contract.Api(api), dialect))
-    with data_files.path("contracts", f"{api}.openapi.yaml").open("rb") as file:
+    with resources.path("contracts", f"{api}.openapi.yaml").open("rb") as file:
         document: dict[str, Any] = yaml.load(file, _StrictLoader)  # a safe loader, only stricter
     return document
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from emulator import data_files
+from emulator import resources
 from tests.contracts.documents import APIS, Operation, all_operations, load, operations
 
 _ENTRY = re.compile(r"^## (D-\d{3}) (?P<title>.*?)$.*?^Certainty: (?P<certainty>\w+)$", re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ The control API is the emulator's own, so nothing there imitates anything; its d
 
 def certainties() -> dict[str, str]:
     """How sure each decision is, by its number."""
-    text = data_files.path("contracts", "decisions.md").read_text(encoding="utf-8")
+    text = resources.path("contracts", "decisions.md").read_text(encoding="utf-8")
     return {match.group(1): match["certainty"] for match in _ENTRY.finditer(text)}
 
 

@@ -29,8 +29,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.python import asgi
 
-from emulator import bootstrap
-from emulator.settings import Settings
+from emulator.server import bootstrap
+from emulator.server.settings import Settings
 from tests import support
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"

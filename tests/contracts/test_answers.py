@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from emulator.api import exchange
-from emulator.wire import dialect, views
+from emulator.api import endpoint as exchange
+from emulator.wire import dialect
+from emulator.wire.messaging import views
 from tests.cli import processes
 from tests.contracts.answers import WATCHER, Answered, read_from, watch, write_to
 from tests.contracts.conformance import NotInContract

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from emulator import contract_files
+from emulator.contract import files as contract_files
 from tests.contracts.conformance import NotInContract, check_response, find
 from tests.contracts.documents import Operation, all_operations, operations
 from tests.support import Answer, Headers, InProcess, asgi_call, in_process

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from emulator import data_files
+from emulator import resources
 from tests.contracts import fidelity
 from tests.contracts.documents import all_operations
 
 
 def test_page_is_the_generated_one() -> None:
     """To mend it: `python -m tests.contracts.fidelity > contracts/fidelity.md`."""
-    assert data_files.path("contracts", "fidelity.md").read_text(encoding="utf-8") == fidelity.page()
+    assert resources.path("contracts", "fidelity.md").read_text(encoding="utf-8") == fidelity.page()
 
 
 def test_every_operation_has_a_row_and_every_number_a_certainty() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from emulator.core.errors import InvalidInput
-from emulator.wire import dialect, filters, message_options
-from emulator.wire.message_options import RequestKind
+from emulator.wire import dialect
+from emulator.wire.messaging import filters
+from emulator.wire.messaging import options as message_options
+from emulator.wire.messaging.options import RequestKind
 from emulator.wire.parts import RequestParts, read_query
 from tests.contracts.conformance import NotInContract, check_value
 from tests.contracts.documents import Operation, operations

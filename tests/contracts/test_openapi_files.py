@@ -11,8 +11,8 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.routing import Route
 
-from emulator import data_files
-from emulator.api.exchange import Endpoint
+from emulator import resources
+from emulator.api.endpoint import Endpoint
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import APIS, Operation, all_operations, load, operations, resolved, walk
 from tests.support import in_process, on_loop
@@ -193,7 +193,7 @@ def test_every_field_of_a_response_is_described(api: str) -> None:
 
 @each_api
 def test_decisions_are_those_of_the_list(api: str) -> None:
-    decisions = data_files.path("contracts", "decisions.md").read_text("utf-8")
+    decisions = resources.path("contracts", "decisions.md").read_text("utf-8")
     known = set(re.findall(r"^## (D-[0-9]{3}) ", decisions, re.MULTILINE))
     for place, value in walk(load(api)):
         if place.endswith("/x-decision"):

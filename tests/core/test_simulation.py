@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.books import StateView
+from emulator.core.checkpoint import restore
 from emulator.core.decision import Decision
 from emulator.core.errors import Conflict, NotFound, WorldBroken
 from emulator.core.identifiers import world_key
-from emulator.core.image import restore
 from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
 from emulator.core.simulation import _DECISIONS, Simulation
 from emulator.core.state import State
+from emulator.core.state_view import StateView
 from tests.core.worlds import (
     DAY,
     EPOCH_MS,

@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from emulator.core import commands, facts
-from emulator.core.books import AccountBook
+from emulator.core.checkpoint import StateImage, capture
 from emulator.core.commands import Command, Published, PublishItem, PublishReply
 from emulator.core.identifiers import world_key
-from emulator.core.image import StateImage, capture
 from emulator.core.model import (
     Account,
     AccountId,
@@ -47,6 +46,7 @@ from emulator.core.model import (
 )
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
+from emulator.core.state_view import AccountBook
 
 R = TypeVar("R")
 F = TypeVar("F", bound=facts.Fact)

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
-from emulator.core.history import Delivery, Event, EventQuery
-from emulator.core.image import capture
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.journal.history import History
 from emulator.journal.store import MEMORY, Store, open_store
+from emulator.queries.history import Delivery, Event, EventQuery
 from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
 
 P = ParamSpec("P")

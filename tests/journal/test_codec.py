@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.core.checkpoint import StateImage
 from emulator.core.facts import Fact
-from emulator.core.image import StateImage
 from emulator.core.model import AttemptOutcome, Message
 from emulator.journal import codec
 

@@ -12,9 +12,9 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
-from emulator.core.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
 from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.journal.history import History
+from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
 from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
 from tests.journal.keeping import ALL, KeptWorld, kept, on_loop
 

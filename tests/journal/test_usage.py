@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.core.calendar import DAY_MS, MINUTE_MS
+from emulator.core.language.calendar import DAY_MS, MINUTE_MS
 from emulator.core.model import AccountId, AttemptOutcome, Response, Via
-from emulator.core.statistics import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
 from emulator.journal import codec
 from emulator.journal.usage import UsageHistory
+from emulator.statistics.series import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
 from tests.core.worlds import ACCOUNT_ID, DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, unreachable
 from tests.journal.keeping import KeptWorld, crash, kept, on_loop
 

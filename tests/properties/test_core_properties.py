@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from emulator.core import commands, facts
+from emulator.core.checkpoint import restore
 from emulator.core.commands import Command
 from emulator.core.errors import Refused
-from emulator.core.image import restore
 from emulator.core.model import (
     AttemptOutcome,
     FlowKey,

@@ -21,34 +21,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator import contract_files, fixture_files
-from emulator.core import cron, expressions, retries
+from emulator.contract import files as contract_files
 from emulator.core.errors import Malformed, Refused
+from emulator.core.language import cron, expressions
 from emulator.core.model import AccountId, Plan
-from emulator.origins import Origin
-from emulator.wire import (
-    account_json,
-    control_json,
-    credentials,
-    destinations,
-    dialect,
-    durations,
-    filters,
-    fixture_json,
-    flow_requests,
-    flow_values,
-    instants,
-    json_bodies,
-    management_json,
-    media_types,
-    message_options,
-    names,
-    parts,
-    redaction,
-    rule_json,
-    targets,
-    upcoming_json,
-)
+from emulator.core.rules import retries
+from emulator.fixtures import document as fixture_json
+from emulator.fixtures import files as fixture_files
+from emulator.fixtures.initial_state import Origin
+from emulator.wire import credentials, dialect, durations, instants, media_types, names, parts, redaction, urls
+from emulator.wire.control import bodies as control_json
+from emulator.wire.control import rules as rule_json
+from emulator.wire.control import upcoming as upcoming_json
+from emulator.wire.management import accounts as account_json
+from emulator.wire.management import bodies as management_json
+from emulator.wire.messaging import bodies as json_bodies
+from emulator.wire.messaging import destinations, filters, flow_requests, flow_values
+from emulator.wire.messaging import options as message_options
 from tests.core.worlds import make_account
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "60"))
@@ -251,7 +240,7 @@ PARSERS = (
     ),
     Parser(
         name="target",
-        parse=_of_text(targets.read_target.__wrapped__),
+        parse=_of_text(urls.read_target.__wrapped__),
         samples=["http://u:p@0x7f.1:80/ä?q".encode(), "https://ＡＢ。test/".encode(), b"http://[::1%25eth0]:443"],
     ),
     Parser(name="options", parse=_option_lines, samples=[_OPTIONS]),

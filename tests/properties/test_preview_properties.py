@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core import facts, upcoming
+from emulator.core import facts
+from emulator.queries import upcoming
 from tests.core.worlds import DAY, EPOCH_MS, HOUR, World, always, answered
 
 URL, DOWN = "https://up.test/a", "https://down.test/b"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from emulator import bootstrap, serving
-from emulator.settings import Settings
-from emulator.wire.event_stream import StreamEvent, StreamReader
-from emulator.world import World
-from emulator.world_setup import DEFAULT
+from emulator.server import bootstrap, serving
+from emulator.server.settings import Settings
+from emulator.wire.control.event_stream import StreamEvent, StreamReader
+from emulator.worlds.setup import DEFAULT
+from emulator.worlds.world import World
 from tests.support import EPOCH, PATIENCE_S, on_loop
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,1 @@
+"""The endpoints under `/_emulator`; it imports what `emulator.api` may."""

@@ -1,0 +1,1 @@
+"""The endpoints of the management API; it imports what `emulator.api` may."""

@@ -1,0 +1,1 @@
+"""The demonstration: a week of deliveries in one command; it imports what `emulator.cli` may."""

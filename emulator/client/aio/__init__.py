@@ -1,0 +1,1 @@
+"""The Python API for asyncio and trio; it imports what `emulator.client` may."""

@@ -1,0 +1,433 @@
+"""`AsyncEmulator`: an emulator for tests on asyncio or trio.
+
+`blocking*.py` are made from `awaiting*.py`, so that the two faces cannot differ: `python -m tests.client.faces`.
+"""
+
+from __future__ import annotations
+
+import json as jsons
+import ssl
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
+
+import httpx
+
+from emulator.client.aio.clock import AsyncClock
+from emulator.client.aio.destinations import AsyncDestinations
+from emulator.client.aio.snapshots import AsyncSnapshots
+from emulator.client.bridges import Door, home, wait
+from emulator.client.errors import EmulatorError, is_told
+from emulator.client.mounts import Application, Interface
+from emulator.client.records import Delivery, Dialect
+from emulator.client.server import Options
+from emulator.client.session import Birth, Connected, NewWorld, Running, Session, Shared, Started
+from emulator.client.values import Instant, given, instant
+from emulator.client.verify.expectations import Expected, expectation
+from emulator.client.verify.verifying import difference
+from emulator.client.waiting import Awaited, wait_for
+from emulator.queries.reports import Credentials
+
+T = TypeVar("T")
+
+__tracebackhide__ = is_told
+
+
+class AsyncEmulator:
+    """An emulator and one of its worlds: publish to it, move its clock, see what was delivered.
+
+        >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+        ...     message_id = await emulator.publish("https://app.example.com/hook", json={"user": 7})
+        ...     [delivery] = await emulator.deliveries()
+        ...     (delivery.url, delivery.json(), delivery.response.status)
+        ('https://app.example.com/hook', {'user': 7}, 200)
+
+    It is a server of its own in this process, on a port that the system chooses, kept in memory,
+    its clock frozen; the options are those of `svc-emulator serve`. Nothing leaves the machine
+    unless `external` or `allow_host` says so. It ends with its `with` block, or by `close`.
+    """
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        """Nothing is started yet. Raises TypeError for an option that does not exist."""
+        self._birth: Birth = Started(options)
+        self._session: Session | None = None
+        self.clock = AsyncClock(self)
+        self.destinations = AsyncDestinations(self)
+        self.snapshots = AsyncSnapshots(self)
+
+    # -- beginning and end ------------------------------------------------------------------
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        control_token: str | None = None,
+        world: str = "default",
+        verify: ssl.SSLContext | bool = True,
+    ) -> AsyncEmulator:
+        """A world of a server that runs already, such as a CI service container. Enter it to use it.
+
+        `verify` is what the certificate of an https server is held against, as in httpx.
+        """
+        return cls._born(Connected(url, control_token, world, verify))
+
+    @classmethod
+    def sharing(cls, other: Running) -> AsyncEmulator:
+        """The same world as a running emulator of either kind has. It needs no `with`, and ends with that one."""
+        shared = cls._born(Shared(other._here()))
+        shared._session = other._here()
+        return shared
+
+    def new_world(
+        self,
+        *,
+        id: str | None = None,
+        seed: int | None = None,
+        epoch: Instant | None = None,
+        rate: float | None = None,
+        fixtures: Mapping[str, Any] | None = None,
+        plan: str | None = None,
+    ) -> AsyncEmulator:
+        """Another world of the same server, made when it is entered and deleted when it is left.
+
+        It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
+        given is the server's to choose.
+        """
+        wanted = {
+            "id": id,
+            "seed": seed,
+            "epoch": None if epoch is None else instant(epoch),
+            "rate": rate,
+            "fixtures": fixtures,
+            "plan": plan,
+        }
+        return self._born(NewWorld(self._here(), given(wanted)))
+
+    @classmethod
+    def _born(cls, birth: Birth) -> AsyncEmulator:
+        born = cls()
+        born._birth = birth
+        return born
+
+    async def start(self) -> AsyncEmulator:
+        """Start the server, connect to it or make the world, as entering the `with` block does.
+
+        Raises EmulatorError for options that cannot be used, Unreachable if nothing answers.
+        """
+        if self._session is not None:
+            raise EmulatorError("this emulator is running already")
+        self._session = await wait(self._birth.begin())
+        return self
+
+    async def close(self) -> None:
+        """End the server, the connection or the world, whichever began here. Again, it does nothing."""
+        session, self._session = self._session, None
+        # What a fork has copied is for the process to end that began it.
+        if session is not None and session.server.background.is_here:
+            await wait(self._birth.end(session))
+            session.server.background.join()
+
+    async def __aenter__(self) -> AsyncEmulator:
+        return self if self._session is not None else await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """It lives in its process. Raises TypeError."""
+        raise TypeError("an emulator stays in its process: hand its url and token to another one")
+
+    # -- what a client needs ----------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The base URL of the messaging and management APIs."""
+        return self._here().server.url
+
+    @property
+    def world(self) -> str:
+        """The id of the world, `default` for the one a server begins with."""
+        return self._here().world
+
+    @property
+    def token(self) -> str:
+        """The token of the world's built-in account, by which a messaging call finds this world."""
+        return self.credentials.token
+
+    @property
+    def credentials(self) -> Credentials:
+        """Tokens, signing keys, the management login, and the ids of the sample indexes.
+
+        They are as they were at the start, or after the last `call`, `change_account`, `reset` or
+        restored snapshot of this object; what another client changes is not seen.
+        """
+        return self._here().credentials
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment variables that the service's clients read: URL, token, signing keys.
+
+        >>> async with AsyncEmulator(dialect="upstash") as emulator:
+        ...     sorted(emulator.env)
+        ['QSTASH_CURRENT_SIGNING_KEY', 'QSTASH_NEXT_SIGNING_KEY', 'QSTASH_TOKEN', 'QSTASH_URL']
+        """
+        return self._here().env
+
+    @property
+    def dialect(self) -> Dialect:
+        """The names on the wire: the prefix of headers, the issuer of signatures."""
+        return self._here().dialect
+
+    @property
+    def asgi(self) -> Door:
+        """The application itself, for `httpx.ASGITransport` and test clients, on any event loop.
+
+        Raises EmulatorError for a server in another process.
+        """
+        return self._here().server.door()
+
+    # -- destinations in this process -------------------------------------------------------
+
+    async def mount(self, origin: str, application: Application, *, interface: Interface | str | None = None) -> None:
+        """Let an application answer every delivery to an origin, without a socket.
+
+            >>> async with AsyncEmulator() as emulator:
+            ...     await emulator.mount("https://app.test", lambda request: 503)
+            ...     message_id = await emulator.publish("https://app.test/hook", headers={"Svc-Retries": "0"})
+            ...     [delivery] = await emulator.deliveries()
+            ...     (delivery.response.status, delivery.via.value)
+            (503, 'mount')
+
+        It is an ASGI application, a WSGI application, or a function of one `Request` that returns
+        nothing (200), a status, a body, something to send as JSON, or a `Response`; `interface`
+        says which where the number of arguments does not. The request carries every header and
+        the signature. An exception is logged and answered with 500. It stays until `unmount` or
+        the end of the world, also over a `reset`.
+
+        An ASGI application or an asynchronous function runs on the caller's event loop, and its
+        start-up and shutdown are the caller's affair.
+
+        Raises EmulatorError for a server in another process, ValueError and TypeError for what is
+        no origin or no application.
+        """
+        session, kind = self._here(), None if interface is None else Interface(interface)
+        await self._do(session.server.mount(session.world, origin, application, kind, home()))
+
+    async def unmount(self, origin: str) -> None:
+        """Undo `mount`. An origin without a mount is no error."""
+        session = self._here()
+        await self._do(session.server.unmount(session.world, origin))
+
+    # -- publishing -------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        destination: str,
+        body: bytes | str | None = None,
+        *,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Publish to a URL as a client of the service does; the message's id.
+
+        `headers` are the service's own, such as `Svc-Delay` (under the dialect's prefix), and
+        `Svc-Forward-...`. In a frozen world a message without delay has been delivered when this
+        returns, unless its destination takes longer than a second.
+
+        Raises Refused with what the service says, EmulatorError for a group of several endpoints.
+        """
+        message_ids = await self._publish(destination, body, json, headers)
+        if len(message_ids) != 1:
+            raise EmulatorError(
+                f"{destination} is a URL group, and {len(message_ids)} messages were made: "
+                "publish_to_group answers an id for each"
+            )
+        return message_ids[0]
+
+    async def publish_to_group(
+        self,
+        group: str,
+        body: bytes | str | None = None,
+        *,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Publish to a URL group; a message's id for each of its endpoints. See `publish`."""
+        return await self._publish(group, body, json, headers)
+
+    async def _publish(
+        self, destination: str, body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
+    ) -> list[str]:
+        return await self._do(self._here().publish(destination, *_content(body, json, headers)))
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | str | None = None,
+        *,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Any call of the messaging API with the world's token, such as `("POST", "/v2/keys/rotate")`.
+
+        It is for what a test sets up; the code under test has a client of its own. Raises Refused
+        with what the service says.
+        """
+        return await self._do(self._here().call(method, path, *_content(body, json, headers)))
+
+    # -- what was delivered -----------------------------------------------------------------
+
+    async def deliveries(
+        self,
+        url: str | None = None,
+        *,
+        message_id: str | None = None,
+        outcome: Literal["succeeded", "failed"] | None = None,
+    ) -> list[Delivery]:
+        """Every attempt so far that fits, the newest last; `url` may be a glob such as `https://app.test/*`."""
+        return await self._do(self._here().deliveries(url=url, message_id=message_id, outcome=outcome))
+
+    async def wait_for(
+        self,
+        url: str | None = None,
+        *,
+        message_id: str | None = None,
+        status: int | None = None,
+        outcome: Literal["succeeded", "failed"] | None = None,
+        count: int = 1,
+        timeout: float = 10.0,
+    ) -> list[Delivery]:
+        """Wait until so many deliveries that fit have come, those so far included: for a clock that runs.
+
+            >>> async with AsyncEmulator(clock="realtime") as emulator:
+            ...     message_id = await emulator.publish("https://app.example.com/hook")
+            ...     [delivery] = await emulator.wait_for("https://app.example.com/*", status=200)
+            ...     delivery.attempt
+            1
+
+        `timeout` is in seconds of real time. Raises AssertionError with the timeline when it is over,
+        and EmulatorError if the world ends meanwhile.
+        """
+        __tracebackhide__ = True  # A failed test shows its own line.
+        if count < 1:
+            raise ValueError(f"count: expected at least 1, got {count}")
+        awaited = Awaited(url=url, message_id=message_id, status=status, outcome=outcome, count=count)
+        found = await self._do(wait_for(self._here(), awaited, timeout))
+        if isinstance(found, str):
+            raise AssertionError(found)
+        return found
+
+    async def verify(self, url: str | None = None, /, **expected: Unpack[Expected]) -> None:
+        """Hold the messages of the world against an expectation: at least one of them has to meet all of it.
+
+            >>> async with AsyncEmulator() as emulator:
+            ...     rule_id = await emulator.destinations.sequence("https://app.test/*", [503, 200])
+            ...     message_id = await emulator.publish(
+            ...         "https://app.test/hook", json={"user": 7}, headers={"Svc-Retry-Delay": "10000"}
+            ...     )
+            ...     report = await emulator.clock.advance("1m")
+            ...     await emulator.verify(
+            ...         url="https://app.test/*",
+            ...         at=["0s", "10s"],
+            ...         status=[503, 200],
+            ...         body_json={"user": 7},
+            ...         headers={"Content-Type": "application/json", "X-Tenant": None},
+            ...         signed_with="current",
+            ...     )
+
+        `url`, by its keyword or without, is exact or a glob; `message_id`, `method` and `body` are
+        exact; `times` is how many messages have to be so, 0 for none. `attempts` is how many were
+        made, and `at` when each began: durations since the message was made, or instants. `status` is that of the last
+        attempt, or a list for each, None for no response; `outcome` and `headers` are the last
+        attempt's. `body_json` may hold `unittest.mock.ANY` and the like. A header is a text, a
+        compiled pattern to be found in it, or None if it must not be there. `signed_with` is the
+        account's `"current"` or `"next"` signing key.
+
+        Raises AssertionError that shows the nearest message, what differs and the timeline around
+        it, and TypeError and ValueError that name a keyword that cannot be meant.
+        """
+        __tracebackhide__ = True  # A failed test shows its own line.
+        if url is not None:
+            if "url" in expected:
+                raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
+            expected["url"] = url
+        text = await self._do(difference(self._here(), expectation(**expected)))
+        if text is not None:
+            raise AssertionError(text)
+
+    async def clear_deliveries(self) -> None:
+        """Empty the delivery journal; nothing else is forgotten."""
+        await self._do(self._here().clear_deliveries())
+
+    async def timeline(self) -> str:
+        """What was delivered so far, and what is still to come, as a table to read."""
+        return await self._do(self._here().timeline())
+
+    # -- looking ahead and back -------------------------------------------------------------
+
+    async def upcoming(self, until: Instant | None = None) -> dict[str, Any]:
+        """All due work to come, in order, without doing it: the answer of `GET /_emulator/upcoming`."""
+        answer: dict[str, Any] = await self._do(self._here().upcoming(until))
+        return answer
+
+    async def explain(self, message_id: str) -> dict[str, Any]:
+        """Why a message is where it is: the answer of `GET /_emulator/messages/{id}/explain`. Raises Refused."""
+        answer: dict[str, Any] = await self._do(self._here().explain(message_id))
+        return answer
+
+    async def trace(self) -> str:
+        """The canonical trace of the world, one JSON line per event and attempt, closed by its SHA-256."""
+        return await self._do(self._here().trace())
+
+    # -- the world as a whole ---------------------------------------------------------------
+
+    async def accounts(self) -> list[dict[str, Any]]:
+        """The queue accounts of the world as the management API shows them; the first is the built-in one."""
+        return await self._do(self._here().accounts())
+
+    async def change_account(self, account_id: str | None = None, **changes: Any) -> dict[str, Any]:
+        """Change fields of an account's record, such as `max_requests_per_day_hard=2`; the record afterwards.
+
+        Without an id it is the built-in account. Raises Refused naming an unknown or ill-typed field.
+        """
+        return await self._do(self._here().change_account(account_id, changes))
+
+    async def reset(self, fixtures: Mapping[str, Any] | None = None) -> None:
+        """Make the world as it was created, with other fixtures if any are given. Raises Refused."""
+        await self._do(self._here().reset(fixtures))
+
+    # -- how it is done ---------------------------------------------------------------------
+
+    def _here(self) -> Session:
+        if self._session is None:
+            raise EmulatorError("this emulator is not running: use it in a with block, or call start()")
+        return self._session
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out work where the emulator lives."""
+        return await wait(self._here().server.background.submit(work))
+
+
+def _content(
+    body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
+) -> tuple[bytes | None, dict[str, str]]:
+    """A body and the headers with it. Raises TypeError and ValueError for what cannot be sent."""
+    given = dict(headers or {})
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"headers: {name}: expected a text, got {value!r}")
+        if not value.isascii():
+            raise ValueError(f"headers: {name}: expected a text in ASCII, got {value!r}")
+    if not isinstance(body, bytes | str | None):
+        raise TypeError(f"body: expected bytes or a text, got {body!r}; is json meant?")
+    if json is None:
+        return body.encode() if isinstance(body, str) else body, given
+    if body is not None:
+        raise TypeError("expected body or json, got both")
+    if not any(name.lower() == "content-type" for name in given):
+        given["Content-Type"] = "application/json"
+    return jsons.dumps(json).encode(), given

@@ -1,0 +1,58 @@
+"""The snapshots of an `AsyncEmulator`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emulator.client.errors import is_told
+from emulator.queries.reports import Snapshot
+
+if TYPE_CHECKING:
+    from emulator.client.aio.emulator import AsyncEmulator
+
+__tracebackhide__ = is_told
+
+
+class AsyncSnapshots:
+    """Copies of the whole world: clock, pending work, history, random source.
+
+        >>> async with AsyncEmulator() as emulator:
+        ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
+        ...     snapshot = await emulator.snapshots.save("before")
+        ...     once = await emulator.clock.advance("1h")
+        ...     await emulator.snapshots.restore("before")
+        ...     again = await emulator.clock.advance("1h")
+        ...     (snapshot.pending, once.deliveries, again.deliveries)
+        (1, 1, 1)
+
+    Names are letters, digits, hyphens, underscores and periods. Each method raises Refused with what
+    the server says.
+    """
+
+    def __init__(self, emulator: AsyncEmulator) -> None:
+        self._emulator = emulator
+
+    async def save(self, name: str) -> Snapshot:
+        """Save the world as it is under a new name."""
+        return await self._emulator._do(self._emulator._here().save_snapshot(name))
+
+    async def restore(self, name: str) -> None:
+        """Make the world what it was. It goes on as the original would have: same ids, same trace."""
+        await self._emulator._do(self._emulator._here().restore_snapshot(name))
+
+    async def all(self) -> list[Snapshot]:
+        """The world's snapshots."""
+        return await self._emulator._do(self._emulator._here().snapshots())
+
+    async def delete(self, name: str) -> None:
+        """Delete a snapshot."""
+        await self._emulator._do(self._emulator._here().delete_snapshot(name))
+
+    async def export_to(self, file: str | Path, name: str) -> None:
+        """Write a snapshot to a SQLite file, which `svc-emulator serve --db` can open as well. Raises OSError."""
+        await self._emulator._do(self._emulator._here().export_snapshot(name, Path(file)))
+
+    async def import_from(self, file: str | Path, name: str) -> Snapshot:
+        """Take a file in as a snapshot. What is no world's is refused, with nothing changed. Raises OSError."""
+        return await self._emulator._do(self._emulator._here().import_snapshot(name, Path(file)))

@@ -1,0 +1,100 @@
+"""The destination rules of an `Emulator`.
+
+Made from `aio/destinations.py` by `python -m tests.client.faces`; edit that file, not this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from emulator.client.errors import is_told
+from emulator.client.values import Duration, duration, given
+
+if TYPE_CHECKING:
+    from emulator.client.sync.emulator import Emulator
+
+__tracebackhide__ = is_told
+
+Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
+
+
+class Destinations:
+    """The world's destination rules: what is done for a destination instead of, or before, the network.
+
+    `url` is exact or a glob in which `*` matches any characters; `times` is how many attempts a rule
+    answers before the next one has its turn; `latency` passes on the virtual clock. Each method
+    answers the rule's id, and raises Refused naming what cannot be used.
+    """
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+
+    def respond(
+        self,
+        url: str,
+        status: int = 200,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+        latency: Duration | None = None,
+        method: str | None = None,
+        times: int | None = None,
+    ) -> str:
+        """Answer with a response.
+
+        >>> with Emulator() as emulator:
+        ...     rule_id = emulator.destinations.respond("https://api.example.com/*", status=503, times=1)
+        ...     message_id = emulator.publish("https://api.example.com/orders")
+        ...     report = emulator.clock.drain()
+        ...     [delivery.response.status for delivery in emulator.deliveries()]
+        [503, 200]
+        """
+        answer = {"status": status, "headers": headers, "body": body}
+        if latency is not None:
+            answer["latency"] = duration(latency)
+        return self._add(url, method, times, respond=given(answer))
+
+    def sequence(self, url: str, answers: Sequence[int | Mapping[str, Any]], *, method: str | None = None) -> str:
+        """Answer with one response after the other, one per attempt; the last repeats. An int is a status."""
+        listed = [{"status": answer} if isinstance(answer, int) else dict(answer) for answer in answers]
+        return self._add(url, method, None, sequence=listed)
+
+    def forward(self, url: str, to: str, *, method: str | None = None, times: int | None = None) -> str:
+        """Send to another origin, such as `http://127.0.0.1:3000`: path, query and signature stay."""
+        return self._add(url, method, times, forward_to=to)
+
+    def fault(
+        self,
+        url: str,
+        fault: Fault,
+        *,
+        latency: Duration | None = None,
+        method: str | None = None,
+        times: int | None = None,
+    ) -> str:
+        """Fail as the network does."""
+        rule: dict[str, Any] = {"fault": fault}
+        if latency is not None:
+            rule["latency"] = duration(latency)
+        return self._add(url, method, times, **rule)
+
+    def add(self, rule: Mapping[str, Any]) -> str:
+        """Add a rule in the control API's JSON."""
+        return self._emulator._do(self._emulator._here().add_rule(rule))
+
+    def all(self) -> list[dict[str, Any]]:
+        """The rules in the control API's JSON, in the order in which they are asked."""
+        return self._emulator._do(self._emulator._here().rules())
+
+    def remove(self, rule_id: str) -> None:
+        """Remove one rule. Raises Refused for an unknown id."""
+        self._emulator._do(self._emulator._here().remove_rule(rule_id))
+
+    def clear(self) -> None:
+        """Remove all rules."""
+        self._emulator._do(self._emulator._here().remove_rules())
+
+    def _add(self, url: str, method: str | None, times: int | None, **what: Any) -> str:
+        rule = {"match": given({"url": url, "method": method}), "times": times, **what}
+        return self.add(given(rule))

@@ -1,0 +1,233 @@
+"""What happened in a world and what is still to come, as tables that a person can read in a test's report.
+
+Plain text in ASCII, at most 100 columns, without colour: it is shown where it is least known what
+can be shown, in the logs of other people's CI.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from textwrap import wrap
+from typing import Any
+
+from emulator.client.records import Delivery
+from emulator.client.verify.expectations import counted
+from emulator.queries.reports import ClockStatus
+from emulator.wire.durations import format_duration
+from emulator.wire.instants import iso
+
+WIDTH = 100
+DEFAULT_LIMIT = 40
+# Of what is still to come, the first tell the most.
+COMING_LIMIT = 10
+EXPLAINED_LIMIT = 5
+
+# What a world does at an instant; the other kinds of due work only forget something.
+DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
+
+_GAP = "  "
+_HEADS = ("", "virtual time (UTC)", "after", "message", "try", "destination", "by", "answer")
+_DESTINATION = _HEADS.index("destination")
+_MIN_ID = 4
+
+
+def timeline(
+    deliveries: Sequence[Delivery],
+    *,
+    clock: ClockStatus | None = None,
+    upcoming: Mapping[str, Any] | None = None,
+    explanations: Mapping[str, str] | None = None,
+    marked: Collection[str] = (),
+    limit: int = DEFAULT_LIMIT,
+) -> str:
+    """The attempts in the order in which they began, then what is due and what waits, then why messages ended so.
+
+    In the table `after` is the time since the message was made. `upcoming` is the answer of
+    `GET /_emulator/upcoming`, and `explanations` holds summaries of `.../explain` by message id; see
+    `worth_explaining`. Attempts of the `marked` messages have a mark, and of more than `limit`
+    attempts those near a mark are shown, or else the first and the last ones.
+    """
+    ordered = in_order(deliveries)
+    waiting = (upcoming or {}).get("waiting", [])
+    items = deeds(upcoming)
+    known = [delivery.message_id for delivery in ordered]
+    known += [entry["message_id"] for entry in (*items, *waiting) if "message_id" in entry]
+    ids = short_ids([*known, *(explanations or {})])
+    parts = [_headline(ordered, clock)]
+    if ordered:
+        parts += _table(ordered, ids, marked, limit)
+    if items:
+        now_ms = (upcoming or {})["now_ms"]
+        parts += ["", "Still to come:"]
+        parts += _listed((_coming(item, now_ms, ids) for item in items), len(items))
+    if waiting:
+        parts += ["", "Waiting:"]
+        parts += _listed(((ids[entry["message_id"]], _why(entry)) for entry in waiting), len(waiting))
+    if explanations:
+        parts += ["", "Why:"]
+        parts += _listed(((ids[each], text) for each, text in explanations.items()), len(explanations))
+    return "\n".join(parts)
+
+
+def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """Attempts in the order in which they began; the journal has them in the order in which they ended."""
+    return sorted(deliveries, key=lambda delivery: (delivery.at_ms, delivery.seq))
+
+
+def deeds(upcoming: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """What a world will do, of all due work."""
+    return [item for item in (upcoming or {}).get("items", []) if item["kind"] in DEEDS]
+
+
+def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]) -> list[str]:
+    """The latest messages whose last attempt failed and which do not go on, oldest first: a few ids."""
+    last = {delivery.message_id: delivery for delivery in in_order(deliveries)}
+    going_on = {entry.get("message_id") for entry in (*deeds(upcoming), *upcoming["waiting"])}
+    ended = [each for each, delivery in last.items() if not delivery.succeeded and each not in going_on]
+    return ended[-EXPLAINED_LIMIT:]
+
+
+def short_ids(message_ids: Iterable[str]) -> dict[str, str]:
+    """Ends of ids that tell them apart: all of them begin alike, and a whole one takes half a line."""
+    distinct = set(message_ids)
+    length = _MIN_ID
+    while len({each[-length:] for each in distinct}) < len(distinct):
+        length += 1
+    return {each: each if len(each) <= length + 6 else f"msg_..{each[-length:]}" for each in distinct}
+
+
+def shortened(text: str, width: int) -> str:
+    """A text in at most so many columns, the middle left out: the ends of a URL tell the most."""
+    if len(text) <= width:
+        return text
+    right = (width - 3) // 2
+    return f"{text[: width - 3 - right]}...{text[len(text) - right :]}"
+
+
+def pace(rate: float) -> str:
+    """How fast a clock goes."""
+    match rate:
+        case 0:
+            return "frozen"
+        case 1:
+            return "in real time"
+        case _:
+            return f"at {rate:g} times real time"
+
+
+def _headline(deliveries: Sequence[Delivery], clock: ClockStatus | None) -> str:
+    messages = len({delivery.message_id for delivery in deliveries})
+    happened = "Nothing delivered"
+    if deliveries:
+        happened = f"{counted(len(deliveries), 'attempt')} of {counted(messages, 'message')}"
+    return happened if clock is None else f"{happened}; the clock is at {iso(clock.now_ms)}, {pace(clock.rate)}"
+
+
+# -- what happened ----------------------------------------------------------------------------
+
+
+def _table(deliveries: Sequence[Delivery], ids: Mapping[str, str], marked: Collection[str], limit: int) -> list[str]:
+    marks = [delivery.message_id in marked for delivery in deliveries]
+    chosen = _chosen(marks, limit)
+    is_precise = any(deliveries[index].at_ms % 1000 for index in chosen)
+    rows = [(">" if marks[index] else "", *_cells(deliveries[index], ids, is_precise=is_precise)) for index in chosen]
+    widths = _widths([_HEADS, *rows])
+    lines = [_line(_HEADS, widths)]
+    before = -1
+    for index, row in zip(chosen, rows, strict=True):
+        lines += [*_skipped(index - before - 1), _line(row, widths), *_error(deliveries[index], widths)]
+        before = index
+    return lines + _skipped(len(deliveries) - before - 1)
+
+
+def _chosen(marks: Sequence[bool], limit: int) -> list[int]:
+    """The places of the rows to show, in order: the nearest to a mark, or the first and many of the last."""
+    count = len(marks)
+    if count <= limit:
+        return list(range(count))
+    marked = [index for index, is_marked in enumerate(marks) if is_marked]
+    if not marked:
+        first = limit // 4
+        return [*range(first), *range(count - (limit - first), count)]
+    # Of many that are marked, their first and their last.
+    ends = {index: min(place, len(marked) - 1 - place) for place, index in enumerate(marked)}
+    nearest = sorted(range(count), key=lambda index: (_distance(index, marked), ends.get(index, 0), index))
+    return sorted(nearest[:limit])
+
+
+def _distance(index: int, marked: Sequence[int]) -> int:
+    """From the nearest of the marked places, which are in order."""
+    place = bisect_left(marked, index)
+    return min(abs(index - each) for each in marked[max(0, place - 1) : place + 1])
+
+
+def _cells(delivery: Delivery, ids: Mapping[str, str], *, is_precise: bool) -> tuple[str, ...]:
+    return (
+        _day_and_time(delivery.at_ms, is_precise=is_precise),
+        f"+{format_duration(delivery.at_ms - delivery.created_ms)}",
+        ids[delivery.message_id],
+        str(delivery.attempt),
+        f"{delivery.method} {delivery.url}",
+        delivery.via.value,
+        "none" if delivery.response is None else str(delivery.response.status),
+    )
+
+
+def _day_and_time(at_ms: int, *, is_precise: bool) -> str:
+    at = iso(at_ms).replace("T", " ").rstrip("Z")
+    return at if is_precise else at.partition(".")[0]
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column; the destination has what the others leave."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    # The mark and the blank behind it are the first two columns of the page.
+    others = 2 + sum(widths[1:]) - widths[_DESTINATION] + len(_GAP) * (len(widths) - 2)
+    widths[_DESTINATION] = min(widths[_DESTINATION], WIDTH - others)
+    return widths
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (shortened(cell, width).ljust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return f"{row[0]:1} {_GAP.join(cells)}".rstrip()
+
+
+def _error(delivery: Delivery, widths: Sequence[int]) -> list[str]:
+    """Why there is no response, below the destination."""
+    if delivery.error is None:
+        return []
+    indent = " " * (2 + sum(widths[1:_DESTINATION]) + len(_GAP) * (_DESTINATION - 1))
+    return wrap(delivery.error, WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _skipped(count: int) -> list[str]:
+    return [f"  ... {count} more"] if count else []
+
+
+# -- what is to come, and why -----------------------------------------------------------------
+
+
+def _coming(item: Mapping[str, Any], now_ms: int, ids: Mapping[str, str]) -> tuple[str, ...]:
+    at_ms: int = item["at_ms"]
+    when = _day_and_time(at_ms, is_precise=at_ms % 1000 != 0)
+    return when, f"in {format_duration(at_ms - now_ms)}", ids.get(item.get("message_id", ""), ""), _why(item)
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    why: str = entry["why"]
+    return f"to {shortened(entry['url'], WIDTH // 2)}: {why}" if "url" in entry else why
+
+
+def _listed(rows: Iterable[Sequence[str]], count: int) -> list[str]:
+    """Rows whose last cell is a text that may take several lines."""
+    shown = list(islice(rows, COMING_LIMIT))
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]) - 1)]
+    lines: list[str] = []
+    for *cells, text in shown:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        head = f"  {_GAP.join(padded)}{_GAP}"
+        first, *more = wrap(text, WIDTH - len(head), break_on_hyphens=False)
+        lines += [f"{head}{first}", *(" " * len(head) + line for line in more)]
+    return lines + _skipped(count - len(shown))

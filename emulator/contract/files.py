@@ -1,0 +1,174 @@
+"""The OpenAPI documents on disk: read at their first use, because a server that starts needs none of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from emulator import resources
+from emulator.contract import document as contract
+from emulator.contract.document import Api, Format
+from emulator.version import VERSION
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_fields import JsonObject
+
+# More than any description of an API has; a file beyond it is none.
+_MAX_BYTES = 32 * 1024 * 1024
+_DEEPEST = 200
+
+
+class UnreadableContract(Exception):
+    """A document cannot be used; the text names the file and says why, in one line."""
+
+
+def documents(apis: tuple[Api, ...], dialect: Dialect) -> dict[Api, JsonObject]:
+    """The documents of these APIs in the names of a dialect, each by its API.
+
+    Of several, those whose file is missing are left out. Raises: UnreadableContract.
+    """
+    found = {api: _document(api, dialect) for api in apis if len(apis) == 1 or _path(api).is_file()}
+    if not found:
+        raise UnreadableContract(f"{_path(apis[0]).parent}: holds no contract")
+    return found
+
+
+def document(apis: tuple[Api, ...], dialect: Dialect, url: str) -> JsonObject:
+    """The contract of these APIs as one document, of the server at `url`. Raises: UnreadableContract."""
+    return contract.with_server(_merged(apis, dialect), url)
+
+
+def written(content: JsonObject, form: Format) -> str:
+    """A document as text, for people to read."""
+    if form is Format.JSON:
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    import yaml
+
+    return str(yaml.dump(content, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110))
+
+
+def read(path: Path) -> JsonObject:
+    """An OpenAPI document of anyone, YAML or JSON. Raises: UnreadableContract."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableContract(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(content) > _MAX_BYTES:
+        raise UnreadableContract(f"{path}: is larger than {_MAX_BYTES} bytes")
+    try:
+        found = _parsed(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UnreadableContract(f"{path}: is not a UTF-8 text file") from None
+    except ValueError as error:
+        raise UnreadableContract(f"{path}: {error}") from error
+    if isinstance(found, Mapping) and "swagger" in found:
+        raise UnreadableContract(f"{path}: expected OpenAPI 3, got Swagger {found['swagger']}")
+    if not isinstance(found, Mapping) or not isinstance(found.get("openapi"), str):
+        raise UnreadableContract(f"{path}: is not an OpenAPI document: it has no field `openapi`")
+    if not found["openapi"].startswith("3."):
+        raise UnreadableContract(f"{path}: expected OpenAPI 3, got {found['openapi']}")
+    if not isinstance(found.get("paths", {}), Mapping):
+        raise UnreadableContract(f"{path}: is not an OpenAPI document: `paths` is not an object")
+    return found
+
+
+def _path(api: Api) -> Path:
+    return resources.path("contracts", f"{api}.openapi.yaml")
+
+
+@functools.lru_cache(maxsize=16)
+def _document(api: Api, dialect: Dialect) -> JsonObject:
+    return contract.in_dialect(_as_written(api), api, dialect)
+
+
+@functools.lru_cache(maxsize=16)
+def _merged(apis: tuple[Api, ...], dialect: Dialect) -> JsonObject:
+    return contract.merged(documents(apis, dialect), VERSION)
+
+
+@functools.cache
+def _as_written(api: Api) -> JsonObject:
+    return read(_path(api))
+
+
+def _parsed(content: str) -> Any:
+    """YAML or JSON. Raises: ValueError, one line."""
+    import yaml
+
+    form = "YAML"
+    if content.lstrip()[:1] == "{":
+        try:
+            return json.loads(content)
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+        except ValueError:
+            form = "JSON, nor YAML"  # Whose own braces may look like that too.
+    try:
+        _check_depth(content)
+        return _with_text_keys(yaml.load(content, Loader=_loader()), {})
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise ValueError(f"{'' if mark is None else f'line {mark.line + 1}: '}is not {form}: {reason}") from None
+
+
+def _check_depth(content: str) -> None:
+    """The parser in C would not survive what Python's refuses. Raises: ValueError."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(content, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise ValueError("is nested too deeply")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _with_text_keys(value: Any, done: dict[int, Any]) -> Any:
+    """Statuses may stand without quotes in YAML. What an anchor shares stays shared."""
+    if not isinstance(value, dict | list):
+        return value
+    if id(value) not in done:
+        if isinstance(value, dict):
+            done[id(value)] = {str(key): _with_text_keys(each, done) for key, each in value.items()}
+        else:
+            done[id(value)] = [_with_text_keys(each, done) for each in value]
+    return done[id(value)]
+
+
+@functools.cache
+def _loader() -> Any:
+    """A safe loader that leaves dates and times the texts that they are in JSON."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+        pass
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in entries if tag != "tag:yaml.org,2002:timestamp"]
+        for first, entries in Loader.yaml_implicit_resolvers.items()
+    }
+    return Loader
+
+
+@functools.cache
+def _dumper() -> Any:
+    """A dumper that writes paragraphs as paragraphs, and repeats rather than points back."""
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper

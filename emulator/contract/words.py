@@ -1,0 +1,102 @@
+"""What strict mode says of a mismatch: in the words of the contract, and never with a value."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from emulator.contract.document import items, table, text
+from emulator.core.language.headers import canonical_name
+from emulator.wire.json_fields import WHOLE, Json, JsonObject, joined, kind_of
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+_LONGEST = 120
+
+
+def described(error: ValidationError, place: str = "") -> Iterator[str]:
+    """What is wrong, each with the path of the value at fault; `place` is the path of what was validated."""
+    path = place
+    for key in error.path:
+        path = f"{path}[{key}]" if isinstance(key, int) else joined(path, key)
+    schema = error.schema if isinstance(error.schema, Mapping) else {}
+    known = table(schema.get("properties"))
+    description = _first_words(text(schema.get("description")))
+    instance, rule = cast(Json, error.instance), cast(Json, error.validator_value)
+    match error.validator:
+        case "additionalProperties" if isinstance(instance, Mapping) and not isinstance(rule, Mapping):
+            for name in instance:
+                if name not in known:
+                    yield f"{shown(joined(path, name))}: unknown field{meant(name, known)}"
+        case "required" if isinstance(instance, Mapping):
+            for needed in items(rule):
+                if isinstance(needed, str) and needed not in instance:
+                    yield f"{joined(path, needed)}: missing"
+        case "type":
+            kinds = rule if isinstance(rule, str) else " or ".join(text(each) for each in items(rule))
+            yield f"{shown(path or WHOLE)}: expected {kinds}, got {kind_of(instance)}"
+        case "enum":
+            choices = ", ".join(json.dumps(each) for each in items(rule))
+            yield f"{shown(path or WHOLE)}: expected one of {choices}"
+        case "oneOf" | "anyOf" if error.context:
+            # The alternative that fits best is most likely the one that was meant.
+            branches: dict[object, list[ValidationError]] = {}
+            for each in error.context:
+                branches.setdefault(each.schema_path[0], []).append(each)
+            nearest = min(branches.values(), key=_distance)
+            if description and not any(_is_of_fields(each) for each in nearest):
+                yield f"{shown(path or WHOLE)}: expected {description}"
+                return
+            for each in nearest:
+                yield from described(each, path)
+        case _ if description:
+            yield f"{shown(path or WHOLE)}: expected {description}"
+        case _:
+            words = f" {rule}" if isinstance(rule, int | float | str) else ""
+            yield f"{shown(path or WHOLE)}: not as the contract says ({error.validator}{words})"
+
+
+def _is_of_fields(error: ValidationError) -> bool:
+    """Whether it is about something within an object or a list, which says more than the whole's description."""
+    return bool(error.path) or error.validator in ("additionalProperties", "required")
+
+
+def _first_words(description: str) -> str:
+    """The first sentence of a description, to be read behind `expected`; nothing of one that would be too long."""
+    sentence = " ".join(description.split()).partition(". ")[0].removesuffix(".")
+    if len(sentence) > _LONGEST:
+        return ""
+    is_word = sentence[:1].isupper() and sentence[1:2].islower()
+    return sentence[:1].lower() + sentence[1:] if is_word else sentence
+
+
+def _distance(errors: list[ValidationError]) -> tuple[int, int]:
+    """An alternative of another kind altogether is far, however little else is wrong."""
+    return sum(each.validator == "type" and not each.path for each in errors), len(errors)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A hint at the name that was meant, nothing if none is like it."""
+    by_lower = {each.lower(): each for each in known if not each.endswith("*")}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
+    return f", did you mean {by_lower[close[0]]}?" if close else ""
+
+
+def meant_header(name: str, known: Mapping[str, JsonObject]) -> str:
+    """The same for a header, by its lower-case name."""
+    close = difflib.get_close_matches(name, [each for each in known if not each.endswith("*")], 1, 0.6)
+    return f", did you mean {text(known[close[0]].get('name'))}?" if close else ""
+
+
+def spelt(parameter: JsonObject, lower_name: str) -> str:
+    """The name of a parameter as a client writes it."""
+    name = text(parameter.get("name"))
+    return canonical_name(lower_name) if name.endswith("*") else name
+
+
+def shown(name: str) -> str:
+    """A name of the client's own, which may be long."""
+    return name if len(name) <= 80 else f"{name[:80]}…"

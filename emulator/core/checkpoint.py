@@ -1,0 +1,198 @@
+"""A whole state as plain records: what a checkpoint stores and a restart begins with.
+
+Restoring an image gives the same state, timers and lines in the same order, in time
+proportional to what is pending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.core.model import (
+    Account,
+    DeadLetter,
+    DestinationRule,
+    FlowKey,
+    FlowState,
+    HoldKind,
+    MessageId,
+    Progress,
+    Queue,
+    QueueName,
+    ScheduleProgress,
+    SearchIndex,
+    TeamMember,
+    UrlGroup,
+    VectorIndex,
+)
+from emulator.core.state import State
+from emulator.core.state_view import AccountBook
+from emulator.core.timers import Timer
+from emulator.core.wait_list import Line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeduplicationImage:
+    key: str
+    message_id: MessageId
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueImage:
+    """What a queue name stands for besides its record; it outlives a deleted queue until its last message ends."""
+
+    name: QueueName
+    lag: int
+    slots: tuple[tuple[MessageId, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountImage:
+    account: Account
+    active: int
+    usage_day: int
+    usage_count: int
+    schedules: tuple[ScheduleProgress, ...]
+    groups: tuple[UrlGroup, ...]
+    queues: tuple[Queue, ...]
+    queue_books: tuple[QueueImage, ...]
+    flow_keys: tuple[FlowState, ...]
+    deduplications: tuple[DeduplicationImage, ...]
+    dead_letters: tuple[DeadLetter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountersImage:
+    messages: int
+    schedules: int
+    rules: int
+    dead_letters: int
+    signing_keys: int
+    tickets: int
+    indexes: int = 0
+    account_tokens: int = 0
+    index_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateImage:
+    key: bytes
+    now_ms: int
+    counters: CountersImage
+    accounts: tuple[AccountImage, ...]
+    messages: tuple[Progress, ...]
+    rules: tuple[DestinationRule, ...]
+    timers: tuple[Timer, ...]
+    timer_sequence: int
+    search_indexes: tuple[SearchIndex, ...] = ()
+    vector_indexes: tuple[VectorIndex, ...] = ()
+    team: tuple[TeamMember, ...] = ()
+
+
+def capture(state: State) -> StateImage:
+    """The state as it is now."""
+    counters = state.counters
+    return StateImage(
+        key=state.key,
+        now_ms=state.now_ms,
+        counters=CountersImage(
+            messages=counters.messages,
+            schedules=counters.schedules,
+            rules=counters.rules,
+            dead_letters=counters.dead_letters,
+            signing_keys=counters.signing_keys,
+            tickets=counters.tickets,
+            indexes=counters.indexes,
+            account_tokens=counters.account_tokens,
+            index_tokens=counters.index_tokens,
+        ),
+        accounts=tuple(_capture_account(book) for book in state.accounts.values()),
+        messages=tuple(state.messages.values()),
+        rules=tuple(state.rules.values()),
+        timers=tuple(state.timers),
+        timer_sequence=state.timers.sequence,
+        search_indexes=tuple(state.search_indexes.values()),
+        vector_indexes=tuple(state.vector_indexes.values()),
+        team=state.team,
+    )
+
+
+def _capture_account(book: AccountBook) -> AccountImage:
+    return AccountImage(
+        account=book.account,
+        active=book.active,
+        usage_day=book.usage_day,
+        usage_count=book.usage_count,
+        schedules=tuple(book.schedules.values()),
+        groups=tuple(book.groups.values()),
+        queues=tuple(book.queues.values()),
+        queue_books=tuple(
+            QueueImage(name=name, lag=lag, slots=tuple(book.queue_slots[name].items()))
+            for name, lag in book.queue_lag.items()
+        ),
+        flow_keys=tuple(book.flow_keys.values()),
+        deduplications=tuple(
+            DeduplicationImage(key=key, message_id=message_id, until_ms=until_ms)
+            for key, (message_id, until_ms) in book.deduplications.items()
+        ),
+        dead_letters=tuple(book.dead_letters.values()),
+    )
+
+
+def restore(image: StateImage) -> State:
+    """A new state that goes on exactly where the image was taken."""
+    state = State(key=image.key, now_ms=image.now_ms, accounts=[each.account for each in image.accounts])
+    counters = state.counters
+    counters.messages = image.counters.messages
+    counters.schedules = image.counters.schedules
+    counters.rules = image.counters.rules
+    counters.dead_letters = image.counters.dead_letters
+    counters.signing_keys = image.counters.signing_keys
+    counters.tickets = image.counters.tickets
+    counters.indexes = image.counters.indexes
+    counters.account_tokens = image.counters.account_tokens
+    counters.index_tokens = image.counters.index_tokens
+    for each in image.accounts:
+        _restore_account(state.accounts[each.account.id], each)
+    for progress in image.messages:
+        state.messages[progress.message.message_id] = progress
+        _restore_place(state.accounts[progress.message.account_id], progress)
+    state.rules = {rule.rule_id: rule for rule in image.rules}
+    state.search_indexes = {index.id: index for index in image.search_indexes}
+    state.vector_indexes = {index.id: index for index in image.vector_indexes}
+    state.team = image.team
+    state.timers.restore(image.timers, image.timer_sequence)
+    return state
+
+
+def _restore_account(book: AccountBook, image: AccountImage) -> None:
+    book.active = image.active
+    book.usage_day = image.usage_day
+    book.usage_count = image.usage_count
+    book.schedules = {progress.schedule.schedule_id: progress for progress in image.schedules}
+    book.groups = {group.name: group for group in image.groups}
+    book.queues = {queue.name: queue for queue in image.queues}
+    for each in image.queue_books:
+        book.queue_lines[each.name] = Line()
+        book.queue_slots[each.name] = dict(each.slots)
+        book.queue_lag[each.name] = each.lag
+    for flow in image.flow_keys:
+        book.flow_keys[flow.key] = flow
+        book.flow_lines[flow.key] = Line()
+    book.deduplications = {each.key: (each.message_id, each.until_ms) for each in image.deduplications}
+    book.dead_letters = {letter.dead_letter_id: letter for letter in image.dead_letters}
+
+
+def _restore_place(book: AccountBook, progress: Progress) -> None:
+    """Put a held message back into its line; its ticket is its place."""
+    hold = progress.hold
+    if hold is None:
+        return
+    message_id = progress.message.message_id
+    if hold.kind is HoldKind.QUEUE:
+        book.queue_lines[QueueName(hold.name)].join(message_id, progress.ticket)
+    elif hold.kind is HoldKind.FLOW_CONTROL:
+        book.flow_lines[FlowKey(hold.name)].join(message_id, progress.ticket)
+    else:
+        book.global_line.join(message_id, progress.ticket)

@@ -1,0 +1,271 @@
+"""Attempts: who may start, what an outcome leads to, and who starts next.
+
+A due message passes the queue it was enqueued to (D-043), then its flow control key, then the
+account's global parallelism (D-066). Where it cannot pass it stands in that line, by ticket.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from emulator.core.commands import RecordAttempt
+from emulator.core.decision import Decision
+from emulator.core.facts import (
+    AnswerPromised,
+    AttemptFinished,
+    AttemptStarted,
+    DeadLettersRemoved,
+    MessageCanceled,
+    MessageDelivered,
+    MessageFailed,
+    MessageHeld,
+    QueueSlotReleased,
+    QueueSlotTaken,
+    RetryScheduled,
+)
+from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
+from emulator.core.model import (
+    AccountId,
+    AttemptOutcome,
+    CallbackOptions,
+    DeadLetterId,
+    FlowControl,
+    FlowKey,
+    Hold,
+    HoldKind,
+    HoldReason,
+    Message,
+    MessageId,
+    Phase,
+    Progress,
+    QueueName,
+    QueueSlot,
+)
+from emulator.core.rules import destination_rules, flow_control
+from emulator.core.rules.callbacks import send_callback
+from emulator.core.rules.retries import delay_after
+from emulator.core.state_view import AccountView, StateView
+
+TIMEOUT_ERROR = "timeout: no response in time"
+
+
+# -- starting ---------------------------------------------------------------------------------
+
+
+def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
+    """A message is due: start its next attempt, or put it in the first line it cannot pass."""
+    progress = state.messages[message_id]
+    message = progress.message
+    book = state.accounts[message.account_id]
+    if message.queue is not None:
+        reason = _queue_holds(book, message.queue, message)
+        if reason is not None:
+            # A queue delivers in the order of acceptance, so its tickets are the message numbers.
+            hold = Hold(kind=HoldKind.QUEUE, name=message.queue, reason=reason)
+            yield MessageHeld(message_id=message_id, hold=hold, ticket=message.number, at_ms=state.now_ms)
+            return
+        if message_id not in book.queue_slots[message.queue]:
+            yield QueueSlotTaken(message_id=message_id, account_id=message.account_id, queue=message.queue)
+    hold_at = _held_by_key(state, book, message) or _held_globally(book, message_id)
+    if hold_at is not None:
+        waited_here = progress.hold is not None and progress.hold.kind is not HoldKind.QUEUE
+        ticket = progress.ticket if waited_here else state.counters.tickets + 1
+        yield MessageHeld(message_id=message_id, hold=hold_at, ticket=ticket, at_ms=state.now_ms)
+        return
+    yield AttemptStarted(
+        message_id=message_id,
+        number=progress.retried + 1,
+        at_ms=state.now_ms,
+        answer=destination_rules.answer_for(state.rules, message) if state.rules else None,
+    )
+
+
+def _queue_holds(book: AccountView, name: QueueName, message: Message) -> HoldReason | None:
+    queue = book.queues.get(name)
+    if queue is None:
+        return None  # The queue was deleted; what was in flight then may still retry.
+    if queue.paused:
+        return HoldReason.PAUSED
+    slots = book.queue_slots[name]
+    if message.message_id in slots:
+        return None
+    if len(slots) >= queue.parallelism:
+        return HoldReason.PARALLELISM
+    first = book.queue_lines[name].first_ticket
+    is_overtaking = first is not None and first < message.number
+    return HoldReason.PARALLELISM if is_overtaking else None
+
+
+def _held_by_key(state: StateView, book: AccountView, message: Message) -> Hold | None:
+    if message.flow_control is None:
+        return None
+    key = message.flow_control.key
+    reason = flow_control.reason_to_hold(book.flow_keys[key], state.now_ms)
+    if reason is None and book.flow_lines[key].first not in (None, message.message_id):
+        reason = HoldReason.PARALLELISM
+    return None if reason is None else Hold(kind=HoldKind.FLOW_CONTROL, name=key, reason=reason)
+
+
+def _held_globally(book: AccountView, message_id: MessageId) -> Hold | None:
+    has_slot = book.active < book.account.max_global_parallelism
+    if has_slot and book.global_line.first in (None, message_id):
+        return None
+    return Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM)
+
+
+# -- finishing --------------------------------------------------------------------------------
+
+
+def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
+    """An attempt came back: finish it, now or when its scripted latency has passed.
+
+    An outcome of an attempt that is not under way (any more) says nothing and is dropped.
+    """
+    progress = state.messages.get(command.message_id)
+    if progress is None or progress.phase is not Phase.ACTIVE or progress.retried + 1 != command.number:
+        return
+    if progress.outcome is not None:
+        return
+    outcome = command.outcome
+    timeout_ms = progress.message.timeout_ms
+    due_ms = progress.started_ms + destination_rules.virtual_duration_ms(progress.answer, timeout_ms)
+    if destination_rules.times_out(progress.answer, timeout_ms):
+        outcome = AttemptOutcome(
+            response=None, error=TIMEOUT_ERROR, via=outcome.via, request_headers=outcome.request_headers
+        )
+    if due_ms > state.now_ms:
+        yield AnswerPromised(message_id=command.message_id, outcome=outcome, due_ms=due_ms)
+    else:
+        yield from _finish(state, progress, outcome)
+
+
+def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
+    """The scripted latency of an attempt has passed: its outcome counts now."""
+    progress = state.messages[message_id]
+    assert progress.outcome is not None
+    yield from _finish(state, progress, progress.outcome)
+
+
+def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
+    message = progress.message
+    yield AttemptFinished(
+        message_id=message.message_id,
+        number=progress.retried + 1,
+        started_ms=progress.started_ms,
+        at_ms=state.now_ms,
+        outcome=outcome,
+    )
+    if outcome.succeeded:
+        yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
+    elif progress.cancel_requested:
+        # Canceled messages are no dead letters and call nobody back (D-018).
+        yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)
+    elif outcome.non_retryable or progress.retried >= message.max_retries:
+        yield from _fail(state, progress, outcome)
+    else:
+        delay = delay_after(message, outcome, retried=progress.retried, now_ms=state.now_ms)
+        yield RetryScheduled(
+            message_id=message.message_id,
+            at_ms=state.now_ms,
+            due_ms=state.now_ms + delay.delay_ms,
+            reason=delay.reason.value,
+        )
+    if message.callback is not None and (outcome.succeeded or not progress.cancel_requested):
+        yield from _call_back(state, progress, message.callback, outcome)
+    yield from admit_waiting(state, message)
+
+
+def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
+    message = progress.message
+    dead_letter_id = DeadLetterId(make_dead_letter_id(state.now_ms, state.counters.dead_letters))
+    yield MessageFailed(message_id=message.message_id, at_ms=state.now_ms, dead_letter_id=dead_letter_id)
+    if message.failure_callback is not None:
+        yield from _call_back(state, progress, message.failure_callback, outcome, dead_letter_id)
+    book = state.accounts[message.account_id]
+    # The oldest make room (D-045).
+    excess = len(book.dead_letters) - book.account.max_dlq_size
+    if excess > 0:
+        oldest = tuple(islice(book.dead_letters, excess))
+        yield DeadLettersRemoved(
+            account_id=message.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size"
+        )
+
+
+def _call_back(
+    state: StateView,
+    progress: Progress,
+    callback: CallbackOptions,
+    outcome: AttemptOutcome,
+    dead_letter_id: DeadLetterId | None = None,
+) -> Decision[None]:
+    message = progress.message
+    yield from bring_limits(state, message.account_id, callback.options.flow_control)
+    yield from send_callback(state, message, callback, outcome, progress.retried, dead_letter_id)
+
+
+# -- letting the next ones in -----------------------------------------------------------------
+
+
+def admit_waiting(state: StateView, message: Message) -> Decision[None]:
+    """A message has finished an attempt or ended: let in whoever waited for what it held."""
+    slot = message.queue_slot
+    if message.queue is not None:
+        slot = QueueSlot(queue=message.queue, message_id=message.message_id)
+    if slot is not None:
+        yield from _release_slot(state, message.account_id, slot)
+    if message.flow_control is not None:
+        yield from admit_by_key(state, message.account_id, message.flow_control.key)
+    yield from admit_globally(state, message.account_id)
+
+
+def _release_slot(state: StateView, account_id: AccountId, slot: QueueSlot) -> Decision[None]:
+    slots = state.accounts[account_id].queue_slots[slot.queue]
+    if slots.get(slot.message_id) == 0:
+        yield QueueSlotReleased(message_id=slot.message_id, account_id=account_id, queue=slot.queue)
+        yield from admit_from_queue(state, account_id, slot.queue)
+
+
+def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -> Decision[None]:
+    """Let in as many of a queue's line as have a slot; those that hold one already (a retry) first."""
+    book = state.accounts[account_id]
+    queue = book.queues.get(name)
+    if queue is None or queue.paused:
+        return
+    line = book.queue_lines[name]
+    for message_id in [holder for holder in book.queue_slots[name] if holder in line]:
+        yield from start_or_hold(state, message_id)
+    while (first := line.first) is not None and len(book.queue_slots[name]) < queue.parallelism:
+        yield from start_or_hold(state, first)
+
+
+def admit_by_key(state: StateView, account_id: AccountId, key: FlowKey) -> Decision[None]:
+    """Let in as many of a flow control key's line as its limits allow now."""
+    book = state.accounts[account_id]
+    line = book.flow_lines[key]
+    while (first := line.first) is not None:
+        if flow_control.reason_to_hold(book.flow_keys[key], state.now_ms) is not None:
+            return
+        yield from start_or_hold(state, first)
+        if line.first == first:
+            return
+
+
+def bring_limits(state: StateView, account_id: AccountId, wanted: FlowControl | None) -> Decision[None]:
+    """The newest message's limits are its key's from now on, for those that wait already too (D-025)."""
+    if wanted is None:
+        return
+    known = state.accounts[account_id].flow_keys.get(wanted.key)
+    change = flow_control.updated_by_message(known, wanted, account_id)
+    if change is not None:
+        yield change
+        yield from admit_by_key(state, account_id, wanted.key)
+
+
+def admit_globally(state: StateView, account_id: AccountId) -> Decision[None]:
+    """Let in as many of the account's own line as its global parallelism allows now."""
+    book = state.accounts[account_id]
+    line = book.global_line
+    while (first := line.first) is not None and book.active < book.account.max_global_parallelism:
+        yield from start_or_hold(state, first)
+        if line.first == first:
+            return

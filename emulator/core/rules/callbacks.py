@@ -1,0 +1,110 @@
+"""Callback messages: what an attempt's outcome is told to, and in which words.
+
+A callback is an ordinary message with a JSON body (interface document, "Events"); fields that
+do not apply are left out, never null.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+from emulator.core.decision import Decision
+from emulator.core.facts import MessageCreated
+from emulator.core.identifiers import message_id as make_message_id
+from emulator.core.language.headers import by_canonical_name
+from emulator.core.model import (
+    AttemptOutcome,
+    CallbackOptions,
+    CreatedBy,
+    DeadLetterId,
+    Message,
+    MessageId,
+    Method,
+    QueueSlot,
+    Redaction,
+)
+from emulator.core.rules.options import delivered_headers, headers_over
+from emulator.core.state_view import StateView
+
+
+def send_callback(
+    state: StateView,
+    source: Message,
+    callback: CallbackOptions,
+    outcome: AttemptOutcome,
+    retried: int,
+    dead_letter_id: DeadLetterId | None = None,
+) -> Decision[None]:
+    """Publish a callback about an attempt of `source` as a new message (D-019)."""
+    account = state.accounts[source.account_id].account
+    options = callback.options
+    timeout_ms = account.timeout * 1000
+    number = state.counters.messages + 1
+    yield MessageCreated(
+        message=Message(
+            message_id=MessageId(make_message_id(state.key, number)),
+            number=number,
+            account_id=source.account_id,
+            created_ms=state.now_ms,
+            not_before_ms=state.now_ms,
+            url=callback.url,
+            method=options.method or Method.POST,
+            headers=headers_over(delivered_headers(options), (("Content-Type", "application/json"),)),
+            body=body_of(source, outcome, retried, dead_letter_id, account.max_message_size),
+            max_retries=source.max_retries if options.max_retries is None else options.max_retries,
+            retry_delay=options.retry_delay or source.retry_delay,
+            timeout_ms=timeout_ms if options.timeout_ms is None else min(timeout_ms, options.timeout_ms),
+            callback=options.callback,
+            failure_callback=options.failure_callback,
+            caller_ip=source.caller_ip,
+            labels=options.labels,
+            redaction=options.redaction or _inherited(source),
+            flow_control=options.flow_control,
+            source_message_id=source.message_id,
+            queue_slot=source.queue_slot or _own_slot(source),
+            # Only a failure callback tells of a dead letter.
+            created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
+        )
+    )
+
+
+def _own_slot(source: Message) -> QueueSlot | None:
+    return None if source.queue is None else QueueSlot(queue=source.queue, message_id=source.message_id)
+
+
+def _inherited(source: Message) -> Redaction | None:
+    """The callback's body repeats what the source hides, so API answers hide that body whole (D-026)."""
+    return None if source.redaction is None else Redaction(body=True, all_headers=False, header_names=())
+
+
+def body_of(
+    source: Message, outcome: AttemptOutcome, retried: int, dead_letter_id: DeadLetterId | None, max_size: int
+) -> bytes:
+    """The JSON of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
+
+    The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
+    holds the text of the failure (D-027).
+    """
+    response = outcome.response
+    answer = (outcome.error or "").encode() if response is None else response.body[:max_size]
+    body: dict[str, object] = {
+        "status": 0 if response is None else response.status,
+        "header": {} if response is None else by_canonical_name(response.headers),
+        "body": b64encode(answer).decode(),
+        "retried": retried,
+        "maxRetries": source.max_retries,
+        "sourceMessageId": source.message_id,
+        "topicName": source.url_group,
+        "endpointName": source.endpoint_name,
+        "url": source.url,
+        "method": source.method.value,
+        "sourceHeader": {name: ", ".join(values) for name, values in by_canonical_name(source.headers).items()},
+        "sourceBody": b64encode(source.body).decode(),
+        "notBefore": str(source.not_before_ms),
+        "createdAt": str(source.created_ms),
+        "scheduleId": source.schedule_id,
+        "callerIP": source.caller_ip,
+        "dlqId": dead_letter_id,
+    }
+    return json.dumps({name: value for name, value in body.items() if value is not None}).encode()

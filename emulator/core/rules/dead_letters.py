@@ -1,0 +1,109 @@
+"""Dead letters: deleting, publishing again, and their end by age."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
+from emulator.core.decision import Decision, book_of
+from emulator.core.errors import NotFound
+from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
+from emulator.core.identifiers import message_id as make_message_id
+from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
+from emulator.core.rules import limits
+from emulator.core.rules.attempts import bring_limits
+from emulator.core.rules.options import delivered_headers, headers_over
+from emulator.core.rules.queues import new_queue
+from emulator.core.state_view import StateView
+
+
+def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
+    book = book_of(state, command.account_id)
+    # dict.fromkeys: an id named twice is deleted, and counted, once.
+    present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in book.dead_letters)
+    missing = next((wanted for wanted in command.dead_letter_ids if wanted not in book.dead_letters), None)
+    if command.strict and missing is not None:
+        raise NotFound(f"dlq message {missing} not found")
+    if present:
+        yield DeadLettersRemoved(
+            account_id=command.account_id, dead_letter_ids=present, at_ms=state.now_ms, cause="deleted"
+        )
+    return len(present)
+
+
+def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[Published, ...]]:
+    """Publish dead letters as new messages with the same body and headers; the entries leave the queue (D-046)."""
+    book = book_of(state, command.account_id)
+    account = book.account
+    limits.check_account_is_active(account)
+    limits.check_options(account, command.overrides, state.now_ms)
+    # By id: an entry named twice is published once.
+    entries = {entry.dead_letter_id: entry for entry in command.entries if entry.dead_letter_id in book.dead_letters}
+    missing = next((entry for entry in command.entries if entry.dead_letter_id not in entries), None)
+    if command.strict and missing is not None:
+        raise NotFound(f"dlq message {missing.dead_letter_id} not found")
+    limits.check_daily_quota(book, state.now_ms, len(entries))
+    published: list[Published] = []
+    for entry in entries.values():
+        published.append((yield from _retry(state, command.account_id, entry, command.overrides)))
+    return tuple(published)
+
+
+def _retry(
+    state: StateView, account_id: AccountId, entry: DeadLetterContent, overrides: MessageOptions
+) -> Decision[Published]:
+    yield DeadLettersRemoved(
+        account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
+    )
+    book = state.accounts[account_id]
+    message = _made_anew(state, entry, overrides)
+    if message.queue is not None and message.queue not in book.queues:
+        yield QueueWritten(queue=new_queue(account_id, message.queue, state.now_ms))
+    yield from bring_limits(state, account_id, message.flow_control)
+    yield MessageCreated(message=message)
+    return Published(message_id=message.message_id, url=message.url, deduplicated=False)
+
+
+def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOptions) -> Message:
+    """The message to publish: the original, changed where the retry call carries configuration headers."""
+    original = entry.message
+    now_ms = state.now_ms
+    number = state.counters.messages + 1
+    not_before_ms = now_ms + (overrides.delay_ms or 0)
+    if overrides.not_before_ms is not None:
+        not_before_ms = max(now_ms, overrides.not_before_ms)
+    timeout_ms = original.timeout_ms
+    if overrides.timeout_ms is not None:
+        timeout_ms = min(overrides.timeout_ms, state.accounts[original.account_id].account.timeout * 1000)
+    given = delivered_headers(replace(overrides, content_type=None))
+    return replace(
+        original,
+        message_id=MessageId(make_message_id(state.key, number)),
+        number=number,
+        created_ms=now_ms,
+        not_before_ms=not_before_ms,
+        method=overrides.method or original.method,
+        headers=headers_over(given, original.headers),
+        max_retries=original.max_retries if overrides.max_retries is None else overrides.max_retries,
+        retry_delay=overrides.retry_delay or original.retry_delay,
+        timeout_ms=timeout_ms,
+        callback=overrides.callback or original.callback,
+        failure_callback=overrides.failure_callback or original.failure_callback,
+        labels=overrides.labels or original.labels,
+        redaction=overrides.redaction or original.redaction,
+        flow_control=overrides.flow_control or original.flow_control,
+        queue_slot=None,
+        created_by=CreatedBy.DEAD_LETTER,
+        from_dead_letter=entry.dead_letter_id,
+        not_applied=(),
+    )
+
+
+def expire_dead_letters(state: StateView, account_id: AccountId) -> Decision[None]:
+    """Remove the dead letters that the plan's retention time has run out for (D-045)."""
+    book = state.accounts[account_id]
+    oldest_kept_ms = state.now_ms - book.account.max_dlq_retention_time_milis
+    expired = tuple(
+        letter.dead_letter_id for letter in book.dead_letters.values() if letter.failed_ms <= oldest_kept_ms
+    )
+    yield DeadLettersRemoved(account_id=account_id, dead_letter_ids=expired, at_ms=state.now_ms, cause="expired")

@@ -1,0 +1,139 @@
+"""What an account's plan permits. Each check raises before anything has changed, or returns nothing.
+
+A refusal names the limit and its number (D-042).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
+from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
+from emulator.core.state_view import AccountView
+
+DAY_MS = 86_400_000
+DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
+
+
+def default_retries(account: Account) -> int:
+    """Retries of a message that names none: 3 on the free plan, 5 on paid ones (interface document; D-005)."""
+    return min(DEFAULT_RETRIES[account.type], account.max_retries)
+
+
+def check_account_is_active(account: Account) -> None:
+    """A suspended or inactive account may do nothing (D-029)."""
+    if not account.active or account.state not in ("active", "passive"):
+        raise Forbidden(f"account {account.id} is {account.state if account.active else 'not active'}")
+
+
+def check_message_size(account: Account, size: int) -> None:
+    if size > account.max_message_size:
+        raise PayloadTooLarge(f"quota maxMessageSize exceeded, current limit: {account.max_message_size}")
+
+
+def check_options(account: Account, options: MessageOptions, now_ms: int) -> None:
+    """The per-message limits: delay and retries, those of the callbacks too; and no delayed callback."""
+    limit_ms = account.max_delay * 1000
+    if options.not_before_ms is not None:
+        if options.not_before_ms - now_ms > limit_ms:
+            raise InvalidInput("Svc-Not-Before", f"quota maxDelay exceeded, current limit: {account.max_delay}")
+    elif options.delay_ms is not None and options.delay_ms > limit_ms:
+        raise InvalidInput("Svc-Delay", f"quota maxDelay exceeded, current limit: {account.max_delay}")
+    _check_retries(account, "Svc-Retries", options.max_retries)
+    _check_callback(account, "Svc-Callback", options.callback)
+    _check_callback(account, "Svc-Failure-Callback", options.failure_callback)
+
+
+def _check_callback(account: Account, name: str, callback: CallbackOptions | None) -> None:
+    if callback is None:
+        return
+    # Interface document: a message with a delayed callback is rejected at insertion (D-007).
+    if callback.options.delay_ms:
+        raise InvalidInput(f"{name}-Delay", "a callback cannot be delayed, expected no delay or 0s")
+    if callback.options.not_before_ms is not None:
+        raise InvalidInput(f"{name}-Not-Before", "a callback cannot be delayed")
+    _check_retries(account, f"{name}-Retries", callback.options.max_retries)
+    _check_callback(account, f"{name}-Callback", callback.options.callback)
+    _check_callback(account, f"{name}-Failure-Callback", callback.options.failure_callback)
+
+
+def _check_retries(account: Account, field: str, retries: int | None) -> None:
+    if retries is not None and retries > account.max_retries:
+        raise InvalidInput(field, f"quota maxRetries exceeded, current limit: {account.max_retries}")
+
+
+def check_daily_quota(book: AccountView, now_ms: int, adding: int) -> None:
+    """The hard daily limit of messages; the day ends at midnight UTC of the virtual clock (D-028)."""
+    used = messages_today(book, now_ms)
+    limit = book.account.max_requests_per_day_hard
+    if used + adding > limit:
+        raise QuotaExceeded(
+            f"quota maxRequestsPerDay exceeded, current limit: {limit}",
+            limit=limit,
+            remaining=max(0, limit - used),
+            reset_s=_next_midnight_s(now_ms),
+            daily=True,
+        )
+
+
+def messages_today(book: AccountView, now_ms: int) -> int:
+    return book.usage_count if book.usage_day == now_ms // DAY_MS else 0
+
+
+def check_count(name: str, present: int, limit: int) -> None:
+    """A limit on how many of something an account may have: `present` exist already."""
+    if present >= limit:
+        raise LimitReached(f"quota {name} exceeded, current limit: {limit}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstWindow:
+    """The second in which calls are being counted, by the virtual and by the wall clock."""
+
+    virtual_s: int
+    began_wall_ms: int
+    count: int
+
+
+def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_ms: int) -> BurstWindow:
+    """Count one call against the limit of calls a second. Raises QuotaExceeded.
+
+    The second is one of the virtual clock; where that stands still, one of the wall clock ends
+    the count as well, because a frozen test must be able to poll (D-032).
+    """
+    virtual_s = now_ms // 1000
+    if window is None or virtual_s != window.virtual_s or not 0 <= wall_ms - window.began_wall_ms < 1000:
+        window = BurstWindow(virtual_s=virtual_s, began_wall_ms=wall_ms, count=0)
+    limit = account.max_requests_per_second
+    if window.count >= limit:
+        raise QuotaExceeded(
+            f"quota maxRequestsPerSecond exceeded, current limit: {limit}",
+            limit=limit,
+            remaining=0,
+            reset_s=virtual_s + 1,
+            daily=False,
+        )
+    return replace(window, count=window.count + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DailyQuota:
+    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+
+def daily_quota(book: AccountView, now_ms: int) -> DailyQuota:
+    """Where an account stands with its soft limit, which is reported and not enforced (D-028)."""
+    limit = book.account.max_requests_per_day
+    return DailyQuota(
+        limit=limit,
+        remaining=max(0, limit - messages_today(book, now_ms)),
+        reset_s=_next_midnight_s(now_ms),
+    )
+
+
+def _next_midnight_s(now_ms: int) -> int:
+    return (now_ms // DAY_MS + 1) * 86_400

@@ -1,0 +1,175 @@
+"""Accepting messages: publish, enqueue, batch, and what a schedule's firing publishes.
+
+Accepting has two halves. `plan` looks at everything and refuses, changing nothing; `carry_out`
+turns a plan into facts and cannot refuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from emulator.core.commands import BatchReply, Publish, PublishBatch, Published, PublishItem, PublishReply
+from emulator.core.decision import Decision, book_of
+from emulator.core.errors import NotFound, Refused
+from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
+from emulator.core.identifiers import message_id as make_message_id
+from emulator.core.model import (
+    AccountId,
+    CreatedBy,
+    DestinationKind,
+    Endpoint,
+    GroupName,
+    Message,
+    MessageId,
+    MessageOptions,
+    Method,
+    ScheduleId,
+)
+from emulator.core.rules import deduplication, limits
+from emulator.core.rules.attempts import bring_limits
+from emulator.core.rules.options import delivered_headers, not_applied_in_a_queue, over
+from emulator.core.rules.queues import new_queue
+from emulator.core.state_view import AccountView, StateView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A publish that nothing speaks against: one message to create for each endpoint."""
+
+    account_id: AccountId
+    item: PublishItem
+    options: MessageOptions
+    url_group: GroupName | None
+    endpoints: tuple[Endpoint, ...]
+    schedule_id: ScheduleId | None
+    created_by: CreatedBy
+    not_applied: tuple[str, ...]
+
+
+def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
+    return (yield from carry_out(state, plan(state, command.account_id, command.item)))
+
+
+def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
+    replies: list[PublishReply | Refused] = []
+    for item in command.items:
+        if isinstance(item, Refused):
+            replies.append(item)
+            continue
+        try:
+            planned = plan(state, command.account_id, item, created_by=CreatedBy.BATCH)
+        except Refused as refusal:
+            replies.append(refusal)
+            continue
+        replies.append((yield from carry_out(state, planned)))
+    return tuple(replies)
+
+
+def plan(
+    state: StateView,
+    account_id: AccountId,
+    item: PublishItem,
+    schedule_id: ScheduleId | None = None,
+    created_by: CreatedBy = CreatedBy.PUBLISH,
+) -> Plan:
+    """Check one publish against the account and its plan. Raises Refused; changes nothing."""
+    book = book_of(state, account_id)
+    account = book.account
+    limits.check_account_is_active(account)
+    options = item.options
+    group_name: GroupName | None = None
+    if item.destination.kind is DestinationKind.GROUP:
+        group_name = GroupName(item.destination.text)
+        group = book.groups.get(group_name)
+        if group is None:
+            raise NotFound(f"topic {group_name} not found")
+        options = over(options, group.defaults)
+        endpoints = group.endpoints
+    else:
+        endpoints = (Endpoint(url=item.destination.text, name=None),)
+    queue = item.queue or options.queue
+    not_applied: tuple[str, ...] = ()
+    if queue is not None:
+        not_applied = not_applied_in_a_queue(options, keeps_delay=schedule_id is not None)
+        options = replace(options, flow_control=None)
+        if schedule_id is None:
+            options = replace(options, delay_ms=None, not_before_ms=None)
+        if queue not in book.queues:
+            limits.check_count("maxQueues", len(book.queues), account.max_queues)
+    limits.check_message_size(account, len(item.body))
+    limits.check_options(account, options, state.now_ms)
+    limits.check_daily_quota(book, state.now_ms, len(endpoints))
+    return Plan(
+        account_id=account_id,
+        item=replace(item, queue=queue) if queue is not item.queue else item,
+        options=options,
+        url_group=group_name,
+        endpoints=endpoints,
+        schedule_id=schedule_id,
+        created_by=created_by,
+        not_applied=not_applied,
+    )
+
+
+def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:
+    """Create the planned messages, leaving out those that an earlier one stands for."""
+    book = state.accounts[planned.account_id]
+    queue = planned.item.queue
+    if queue is not None and queue not in book.queues:
+        yield QueueWritten(queue=new_queue(planned.account_id, queue, state.now_ms))
+    yield from bring_limits(state, planned.account_id, planned.options.flow_control)
+    published: list[Published] = []
+    for endpoint in planned.endpoints:
+        published.append((yield from _create(state, book, planned, endpoint)))
+    return PublishReply(is_group=planned.url_group is not None, messages=tuple(published))
+
+
+def _create(state: StateView, book: AccountView, planned: Plan, endpoint: Endpoint) -> Decision[Published]:
+    item, options = planned.item, planned.options
+    key = deduplication.key_of(item.destination, item.body, options, endpoint)
+    if key is not None:
+        earlier = deduplication.earlier_message(book, key, state.now_ms)
+        if earlier is not None:
+            yield PublishDeduplicated(message_id=earlier, at_ms=state.now_ms)
+            return Published(message_id=earlier, url=endpoint.url, deduplicated=True)
+    account = book.account
+    now_ms = state.now_ms
+    timeout_ms = account.timeout * 1000
+    number = state.counters.messages + 1
+    message = Message(
+        message_id=MessageId(make_message_id(state.key, number)),
+        number=number,
+        account_id=planned.account_id,
+        created_ms=now_ms,
+        not_before_ms=_not_before(options, now_ms),
+        url=endpoint.url,
+        method=options.method or Method.POST,
+        headers=delivered_headers(options),
+        body=item.body,
+        max_retries=limits.default_retries(account) if options.max_retries is None else options.max_retries,
+        retry_delay=options.retry_delay,
+        timeout_ms=timeout_ms if options.timeout_ms is None else min(timeout_ms, options.timeout_ms),
+        callback=options.callback,
+        failure_callback=options.failure_callback,
+        caller_ip=item.caller_ip,
+        url_group=planned.url_group,
+        endpoint_name=endpoint.name,
+        queue=item.queue,
+        schedule_id=planned.schedule_id,
+        labels=options.labels,
+        redaction=options.redaction,
+        flow_control=options.flow_control,
+        created_by=planned.created_by,
+        not_applied=planned.not_applied,
+    )
+    yield MessageCreated(
+        message=message, deduplication_key=key, deduplicate_until_ms=now_ms + deduplication.WINDOW_MS if key else 0
+    )
+    return Published(message_id=message.message_id, url=endpoint.url, deduplicated=False)
+
+
+def _not_before(options: MessageOptions, now_ms: int) -> int:
+    """The first delivery time. Not-before wins over a delay; one in the past means now (D-008)."""
+    if options.not_before_ms is not None:
+        return max(now_ms, options.not_before_ms)
+    return now_ms + (options.delay_ms or 0)

@@ -1,0 +1,101 @@
+"""Schedules: writing, pausing, and what happens at the instant one fires."""
+
+from __future__ import annotations
+
+from emulator.core.commands import DeleteSchedule, PublishItem, SetSchedulePaused, WriteSchedule
+from emulator.core.decision import Decision, book_of
+from emulator.core.errors import NotFound, Refused
+from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
+from emulator.core.identifiers import schedule_id as make_schedule_id
+from emulator.core.language.cron import parse as parse_cron
+from emulator.core.model import AccountId, CreatedBy, Schedule, ScheduleId, ScheduleProgress
+from emulator.core.rules import limits, publishing
+from emulator.core.state_view import StateView, cron_of, split_subject
+
+
+def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
+    """Create or replace a schedule; a replaced one keeps its creation time and stays paused (D-037)."""
+    book = book_of(state, command.account_id)
+    limits.check_account_is_active(book.account)
+    schedule_id = command.schedule_id
+    if schedule_id is None:
+        schedule_id = ScheduleId(make_schedule_id(state.key, state.counters.schedules + 1))
+    old = book.schedules.get(schedule_id)
+    if old is None:
+        limits.check_count("maxSchedules", len(book.schedules), book.account.max_schedules)
+    limits.check_message_size(book.account, len(command.body))
+    limits.check_options(book.account, command.options, state.now_ms)
+    if command.options.queue is not None and command.options.queue not in book.queues:
+        limits.check_count("maxQueues", len(book.queues), book.account.max_queues)
+    cron = parse_cron(command.cron)
+    yield ScheduleWritten(
+        schedule=Schedule(
+            schedule_id=schedule_id,
+            account_id=command.account_id,
+            cron=cron.text,
+            destination=command.destination,
+            body=command.body,
+            options=command.options,
+            caller_ip=command.caller_ip,
+            created_ms=state.now_ms if old is None else old.schedule.created_ms,
+        ),
+        next_ms=cron.next_after(state.now_ms),
+    )
+    return schedule_id
+
+
+def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decision[None]:
+    """Pause or resume; doing it again changes nothing. Firings that fall into a pause are skipped (D-033)."""
+    progress = _schedule(state, command.account_id, command.schedule_id)
+    if progress.paused == command.paused:
+        return
+    if command.paused:
+        yield SchedulePaused(account_id=command.account_id, schedule_id=command.schedule_id, at_ms=state.now_ms)
+    else:
+        yield ScheduleResumed(
+            account_id=command.account_id,
+            schedule_id=command.schedule_id,
+            at_ms=state.now_ms,
+            next_ms=cron_of(progress).next_after(state.now_ms),
+        )
+
+
+def delete_schedule(state: StateView, command: DeleteSchedule) -> Decision[None]:
+    _schedule(state, command.account_id, command.schedule_id)
+    yield ScheduleDeleted(account_id=command.account_id, schedule_id=command.schedule_id, at_ms=state.now_ms)
+
+
+def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
+    """A schedule is due: publish its message, or note why that was refused; either way it goes on (D-065)."""
+    account_id, name = split_subject(subject)
+    schedule_id = ScheduleId(name)
+    progress = state.accounts[account_id].schedules[schedule_id]
+    schedule = progress.schedule
+    item = PublishItem(
+        destination=schedule.destination,
+        body=schedule.body,
+        options=schedule.options,
+        caller_ip=schedule.caller_ip,
+    )
+    planned: publishing.Plan | None = None
+    error: str | None = None
+    try:
+        planned = publishing.plan(state, account_id, item, schedule_id, CreatedBy.SCHEDULE)
+    except Refused as refusal:
+        error = refusal.text
+    yield ScheduleFired(
+        account_id=account_id,
+        schedule_id=schedule_id,
+        at_ms=state.now_ms,
+        next_ms=cron_of(progress).next_after(due_ms),
+        error=error,
+    )
+    if planned is not None:
+        yield from publishing.carry_out(state, planned)
+
+
+def _schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:
+    progress = book_of(state, account_id).schedules.get(schedule_id)
+    if progress is None:
+        raise NotFound(f"schedule {schedule_id} not found")
+    return progress

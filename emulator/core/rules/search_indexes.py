@@ -1,0 +1,177 @@
+"""What the management API changes: search indexes, and a queue account's token, plan and budget.
+
+Identifiers and tokens made here are unique across the worlds of a server, although worlds of one
+seed share everything else: an account's id, which no two worlds have in common, goes into them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import blake2b
+
+from emulator.core import commands
+from emulator.core.decision import Decision, book_of
+from emulator.core.errors import NotFound
+from emulator.core.facts import (
+    AccountChanged,
+    AccountTokenRotated,
+    SearchIndexChanged,
+    SearchIndexCreated,
+    SearchIndexDeleted,
+)
+from emulator.core.identifiers import queue_token, token_text, uuid
+from emulator.core.model import Account, IndexId, IndexType, SearchIndex
+from emulator.core.plans import INDEX_CAPS, on_plan
+from emulator.core.rules.attempts import admit_globally
+from emulator.core.state_view import StateView
+
+# -- queue accounts ---------------------------------------------------------------------------
+
+
+def rotate_token(state: StateView, command: commands.RotateToken) -> Decision[Account]:
+    """New credentials, the read-only ones too; the reply is the record that holds them (D-162)."""
+    book = book_of(state, command.account_id)
+    number = state.counters.account_tokens + 1
+    password = token_text(state.key, f"password of {command.account_id}", number, 40)
+    read_only = token_text(state.key, f"read-only token of {command.account_id}", number, 40)
+    yield AccountTokenRotated(
+        account_id=command.account_id,
+        password=password,
+        token=queue_token(command.account_id, password),
+        read_only_token=queue_token(command.account_id, read_only),
+    )
+    return book.account
+
+
+def set_plan(state: StateView, command: commands.SetPlan) -> Decision[None]:
+    """The plan's limits hold from this instant on; what exists beyond them stays (D-163)."""
+    account = on_plan(book_of(state, command.account_id).account, command.plan)
+    yield AccountChanged(account=replace(account, last_plan_upgrade_time=state.now_ms // 1000))
+    yield from admit_globally(state, command.account_id)
+
+
+def set_budget(state: StateView, command: commands.SetBudget) -> Decision[None]:
+    account = book_of(state, command.account_id).account
+    yield AccountChanged(account=replace(account, budget=command.budget))
+
+
+def set_production_pack(state: StateView, command: commands.SetProductionPack) -> Decision[None]:
+    account = book_of(state, command.account_id).account
+    yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
+
+
+def move_to_team(state: StateView, command: commands.MoveToTeam) -> Decision[None]:
+    """The team becomes the account's customer; nothing else depends on it (D-164)."""
+    account = book_of(state, command.account_id).account
+    yield AccountChanged(account=replace(account, customer_id=command.team_id))
+
+
+# -- search indexes ---------------------------------------------------------------------------
+
+
+def create_search_index(state: StateView, command: commands.CreateSearchIndex) -> Decision[SearchIndex]:
+    index = new_search_index(
+        state.key,
+        scope=_scope(state),
+        number=state.counters.indexes + 1,
+        customer_id=command.customer_id,
+        name=command.name,
+        region=command.region,
+        type_=command.type,
+        creation_time=state.now_ms // 1000,
+    )
+    yield SearchIndexCreated(index=index)
+    return index
+
+
+def rename_search_index(state: StateView, command: commands.RenameSearchIndex) -> Decision[None]:
+    yield SearchIndexChanged(index=replace(search_index(state, command.index_id), name=command.name))
+
+
+def reset_search_index_password(state: StateView, command: commands.ResetSearchIndexPassword) -> Decision[SearchIndex]:
+    index = search_index(state, command.index_id)
+    tokens = _index_tokens(state.key, index.id, state.counters.index_tokens + 1)
+    yield SearchIndexChanged(index=replace(index, token=tokens[0], read_only_token=tokens[1]))
+    return search_index(state, command.index_id)
+
+
+def transfer_search_index(state: StateView, command: commands.TransferSearchIndex) -> Decision[None]:
+    """The index has another owner, and stays in this world (D-164)."""
+    index = search_index(state, command.index_id)
+    yield SearchIndexChanged(index=replace(index, customer_id=command.target_account))
+
+
+def delete_search_index(state: StateView, command: commands.DeleteSearchIndex) -> Decision[None]:
+    yield SearchIndexDeleted(index_id=search_index(state, command.index_id).id)
+
+
+def search_index(state: StateView, index_id: IndexId) -> SearchIndex:
+    """Raises NotFound for an index this world does not have."""
+    index = state.search_indexes.get(index_id)
+    if index is None:
+        raise NotFound(f"search index {index_id} not found")
+    return index
+
+
+def new_search_index(
+    key: bytes,
+    *,
+    scope: str,
+    number: int,
+    customer_id: str,
+    name: str,
+    region: str,
+    type_: IndexType,
+    creation_time: int,
+) -> SearchIndex:
+    """Index `number` of a world, with the caps of its type. `scope` tells worlds of one key apart."""
+    index_id = IndexId(uuid(key, f"search index of {scope}", number))
+    token, read_only_token = _index_tokens(key, index_id, 0)
+    caps = INDEX_CAPS[type_]
+    return SearchIndex(
+        id=index_id,
+        profile_number=number,
+        customer_id=customer_id,
+        name=name,
+        endpoint=host_label(index_id, region),
+        type=type_,
+        region=region,
+        integration_email="",
+        token=token,
+        read_only_token=read_only_token,
+        max_vector_count=caps.max_vector_count,
+        max_monthly_reranks=caps.max_monthly_reranks,
+        max_daily_updates=caps.max_daily_updates,
+        max_daily_queries=caps.max_daily_queries,
+        max_monthly_bandwidth=caps.max_monthly_bandwidth,
+        max_writes_per_second=1_000,
+        max_query_per_second=1_000,
+        max_reads_per_request=100,
+        max_writes_per_request=100,
+        creation_time=creation_time,
+        input_enrichment_enabled=True,
+    )
+
+
+def host_label(index_id: str, region: str) -> str:
+    """What the service calls an index's host: `glowing-baboon-15797-us1` (D-165)."""
+    number = int.from_bytes(blake2b(index_id.encode(), digest_size=8, person=b"host").digest(), "big")
+    number, adjective = divmod(number, len(_ADJECTIVES))
+    number, animal = divmod(number, len(_ANIMALS))
+    return f"{_ADJECTIVES[adjective]}-{_ANIMALS[animal]}-{10_000 + number % 90_000}-{region[:2]}1"
+
+
+_ADJECTIVES = ("amusing", "brave", "calm", "eager", "fresh", "glowing", "honest", "keen", "lucky", "mighty", "sunny")
+_ANIMALS = ("badger", "baboon", "crane", "dolphin", "falcon", "gecko", "heron", "lynx", "marmot", "otter", "panda")
+
+
+def _index_tokens(key: bytes, index_id: str, number: int) -> tuple[str, str]:
+    """The token and the read-only token of an index, base64 as the service's are (D-189)."""
+    texts = (token_text(key, f"{kind} of {index_id}", number, 40) for kind in ("token", "read-only token"))
+    token, read_only_token = (b64encode(f"{index_id}:{text}".encode()).decode() for text in texts)
+    return token, read_only_token
+
+
+def _scope(state: StateView) -> str:
+    return next(iter(state.accounts))

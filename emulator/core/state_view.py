@@ -1,0 +1,199 @@
+"""The books that a world keeps, and the read-only faces of them that decisions get.
+
+`State.apply` fills the books; nothing else writes in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from emulator.core.language.cron import CronSchedule
+from emulator.core.language.cron import parse as parse_cron
+from emulator.core.model import (
+    Account,
+    AccountId,
+    DeadLetter,
+    DeadLetterId,
+    DestinationRule,
+    FlowKey,
+    FlowState,
+    GroupName,
+    IndexId,
+    Message,
+    MessageId,
+    Phase,
+    Progress,
+    Queue,
+    QueueName,
+    RuleId,
+    ScheduleId,
+    ScheduleProgress,
+    SearchIndex,
+    TeamMember,
+    UrlGroup,
+    VectorIndex,
+)
+from emulator.core.timers import Timers
+from emulator.core.wait_list import Line
+
+
+def subject_of(account_id: AccountId, name: str) -> str:
+    """A timer subject for something that lives in an account; account ids hold no slash."""
+    return f"{account_id}/{name}"
+
+
+def split_subject(subject: str) -> tuple[AccountId, str]:
+    account_id, _, name = subject.partition("/")
+    return AccountId(account_id), name
+
+
+class AccountBook:
+    """Everything that belongs to one account. Filled by `State.apply`, read by all."""
+
+    __slots__ = (
+        "account",
+        "active",
+        "dead_letters",
+        "deduplications",
+        "flow_keys",
+        "flow_lines",
+        "global_line",
+        "groups",
+        "queue_lag",
+        "queue_lines",
+        "queue_slots",
+        "queues",
+        "schedules",
+        "usage_count",
+        "usage_day",
+    )
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.active = 0
+        # Messages accepted on the UTC day `usage_day` (days since the Unix epoch), for the daily quota.
+        self.usage_day = 0
+        self.usage_count = 0
+        self.schedules: dict[ScheduleId, ScheduleProgress] = {}
+        self.groups: dict[GroupName, UrlGroup] = {}
+        self.queues: dict[QueueName, Queue] = {}
+        self.queue_lines: dict[QueueName, Line] = {}
+        # Per queue, the messages that hold a slot and how many of (itself, its callbacks) are still going.
+        self.queue_slots: dict[QueueName, dict[MessageId, int]] = {}
+        self.queue_lag: dict[QueueName, int] = {}
+        self.flow_keys: dict[FlowKey, FlowState] = {}
+        self.flow_lines: dict[FlowKey, Line] = {}
+        self.global_line = Line()
+        # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
+        self.deduplications: dict[str, tuple[MessageId, int]] = {}
+        self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
+
+
+class AccountView(Protocol):
+    """An account's book as decisions see it."""
+
+    @property
+    def account(self) -> Account: ...
+    @property
+    def active(self) -> int: ...
+    @property
+    def usage_day(self) -> int: ...
+    @property
+    def usage_count(self) -> int: ...
+    @property
+    def schedules(self) -> Mapping[ScheduleId, ScheduleProgress]: ...
+    @property
+    def groups(self) -> Mapping[GroupName, UrlGroup]: ...
+    @property
+    def queues(self) -> Mapping[QueueName, Queue]: ...
+    @property
+    def queue_lines(self) -> Mapping[QueueName, Line]: ...
+    @property
+    def queue_slots(self) -> Mapping[QueueName, Mapping[MessageId, int]]: ...
+    @property
+    def queue_lag(self) -> Mapping[QueueName, int]: ...
+    @property
+    def flow_keys(self) -> Mapping[FlowKey, FlowState]: ...
+    @property
+    def flow_lines(self) -> Mapping[FlowKey, Line]: ...
+    @property
+    def global_line(self) -> Line: ...
+    @property
+    def deduplications(self) -> Mapping[str, tuple[MessageId, int]]: ...
+    @property
+    def dead_letters(self) -> Mapping[DeadLetterId, DeadLetter]: ...
+
+
+class Counters:
+    """How many of each kind the world has made; the next id of a kind follows from its counter."""
+
+    __slots__ = (
+        "account_tokens",
+        "dead_letters",
+        "index_tokens",
+        "indexes",
+        "messages",
+        "rules",
+        "schedules",
+        "signing_keys",
+        "tickets",
+    )
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.schedules = 0
+        self.rules = 0
+        self.dead_letters = 0
+        self.signing_keys = 0
+        self.tickets = 0
+        # Search and vector indexes together, and how often an account's or an index's tokens were made anew.
+        self.indexes = 0
+        self.account_tokens = 0
+        self.index_tokens = 0
+
+
+class StateView(Protocol):
+    """The read-only face of `State`."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def counters(self) -> Counters: ...
+    @property
+    def messages(self) -> Mapping[MessageId, Progress]: ...
+    @property
+    def rules(self) -> Mapping[RuleId, DestinationRule]: ...
+    @property
+    def accounts(self) -> Mapping[AccountId, AccountView]: ...
+    @property
+    def search_indexes(self) -> Mapping[IndexId, SearchIndex]: ...
+    @property
+    def vector_indexes(self) -> Mapping[IndexId, VectorIndex]: ...
+    @property
+    def team(self) -> Sequence[TeamMember]: ...
+    @property
+    def timers(self) -> Timers: ...
+
+
+def progress_of(message: Message) -> Progress:
+    """A message as it stands right after it was created."""
+    return Progress(
+        message=message,
+        phase=Phase.PENDING,
+        retried=0,
+        due_ms=message.not_before_ms,
+        ticket=0,
+        hold=None,
+        started_ms=0,
+        answer=None,
+        outcome=None,
+        cancel_requested=False,
+    )
+
+
+def cron_of(progress: ScheduleProgress) -> CronSchedule:
+    """The parsed cron expression of a schedule (parsing is cached)."""
+    return parse_cron(progress.schedule.cron)

@@ -1,0 +1,98 @@
+"""Reading what is recorded of single messages: their stories, and the failures that retries follow from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from emulator.core.model import EventState, HoldReason, MessageId
+from emulator.journal import codec
+from emulator.journal.store import Store
+from emulator.queries.history import EndedMessage
+from emulator.queries.message_log import Entry, Failure, Noted, Remark, RemarkKind, Story, Tried
+
+_SELECT_MESSAGE = "SELECT number, definition FROM messages WHERE message_id = ?"
+_SELECT_EVENTS = "SELECT seq, at_ms, state, next_delivery_ms FROM events WHERE number = ? ORDER BY seq"
+# An attempt is found by its event: that of an error names it, and that of a delivery follows it at once.
+_SELECT_ATTEMPTS = """
+SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by FROM attempts WHERE seq IN (
+    SELECT CASE state WHEN 'DELIVERED' THEN seq - 1 ELSE attempt_seq END
+    FROM events WHERE number = ? AND state IN ('ERROR', 'DELIVERED')
+) ORDER BY seq
+"""
+_SELECT_REMARKS = "SELECT after_seq, at_ms, kind, name, reason FROM remarks WHERE message_id = ? ORDER BY id"
+_SELECT_FAILURES = """
+SELECT messages.message_id, attempts.attempt, attempts.finished_ms, attempts.outcome
+FROM (
+    SELECT number, max(attempt_seq) AS attempt_seq FROM events
+    WHERE number IN (SELECT value FROM json_each(?)) AND state = 'ERROR' GROUP BY number
+) AS last
+JOIN attempts ON attempts.seq = last.attempt_seq JOIN messages ON messages.number = last.number
+"""
+_SELECT_LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM events"
+_SELECT_EVENT_TIME = "SELECT at_ms FROM events WHERE seq >= ? ORDER BY seq LIMIT 1"
+_SELECT_ENDED = """
+SELECT messages.definition, events.at_ms FROM events JOIN messages ON messages.number = events.number
+WHERE events.seq >= ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED') ORDER BY events.seq LIMIT ?
+"""
+
+
+class Stories:
+    """The recorded side of explanations and previews, read after everything that has happened is written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def story(self, message_id: MessageId) -> Story | None:
+        """What is recorded of a message, live or ended; None for an id that no message has had."""
+        for number, definition in await self._store.rows(_SELECT_MESSAGE, (message_id,)):
+            placed: list[tuple[int, int, Entry]] = []
+            for seq, at_ms, state, next_ms in await self._store.rows(_SELECT_EVENTS, (number,)):
+                placed.append((seq, 0, Noted(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
+            for seq, at_ms, finished_ms, attempt, outcome, rule in await self._store.rows(_SELECT_ATTEMPTS, (number,)):
+                tried = Tried(
+                    at_ms=finished_ms,
+                    started_ms=at_ms,
+                    number=attempt,
+                    outcome=codec.decode_outcome(outcome),
+                    answered_by=None if rule is None else codec.decode_rule(rule),
+                )
+                placed.append((seq, 0, tried))
+            for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_REMARKS, (message_id,)):
+                hold = None if reason is None else HoldReason(reason)
+                placed.append((seq, 1, Remark(at_ms=at_ms, kind=RemarkKind(kind), name=name, reason=hold)))
+            # A stable sort: remarks behind the same entry keep the order in which they were made.
+            placed.sort(key=lambda each: each[:2])
+            return Story(message=codec.decode_message(definition), entries=tuple(entry for _, _, entry in placed))
+        return None
+
+    async def last_failures(self, numbers: Iterable[int]) -> dict[MessageId, Failure]:
+        """The last failed attempt of each of these messages, which are given by their numbers."""
+        rows = await self._store.rows(_SELECT_FAILURES, (json.dumps(sorted(numbers)),))
+        return {
+            message_id: Failure(number=attempt, at_ms=finished_ms, outcome=codec.decode_outcome(outcome))
+            for message_id, attempt, finished_ms, outcome in rows
+        }
+
+    async def ended_after(self, instant_ms: int, count: int) -> list[EndedMessage]:
+        """The first `count` messages that ended after an instant, in order."""
+        rows = await self._store.rows(_SELECT_ENDED, (await self._first_event_after(instant_ms), count))
+        messages = ((codec.decode_message(definition), at_ms) for definition, at_ms in rows)
+        return [EndedMessage(message_id=each.message_id, message=each, ended_ms=at_ms) for each, at_ms in messages]
+
+    async def _first_event_after(self, instant_ms: int) -> int:
+        """The number of an event after an instant, before which there is none.
+
+        Events have no index by time; but their times rise with their numbers, so it can be searched for.
+        """
+        low, high = 1, 1
+        for (last,) in await self._store.rows(_SELECT_LAST_EVENT, ()):
+            high = last + 1
+        while low < high:
+            middle = (low + high) // 2
+            rows = list(await self._store.rows(_SELECT_EVENT_TIME, (middle,)))
+            if rows and rows[0][0] <= instant_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low

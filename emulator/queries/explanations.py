@@ -1,0 +1,356 @@
+"""Why a message is where it is: its reason chain, made of its story and of what waits now.
+
+A message is explained as long as its world lasts (D-212). Nothing here decides anything again: the
+delay of a retry comes from the function that set it, asked with what was recorded; who answered an
+attempt and what held a message is recorded as it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from emulator.core.model import (
+    AttemptOutcome,
+    DeadLetterId,
+    EventState,
+    HoldKind,
+    HoldReason,
+    Message,
+    MessageId,
+    Phase,
+    Progress,
+)
+from emulator.core.rules import retries
+from emulator.core.rules.deduplication import WINDOW_MS
+from emulator.core.rules.retries import RetryDelay
+from emulator.core.state_view import StateView
+from emulator.queries import waiting
+from emulator.queries.message_log import HOLDS, AnsweringRule, Entry, Noted, Remark, RemarkKind, Story, Tried, answering
+
+_HOLD_KINDS = {remark: hold for hold, remark in HOLDS.items()}
+_ENDS = {
+    EventState.DELIVERED: Phase.DELIVERED,
+    EventState.FAILED: Phase.FAILED,
+    EventState.CANCELED: Phase.CANCELED,
+}
+
+
+class FailureCause(StrEnum):
+    """Why there was no further attempt."""
+
+    RETRIES_EXHAUSTED = "retries_exhausted"
+    NON_RETRYABLE = "non_retryable"
+
+
+# -- reasons ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """The message was accepted; the message itself says by what."""
+
+    at_ms: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deduplicated:
+    """The message stands for later publishes with the same key; `count` of them were answered with it so far."""
+
+    at_ms: int
+    key: str
+    until_ms: int
+    count: int
+    last_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotApplied:
+    """Configuration headers that were given and do not apply to a queued message."""
+
+    at_ms: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """The first attempt was not to come before an instant."""
+
+    at_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """The message was due and stood in a line, until `until_ms`; None: it still does, and `now` says for what."""
+
+    at_ms: int
+    kind: HoldKind
+    name: str
+    reason: HoldReason
+    until_ms: int | None
+    now: waiting.Held | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """An attempt. Without an outcome it is under way; `due_ms` is when a rule's latency lets its answer through."""
+
+    at_ms: int
+    number: int
+    finished_ms: int | None
+    outcome: AttemptOutcome | None
+    answered_by: AnsweringRule | None
+    due_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedOff:
+    """Retry `number` was set to `due_ms`, by this arithmetic."""
+
+    at_ms: int
+    number: int
+    due_ms: int
+    delay: RetryDelay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalledBack:
+    """An outcome was told to a callback, which is a message of its own."""
+
+    at_ms: int
+    message_id: MessageId
+    is_failure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAsked:
+    """Somebody asked for the message's cancellation."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    at_ms: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """No further attempt: the message became a dead letter."""
+
+    at_ms: int
+    attempts: int
+    cause: FailureCause
+    dead_letter_id: DeadLetterId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canceled:
+    at_ms: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterRemoved:
+    """The dead letter left its queue; if it was retried, it became the message `published_as`."""
+
+    at_ms: int
+    cause: str
+    published_as: MessageId | None
+
+
+Reason = (
+    Created
+    | Deduplicated
+    | NotApplied
+    | Delayed
+    | HeldBack
+    | Attempted
+    | BackedOff
+    | CalledBack
+    | CancelAsked
+    | Delivered
+    | Failed
+    | Canceled
+    | DeadLetterRemoved
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A message, where it stands at `now_ms`, and the reasons in the order in which they came about."""
+
+    now_ms: int
+    message: Message
+    phase: Phase
+    reasons: tuple[Reason, ...]
+
+
+def explain(state: StateView, story: Story) -> Explanation:
+    """The reason chain of a message, live or ended."""
+    message = story.message
+    progress = state.messages.get(message.message_id)
+    if progress is None:
+        phase = next(_ENDS[each.state] for each in story.entries if isinstance(each, Noted) and each.state in _ENDS)
+    else:
+        phase = progress.phase
+    reasons = (*_beginnings(story), *_course(state, story, progress))
+    return Explanation(now_ms=state.now_ms, message=message, phase=phase, reasons=reasons)
+
+
+# -- what the message was given ---------------------------------------------------------------
+
+
+def _beginnings(story: Story) -> Iterator[Reason]:
+    message, at_ms = story.message, story.message.created_ms
+    yield Created(at_ms=at_ms, message=message)
+    repeats = [each.at_ms for each in _remarks(story) if each.kind is RemarkKind.DEDUPLICATED]
+    for remark in _remarks(story):
+        if remark.kind is RemarkKind.DEDUPLICATION:
+            yield Deduplicated(
+                at_ms=at_ms,
+                key=remark.name,
+                until_ms=at_ms + WINDOW_MS,
+                count=len(repeats),
+                last_ms=repeats[-1] if repeats else None,
+            )
+    if message.not_applied:
+        yield NotApplied(at_ms=at_ms, names=message.not_applied)
+    if message.not_before_ms > at_ms:
+        yield Delayed(at_ms=at_ms, until_ms=message.not_before_ms)
+
+
+def _remarks(story: Story) -> Iterator[Remark]:
+    return (each for each in story.entries if isinstance(each, Remark))
+
+
+# -- what happened to it ----------------------------------------------------------------------
+
+
+def _course(state: StateView, story: Story, progress: Progress | None) -> Iterator[Reason]:
+    tries = {entry.number: entry for entry in story.entries if isinstance(entry, Tried)}
+    started = 0
+    for index, entry in enumerate(story.entries):
+        match entry:
+            case Noted(state=EventState.ACTIVE):
+                started += 1
+                if started in tries:
+                    yield _attempted(tries[started])
+                elif progress is not None and progress.phase is Phase.ACTIVE:
+                    yield _under_way(state, progress)
+            case Noted():
+                yield from _noted(story, index, entry, tries.get(started))
+            case Remark():
+                yield from _remarked(state, story, index, progress)
+            case Tried():
+                pass  # Told where it started.
+            case unknown:
+                assert_never(unknown)
+
+
+def _attempted(tried: Tried) -> Attempted:
+    return Attempted(
+        at_ms=tried.started_ms,
+        number=tried.number,
+        finished_ms=tried.at_ms,
+        outcome=tried.outcome,
+        answered_by=tried.answered_by,
+    )
+
+
+def _under_way(state: StateView, progress: Progress) -> Attempted:
+    rule = None if progress.answer is None else state.rules.get(progress.answer.rule_id)
+    return Attempted(
+        at_ms=progress.started_ms,
+        number=progress.retried + 1,
+        finished_ms=None,
+        outcome=None,
+        answered_by=None if rule is None else answering(rule),
+        due_ms=None if progress.outcome is None else progress.due_ms,
+    )
+
+
+def _noted(story: Story, index: int, entry: Noted, last: Tried | None) -> Iterator[Reason]:
+    """`last` is the attempt before the entry."""
+    attempts = 0 if last is None else last.number
+    match entry.state:
+        case EventState.RETRY if last is not None and entry.next_delivery_ms is not None:
+            delay = retries.delay_after(story.message, last.outcome, retried=last.number - 1, now_ms=entry.at_ms)
+            yield BackedOff(at_ms=entry.at_ms, number=last.number, due_ms=entry.next_delivery_ms, delay=delay)
+        case EventState.DELIVERED:
+            yield Delivered(at_ms=entry.at_ms, attempts=attempts)
+        case EventState.FAILED:
+            is_final = last is not None and last.outcome.non_retryable
+            yield Failed(
+                at_ms=entry.at_ms,
+                attempts=attempts,
+                cause=FailureCause.NON_RETRYABLE if is_final else FailureCause.RETRIES_EXHAUSTED,
+                dead_letter_id=_dead_letter_of(story.entries[index:]),
+            )
+        case EventState.CANCEL_REQUESTED:
+            yield CancelAsked(at_ms=entry.at_ms)
+        case EventState.CANCELED:
+            yield Canceled(at_ms=entry.at_ms, attempts=attempts)
+        case _:
+            pass  # CREATED is told already, and an ERROR is told by its attempt.
+
+
+def _dead_letter_of(following: tuple[Entry, ...]) -> DeadLetterId | None:
+    for entry in following:
+        if isinstance(entry, Remark) and entry.kind is RemarkKind.DEAD_LETTER:
+            return DeadLetterId(entry.name)
+    return None
+
+
+def _remarked(state: StateView, story: Story, index: int, progress: Progress | None) -> Iterator[Reason]:
+    remark = story.entries[index]
+    assert isinstance(remark, Remark)
+    at_ms = remark.at_ms
+    match remark.kind:
+        case RemarkKind.QUEUE_HOLD | RemarkKind.KEY_HOLD | RemarkKind.GLOBAL_HOLD:
+            yield from _held_back(state, remark, story.entries[index + 1 :], progress)
+        case RemarkKind.CALLBACK | RemarkKind.FAILURE_CALLBACK:
+            is_failure = remark.kind is RemarkKind.FAILURE_CALLBACK
+            yield CalledBack(at_ms=at_ms, message_id=MessageId(remark.name), is_failure=is_failure)
+        case RemarkKind.PUBLISHED_AGAIN:
+            yield DeadLetterRemoved(at_ms=at_ms, cause="retried", published_as=MessageId(remark.name))
+        case RemarkKind.DEAD_LETTER_REMOVED:
+            yield DeadLetterRemoved(at_ms=at_ms, cause=remark.name, published_as=None)
+        case RemarkKind.DEDUPLICATION | RemarkKind.DEDUPLICATED | RemarkKind.DEAD_LETTER:
+            pass  # Told at the beginning, and with the failure.
+        case unknown:
+            assert_never(unknown)
+
+
+def _held_back(
+    state: StateView, remark: Remark, following: tuple[Entry, ...], progress: Progress | None
+) -> Iterator[HeldBack]:
+    assert remark.reason is not None
+    kind, reason, until_ms = _HOLD_KINDS[remark.kind], remark.reason, _end_of_hold(following)
+    now: waiting.Held | None = None
+    if until_ms is None:
+        if progress is None or progress.hold is None:
+            return
+        now = next(
+            each
+            for each in waiting.waits(state)
+            if isinstance(each, waiting.Held) and each.message.message_id == progress.message.message_id
+        )
+        reason = now.reason
+    yield HeldBack(at_ms=remark.at_ms, kind=kind, name=remark.name, reason=reason, until_ms=until_ms, now=now)
+
+
+def _end_of_hold(following: tuple[Entry, ...]) -> int | None:
+    """When a message left its line: for another line, an attempt, or for good. None: it has not."""
+    for entry in following:
+        if isinstance(entry, Remark):
+            if entry.kind in _HOLD_KINDS:
+                return entry.at_ms
+        elif isinstance(entry, Noted) and entry.state in (EventState.ACTIVE, EventState.CANCELED):
+            return entry.at_ms
+    return None

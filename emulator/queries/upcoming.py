@@ -1,0 +1,308 @@
+"""What is due later, in the order in which it will happen, found without doing any of it.
+
+Two lists: what has an instant (timers, and the expiries behind them), and what waits for
+something else; see `waiting.py`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import assert_never
+
+from emulator.core.model import (
+    AccountId,
+    DeadLetter,
+    Destination,
+    FlowKey,
+    FlowState,
+    Message,
+    MessageId,
+    Progress,
+    RuleId,
+    ScheduleId,
+    TimerKind,
+)
+from emulator.core.rules import destination_rules, retries
+from emulator.core.rules.retries import RetryDelay
+from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
+from emulator.core.timers import Timer
+from emulator.queries.history import READABLE_AFTER_END_MS, EndedMessage
+from emulator.queries.message_log import Failure
+from emulator.queries.waiting import Waiting, waits
+
+DEFAULT_LIMIT = 1000
+MAX_LIMIT = 10_000
+
+
+# -- what has an instant ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleFiring:
+    """A schedule publishes; its zone's clock is `offset_minutes` ahead of UTC then."""
+
+    at_ms: int
+    account_id: AccountId
+    schedule_id: ScheduleId
+    destination: Destination
+    cron: str
+    time_zone: str
+    offset_minutes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAttempt:
+    """A delayed message may leave."""
+
+    at_ms: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Retry `number` (1 for the first) of a message; `delay` is the arithmetic behind the instant."""
+
+    at_ms: int
+    message: Message
+    number: int
+    delay: RetryDelay | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A rule's latency passes, and the attempt under way has its answer, or has timed out."""
+
+    at_ms: int
+    message: Message
+    attempt: int
+    started_ms: int
+    rule_id: RuleId | None
+    has_timed_out: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateWindowEnd:
+    """A flow control key's rate period ends, with so many messages in its line."""
+
+    at_ms: int
+    flow: FlowState
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeduplicationExpiry:
+    """A publish with this key is a new message again."""
+
+    at_ms: int
+    account_id: AccountId
+    key: str
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageExpiry:
+    """A message that has ended is no longer found by its id."""
+
+    at_ms: int
+    ended: EndedMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterExpiry:
+    """A dead letter leaves the queue by age."""
+
+    at_ms: int
+    letter: DeadLetter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTransition:
+    """A change of an account's state is through."""
+
+    at_ms: int
+    account_id: AccountId
+    state: str
+
+
+Item = (
+    ScheduleFiring
+    | FirstAttempt
+    | Retry
+    | Answer
+    | RateWindowEnd
+    | DeduplicationExpiry
+    | MessageExpiry
+    | DeadLetterExpiry
+    | AccountTransition
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upcoming:
+    """The preview. `is_truncated`: there is more of one list than was asked for."""
+
+    now_ms: int
+    until_ms: int | None
+    items: tuple[Item, ...]
+    waiting: tuple[Waiting, ...]
+    is_truncated: bool
+
+
+def preview(
+    state: StateView, *, until_ms: int | None, last_ms: int, limit: int, ended: Sequence[EndedMessage]
+) -> Upcoming:
+    """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
+
+    `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
+    in order. Retries come without their arithmetic; see `with_delays`.
+    """
+    last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
+    every_firing = until_ms is not None
+    items = [item for _, item in islice(_items(state, last_ms, ended, every_firing=every_firing), limit + 1)]
+    waiting = list(islice(waits(state), limit + 1))
+    return Upcoming(
+        now_ms=state.now_ms,
+        until_ms=until_ms,
+        items=tuple(items[:limit]),
+        waiting=tuple(waiting[:limit]),
+        is_truncated=len(items) > limit or len(waiting) > limit,
+    )
+
+
+def retrying(found: Upcoming) -> list[int]:
+    """The numbers of the messages whose failures `with_delays` needs."""
+    return [item.message.number for item in found.items if isinstance(item, Retry)]
+
+
+def with_delays(found: Upcoming, failures: Mapping[MessageId, Failure]) -> Upcoming:
+    """The same preview, its retries with the arithmetic that set their delay."""
+    items = (_with_delay(item, failures) if isinstance(item, Retry) else item for item in found.items)
+    return replace(found, items=tuple(items))
+
+
+def _with_delay(retry: Retry, failures: Mapping[MessageId, Failure]) -> Retry:
+    failure = failures.get(retry.message.message_id)
+    # It may have gone on while history was read.
+    if failure is None or failure.number != retry.number:
+        return retry
+    delay = retries.delay_after(retry.message, failure.outcome, retried=retry.number - 1, now_ms=failure.at_ms)
+    return replace(retry, delay=delay)
+
+
+def _items(
+    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool
+) -> Iterator[tuple[int, Item]]:
+    """Everything that has an instant; at one instant expiries come last."""
+    streams: list[Iterable[tuple[int, Item]]] = [_work(state, last_ms, every_firing=every_firing)]
+    for book in state.accounts.values():
+        streams += (_deduplication_expiries(book), _dead_letter_expiries(book))
+    streams.append(_message_expiries(ended))
+    # `merge` keeps the order of the streams where instants are equal.
+    for at_ms, item in heapq.merge(*streams, key=lambda each: each[0]):
+        if at_ms > last_ms:
+            return
+        yield at_ms, item
+
+
+def _work(state: StateView, last_ms: int, *, every_firing: bool) -> Iterator[tuple[int, Item]]:
+    for timer in _timers(state, last_ms, every_firing=every_firing):
+        item = _item(state, timer)
+        if item is not None:
+            yield timer.due_ms, item
+
+
+def _timers(state: StateView, last_ms: int, *, every_firing: bool) -> Iterator[Timer]:
+    """The timers in the order in which they fire, those included that a schedule's firings will arm."""
+    armed = state.timers.up_to(last_ms)
+    first = next(armed, None)
+    later: list[tuple[int, int, Timer]] = []
+    sequence = state.timers.sequence
+    while first is not None or later:
+        if first is not None and not (later and later[0][0] < first.due_ms):
+            # What is armed already has the lower sequence.
+            timer, first = first, next(armed, None)
+        else:
+            timer = heapq.heappop(later)[2]
+        yield timer
+        if every_firing and timer.kind is TimerKind.SCHEDULE:
+            account_id, name = split_subject(timer.subject)
+            next_ms = cron_of(state.accounts[account_id].schedules[ScheduleId(name)]).next_after(timer.due_ms)
+            if next_ms <= last_ms:
+                sequence += 1
+                following = Timer(due_ms=next_ms, sequence=sequence, kind=timer.kind, subject=timer.subject)
+                heapq.heappush(later, (next_ms, sequence, following))
+
+
+def _item(state: StateView, timer: Timer) -> Item | None:
+    match timer.kind:
+        case TimerKind.DELIVERY:
+            return _delivery(state.messages[MessageId(timer.subject)])
+        case TimerKind.ANSWER:
+            return _answer(state.messages[MessageId(timer.subject)], timer.due_ms)
+        case TimerKind.SCHEDULE:
+            return _firing(state, timer)
+        case TimerKind.RATE_WINDOW:
+            account_id, name = split_subject(timer.subject)
+            book, key = state.accounts[account_id], FlowKey(name)
+            return RateWindowEnd(at_ms=timer.due_ms, flow=book.flow_keys[key], waiting=len(book.flow_lines[key]))
+        case TimerKind.ACCOUNT:
+            account = state.accounts[AccountId(timer.subject)].account
+            return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
+        case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
+            return None  # One timer stands for many: each of them is listed by itself.
+        case unknown:
+            assert_never(unknown)
+
+
+def _delivery(progress: Progress) -> Item:
+    if progress.retried:
+        return Retry(at_ms=progress.due_ms, message=progress.message, number=progress.retried, delay=None)
+    return FirstAttempt(at_ms=progress.due_ms, message=progress.message)
+
+
+def _answer(progress: Progress, due_ms: int) -> Answer:
+    return Answer(
+        at_ms=due_ms,
+        message=progress.message,
+        attempt=progress.retried + 1,
+        started_ms=progress.started_ms,
+        rule_id=None if progress.answer is None else progress.answer.rule_id,
+        has_timed_out=destination_rules.times_out(progress.answer, progress.message.timeout_ms),
+    )
+
+
+def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
+    account_id, name = split_subject(timer.subject)
+    progress = state.accounts[account_id].schedules[ScheduleId(name)]
+    cron = cron_of(progress)
+    return ScheduleFiring(
+        at_ms=timer.due_ms,
+        account_id=account_id,
+        schedule_id=progress.schedule.schedule_id,
+        destination=progress.schedule.destination,
+        cron=cron.text,
+        time_zone=cron.time_zone,
+        offset_minutes=cron.offset_minutes(timer.due_ms),
+    )
+
+
+def _deduplication_expiries(book: AccountView) -> Iterator[tuple[int, Item]]:
+    for key, (message_id, until_ms) in book.deduplications.items():
+        expiry = DeduplicationExpiry(at_ms=until_ms, account_id=book.account.id, key=key, message_id=message_id)
+        yield until_ms, expiry
+
+
+def _dead_letter_expiries(book: AccountView) -> Iterator[tuple[int, Item]]:
+    retention_ms = book.account.max_dlq_retention_time_milis
+    for letter in book.dead_letters.values():
+        at_ms = letter.failed_ms + retention_ms
+        yield at_ms, DeadLetterExpiry(at_ms=at_ms, letter=letter)
+
+
+def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[tuple[int, Item]]:
+    for each in ended:
+        at_ms = each.ended_ms + READABLE_AFTER_END_MS
+        yield at_ms, MessageExpiry(at_ms=at_ms, ended=each)

@@ -1,0 +1,134 @@
+"""What is due and waits for something without an instant: a slot, a paused queue or key, an answer (D-211)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from emulator.core.model import FlowState, HoldKind, HoldReason, Message, MessageId, Phase, QueueName
+from emulator.core.rules import flow_control
+from emulator.core.state_view import AccountView, StateView, subject_of
+from emulator.core.wait_list import Line
+
+# Of a long list of messages in the way, the first are as telling as all.
+MAX_HOLDERS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A due message in a line, `position` 1 being the next to start.
+
+    `maximum` is the limit it waits for, per `period_ms` if that is a rate, and `holders` are the
+    first of the messages that have what it waits for. `earliest_ms` is the first instant at which a
+    rate can let it through; None where no instant is known.
+    """
+
+    message: Message
+    kind: HoldKind
+    name: str
+    reason: HoldReason
+    since_ms: int
+    position: int
+    length: int
+    maximum: int | None
+    holders: tuple[MessageId, ...]
+    period_ms: int | None = None
+    earliest_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """An attempt that has left and not come back; nobody knows when it will, but its timeout is the last moment."""
+
+    message: Message
+    attempt: int
+    since_ms: int
+
+
+Waiting = Held | UnderWay
+
+
+def waits(state: StateView) -> Iterator[Waiting]:
+    """What waits without an instant: attempts under way, then the lines of each account, each in its order."""
+    on_key: dict[str, list[MessageId]] = defaultdict(list)
+    for progress in state.messages.values():
+        if progress.phase is Phase.ACTIVE:
+            message = progress.message
+            if progress.holds_key_slot and message.flow_control is not None:
+                on_key[subject_of(message.account_id, message.flow_control.key)].append(message.message_id)
+            if progress.outcome is None:
+                yield UnderWay(message=message, attempt=progress.retried + 1, since_ms=progress.started_ms)
+    for book in state.accounts.values():
+        for name, line in book.queue_lines.items():
+            yield from _in_queue(state, book, name, line)
+        for key, line in book.flow_lines.items():
+            holders = tuple(on_key.get(subject_of(book.account.id, key), ()))
+            yield from _on_key(state, book.flow_keys[key], line, holders)
+        yield from _in_line(state, HoldKind.GLOBAL, "", book.global_line, maximum=book.account.max_global_parallelism)
+
+
+def _in_queue(state: StateView, book: AccountView, name: QueueName, line: Line) -> Iterator[Held]:
+    queue = book.queues.get(name)
+    is_paused = queue is not None and queue.paused
+    yield from _in_line(
+        state,
+        HoldKind.QUEUE,
+        name,
+        line,
+        reason=HoldReason.PAUSED if is_paused else HoldReason.PARALLELISM,
+        maximum=None if queue is None else queue.parallelism,
+        holders=tuple(book.queue_slots[name]),
+    )
+
+
+def _on_key(state: StateView, flow: FlowState, line: Line, holders: tuple[MessageId, ...]) -> Iterator[Held]:
+    # What the key says now: it may have been paused or pinned since the messages joined.
+    reason = flow_control.reason_to_hold(flow, state.now_ms) or HoldReason.PARALLELISM
+    for held in _in_line(
+        state,
+        HoldKind.FLOW_CONTROL,
+        flow.key,
+        line,
+        reason=reason,
+        maximum=flow.rate if reason is HoldReason.RATE else flow.parallelism,
+        holders=holders if reason is HoldReason.PARALLELISM else (),
+    ):
+        if reason is HoldReason.RATE:
+            yield replace(held, period_ms=flow.period_ms, earliest_ms=_earliest_ms(flow, held.position))
+        else:
+            yield held
+
+
+def _earliest_ms(flow: FlowState, position: int) -> int | None:
+    """When a rate can let the message at a position through, if nothing else is in its way."""
+    if not flow.rate:
+        return None
+    periods = 1 + (position - 1) // flow.rate
+    return flow.window_start_ms + periods * flow.period_ms
+
+
+def _in_line(
+    state: StateView,
+    kind: HoldKind,
+    name: str,
+    line: Line,
+    *,
+    reason: HoldReason = HoldReason.PARALLELISM,
+    maximum: int | None,
+    holders: tuple[MessageId, ...] = (),
+) -> Iterator[Held]:
+    for position, message_id in enumerate(line, start=1):
+        progress = state.messages[message_id]
+        yield Held(
+            message=progress.message,
+            kind=kind,
+            name=name,
+            reason=reason,
+            since_ms=progress.due_ms,
+            position=position,
+            length=len(line),
+            maximum=maximum,
+            # A retry waits with the slot in hand.
+            holders=tuple(each for each in holders[: MAX_HOLDERS + 1] if each != message_id)[:MAX_HOLDERS],
+        )

@@ -1,0 +1,113 @@
+"""What the server logs, and how: a line for each delivery, as text for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from emulator.core import facts
+from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
+from emulator.core.state_view import StateView
+from emulator.server.terminals import wants_colours
+from emulator.wire.instants import iso
+
+if TYPE_CHECKING:
+    from emulator.worlds.world import World
+
+logger = logging.getLogger("emulator.deliveries")
+
+_COLOURS = {logging.DEBUG: "2", logging.INFO: "0", logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "31"}
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+
+
+class _Text(logging.Formatter):
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__("%(message)s")
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if record.levelno >= logging.WARNING:
+            text = f"{record.levelname.lower()}: {text}"
+        colour = _COLOURS.get(record.levelno, "0")
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour != "0" else text
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+        line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage(), **fields}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure(log_format: str, level: str) -> None:
+    """Log to standard error; in colour only on a terminal, and not if NO_COLOR is set."""
+    handler = logging.StreamHandler(sys.stderr)
+    is_coloured = sys.stderr.isatty() and wants_colours()
+    handler.setFormatter(_Json() if log_format == "json" else _Text(colour=is_coloured))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("emulator").setLevel(level.upper())
+
+
+class DeliveryLog:
+    """An observer of worlds that logs every attempt that comes back, one line each.
+
+    `worlds` are those that exist already: after a restart their attempts may be under way.
+    """
+
+    def __init__(self, worlds: Iterable[World] = ()) -> None:
+        self._under_way: dict[tuple[str, MessageId], Message] = {
+            (world.id, progress.message.message_id): progress.message
+            for world in worlds
+            for progress in world.state.messages.values()
+            if progress.phase is Phase.ACTIVE
+        }
+
+    def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        for fact in produced:
+            if isinstance(fact, facts.AttemptStarted):
+                self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
+            elif isinstance(fact, facts.AttemptFinished):
+                message = self._under_way.pop((world.id, fact.message_id), None)
+                if message is not None:
+                    _log_attempt(world.id, message, fact)
+
+
+def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -> None:
+    outcome = fact.outcome
+    level = logging.INFO if outcome.succeeded else logging.WARNING
+    logger.log(
+        level,
+        "%s %s %s -> %s (attempt %d, %s) %s",
+        iso(fact.at_ms),
+        message.method.value,
+        message.url,
+        _result(outcome),
+        fact.number,
+        outcome.via.value,
+        message.message_id,
+        extra={
+            "at_ms": fact.at_ms,
+            "message_id": message.message_id,
+            "url": message.url,
+            "method": message.method.value,
+            "attempt": fact.number,
+            "status": None if outcome.response is None else outcome.response.status,
+            "error": outcome.error,
+            "via": outcome.via.value,
+            "world": world_id,
+        },
+    )
+
+
+def _result(outcome: AttemptOutcome) -> str:
+    return str(outcome.response.status) if outcome.response is not None else str(outcome.error)

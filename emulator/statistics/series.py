@@ -1,0 +1,378 @@
+"""Statistics of queue accounts and of indexes: which stretches of time they show, and their numbers.
+
+An account's numbers are what was recorded from the world's beginning on, and what its profile
+invents before; an index's are invented throughout (D-193). The interface document names the
+fields; `wire/statistics_json.py` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from enum import StrEnum
+
+from emulator.core.errors import InvalidInput
+from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
+from emulator.core.language.excerpts import excerpt
+from emulator.core.model import Account, IndexType, Plan
+from emulator.statistics.synthetic import (
+    Counts,
+    IndexCourse,
+    IndexProfile,
+    Latency,
+    QueueProfile,
+    counted,
+    latency,
+    queue_so_far,
+)
+
+# The days that the daily series of an index show; the last is today (D-194).
+INDEX_DAYS = 5
+
+# -- periods ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A value of the query parameter `period`: so many points, each of `step` minutes."""
+
+    name: str
+    step: int
+    points: int
+
+
+PERIODS = {
+    period.name: period
+    for period in (
+        Period(name="1h", step=1, points=60),
+        Period(name="3h", step=3, points=60),
+        Period(name="12h", step=12, points=60),
+        Period(name="1d", step=24, points=60),
+        Period(name="3d", step=72, points=60),
+        Period(name="7d", step=168, points=60),
+        Period(name="30d", step=180, points=240),
+    )
+}
+DEFAULT_PERIOD = PERIODS["1h"]
+
+
+def read_period(text: str | None) -> Period:
+    """The period a request asks for; none, or an empty one, is an hour (D-190). Raises: InvalidInput."""
+    if not text:
+        return DEFAULT_PERIOD
+    period = PERIODS.get(text)
+    if period is None:
+        raise InvalidInput("period", f"expected one of {', '.join(PERIODS)}, got {excerpt(text)}")
+    return period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The points of a period that ends now, in minutes since the Unix epoch (D-191).
+
+    A point stands for the `step` minutes that end with its own; the last one's own minute is the
+    one it is now.
+    """
+
+    now_ms: int
+    period: Period
+
+    @property
+    def last_minute(self) -> int:
+        return self.now_ms // MINUTE_MS
+
+    @property
+    def end_minute(self) -> int:
+        """The first minute that no point covers."""
+        return self.last_minute + 1
+
+    @property
+    def first_minute(self) -> int:
+        """The first minute that the first point covers."""
+        return self.end_minute - self.period.step * self.period.points
+
+    @property
+    def minutes(self) -> range:
+        """The minute of each point."""
+        step = self.period.step
+        return range(self.first_minute + step - 1, self.end_minute, step)
+
+    @property
+    def boundaries(self) -> range:
+        """Where the points begin, and where the last one ends."""
+        return range(self.first_minute, self.end_minute + 1, self.period.step)
+
+    @property
+    def today(self) -> int:
+        return self.last_minute // DAY_MINUTES
+
+    @property
+    def month(self) -> Month:
+        return month_of(self.today)
+
+
+# -- queue accounts ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What passed through an account in a stretch of time.
+
+    `created` counts the messages that were taken in, callbacks among them, as the daily quota
+    does; the other metrics are the entries of the event log with the same names. `bytes` is what
+    the attempts carried: the bodies and the headers of both directions (D-192).
+    """
+
+    created: int = 0
+    active: int = 0
+    delivered: int = 0
+    error: int = 0
+    retry: int = 0
+    failed: int = 0
+    canceled: int = 0
+    bytes: int = 0
+
+
+USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+NO_USAGE = Usage()
+
+
+class QueueMetric(StrEnum):
+    """The series of an account's message counts (the interface document does not show them all; D-195)."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    DELIVERED = "delivered"
+    ERROR = "error"
+    RETRY = "retry"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class WorkflowMetric(StrEnum):
+    """The series of an account's workflow counts; there are no workflows here, so all are zero (D-195)."""
+
+    CANCELED = "canceled"
+    STARTED = "started"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+def usage_of(counts: Sequence[int]) -> Usage:
+    """Counts in the order of `USAGE_FIELDS`."""
+    return Usage(**dict(zip(USAGE_FIELDS, counts, strict=True)))
+
+
+def together(one: Usage, other: Usage) -> Usage:
+    return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedUsage:
+    """What was recorded: by point of a window (0 is the first) and by day; nothing where there was nothing."""
+
+    points: Mapping[int, Usage]
+    days: Mapping[int, Usage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatistics:
+    """The statistics of a queue account. `days` and `billings` (thousandths of a dollar) cover the month."""
+
+    window: Window
+    points: tuple[Usage, ...]
+    days: tuple[Usage, ...]
+    billings: tuple[int, ...]
+    dlq_message_count: int
+
+    @property
+    def total_billing(self) -> int:
+        """Thousandths of a dollar for the month so far."""
+        return sum(self.billings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invented:
+    """An account's usage before its world began: `profile` tells it up to the minute `end_minute`.
+
+    `account` is the record the account began with: later changes of its plan do not change the past.
+    """
+
+    profile: QueueProfile
+    account: Account
+    end_minute: int
+
+
+def queue_statistics(
+    window: Window, recorded: RecordedUsage, invented: Invented, account: Account, dlq_message_count: int
+) -> QueueStatistics:
+    """Put together what was recorded and what is invented, and what the days of the month cost."""
+    month = window.month
+    midnights = [day * DAY_MINUTES for day in (*month.days, month.first_day + month.length)]
+    days = [
+        together(usage, recorded.days.get(day, NO_USAGE))
+        for day, usage in zip(month.days, _invented_usage(invented, midnights), strict=True)
+    ]
+    points = [
+        together(usage, recorded.points.get(index, NO_USAGE))
+        for index, usage in enumerate(_invented_usage(invented, window.boundaries))
+    ]
+    # The plan of today counts from the day it was chosen on, that of the beginning before (D-197).
+    changed_on = max(invented.end_minute // DAY_MINUTES, account.last_plan_upgrade_time // 86_400)
+    billings = [
+        _billing(account if day >= changed_on else invented.account, day, month, usage) if day <= window.today else 0
+        for day, usage in zip(month.days, days, strict=True)
+    ]
+    return QueueStatistics(
+        window=window,
+        points=tuple(points),
+        days=tuple(days),
+        billings=tuple(billings),
+        dlq_message_count=dlq_message_count,
+    )
+
+
+def _invented_usage(invented: Invented, boundaries: Sequence[int]) -> list[Usage]:
+    end = invented.end_minute
+    if boundaries[0] >= end:
+        return [NO_USAGE] * (len(boundaries) - 1)
+    clipped = [min(boundary, end) for boundary in boundaries]
+    return [usage_of(counts) for counts in counted(queue_so_far(invented.profile), clipped)]
+
+
+def _billing(account: Account, day: int, month: Month, usage: Usage) -> int:
+    """What a day costs, in thousandths of a dollar: nothing, a day's part of the price, or by the message."""
+    if account.type is Plan.FREE or day < account.creation_time // 86_400:
+        return 0
+    if account.reserved_type:
+        price = round(account.reserved_price * 1000)
+        past = day - month.first_day
+        # Rounded so that the days of a month come to the price exactly.
+        return round(price * (past + 1) / month.length) - round(price * past / month.length)
+    # A dollar buys 100,000 messages.
+    return usage.created // 100
+
+
+# -- search and vector indexes ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexUsage:
+    """What passed through an index in a stretch of time."""
+
+    queries: int
+    updates: int
+    reranks: int
+    bytes: int
+
+
+NO_INDEX_USAGE = IndexUsage(queries=0, updates=0, reranks=0, bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatistics:
+    """The statistics of an index. `days` are its last five, `month` is the current one up to now.
+
+    `vectors` and `sizes` hold one value for each point of the window, as of the end of the point.
+    `cost` is in thousandths of a dollar.
+    """
+
+    window: Window
+    points: tuple[IndexUsage, ...]
+    days: tuple[IndexUsage, ...]
+    month: IndexUsage
+    vectors: tuple[int, ...]
+    sizes: tuple[int, ...]
+    query_latency: tuple[Latency, ...]
+    update_latency: tuple[Latency, ...]
+    embeds_latency: tuple[Latency, ...]
+    rerank_latency: tuple[Latency, ...]
+    pending: int
+    cost: int
+
+
+def index_statistics(window: Window, profile: IndexProfile, type_: IndexType) -> IndexStatistics:
+    """The statistics of an index at the end of a window."""
+    course = IndexCourse(profile)
+    points = _index_usage(course, window.boundaries)
+    vectors = tuple(course.vectors_at(boundary) for boundary in window.boundaries[1:])
+    sizes = tuple(count * profile.vector_bytes for count in vectors)
+    month = _index_usage(course, (window.month.first_day * DAY_MINUTES, window.end_minute))[0]
+    return IndexStatistics(
+        window=window,
+        points=points,
+        days=_index_usage(course, _last_days(window)),
+        month=month,
+        vectors=vectors,
+        sizes=sizes,
+        query_latency=_latencies(window, profile, "query", profile.query_latency_us),
+        update_latency=_latencies(window, profile, "update", profile.update_latency_us),
+        embeds_latency=_latencies(window, profile, "embeds", profile.embeds_latency_us),
+        rerank_latency=_latencies(window, profile, "rerank", profile.rerank_latency_us),
+        # A third of the newest updates has not reached the index yet.
+        pending=_index_usage(course, (window.last_minute, window.end_minute))[0].updates // 3,
+        cost=_index_cost(type_, window, month, sizes[-1]),
+    )
+
+
+def throughput(window: Window, profile: IndexProfile) -> tuple[int, ...]:
+    """Queries and updates together, for each point: the `throughput_vector` of a search index."""
+    return tuple(usage.queries + usage.updates for usage in _index_usage(IndexCourse(profile), window.boundaries))
+
+
+def _last_days(window: Window) -> tuple[int, ...]:
+    """The boundaries of the last five days; today ends with the present minute."""
+    first_day = window.today - INDEX_DAYS + 1
+    return (*(day * DAY_MINUTES for day in range(first_day, window.today + 1)), window.end_minute)
+
+
+def _index_usage(course: IndexCourse, boundaries: Sequence[int]) -> tuple[IndexUsage, ...]:
+    return tuple(_index_usage_of(counts) for counts in counted(course.so_far, boundaries))
+
+
+def _index_usage_of(counts: Counts) -> IndexUsage:
+    queries, updates, reranks, size = counts
+    return IndexUsage(queries=queries, updates=updates, reranks=reranks, bytes=size)
+
+
+def _latencies(window: Window, profile: IndexProfile, series: str, typical_us: int) -> tuple[Latency, ...]:
+    return tuple(latency(profile, series, typical_us, minute) for minute in window.minutes)
+
+
+def _index_cost(type_: IndexType, window: Window, month: IndexUsage, stored: int) -> int:
+    """What the month has cost so far, in thousandths of a dollar (D-198).
+
+    By usage: 40 cents for 100,000 requests, a dollar for 1,000 reranks, 25 cents for a gigabyte
+    that is stored. A fixed plan costs 60 dollars, day by day.
+    """
+    match type_:
+        case IndexType.FREE:
+            return 0
+        case IndexType.PAYG:
+            return (month.queries + month.updates) // 250 + month.reranks + stored * 250 // 1_000_000_000
+        case IndexType.FIXED:
+            return 60_000 * (window.today - window.month.first_day + 1) // window.month.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSummary:
+    """The statistics of several indexes together, for the month so far; `billing` in thousandths of a dollar."""
+
+    record_count: int
+    request: int
+    bandwidth: int
+    storage: int
+    billing: int
+    rerank_count: int
+
+
+def summary(indexes: Sequence[IndexStatistics]) -> IndexSummary:
+    """What a number of indexes come to."""
+    return IndexSummary(
+        record_count=sum(index.vectors[-1] for index in indexes),
+        request=sum(index.month.queries + index.month.updates for index in indexes),
+        bandwidth=sum(index.month.bytes for index in indexes),
+        storage=sum(index.sizes[-1] for index in indexes),
+        billing=sum(index.cost for index in indexes),
+        rerank_count=sum(index.month.reranks for index in indexes),
+    )

@@ -1,0 +1,193 @@
+"""The stream of what happens in a world, as server-sent events, both ways.
+
+An event is a few lines and an empty one: `event: <kind>`, `id: <where to resume>`, `data: <JSON on
+one line>`. A line that begins with a colon only keeps the connection alive. Source: the HTML
+standard, section 9.2; decision D-225.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.language.excerpts import excerpt
+from emulator.queries.history import Event, Place
+from emulator.wire.control.bodies import read_parameters, read_redact
+from emulator.wire.instants import iso
+from emulator.wire.json_fields import Json, read_choice
+
+MEDIA_TYPE = "text/event-stream"
+# How long a client waits before it connects again, in milliseconds.
+RETRY_MS = 1_000
+OPENING: Final = b"retry: %d\n\n" % RETRY_MS
+# Proxies and clients give up a connection on which nothing comes; a comment now and then is something.
+KEEP_ALIVE: Final = b": still here\n\n"
+KEEP_ALIVE_S = 15.0
+
+ID_HEADER = "Last-Event-ID"
+_ID = re.compile(r"(?P<life>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
+_PARAMETERS = ("last_event_id", "from", "follow", "redact")
+
+
+class Kind(StrEnum):
+    """What an event of the stream is about."""
+
+    EVENT = "event"
+    ATTEMPT = "attempt"
+    CLOCK = "clock"
+    # What was told before is void: the history of the world as it now is follows from its beginning (D-221).
+    RESET = "reset"
+    # Nothing will ever follow.
+    END = "end"
+
+
+class ResetReason(StrEnum):
+    """Why what was told before is void."""
+
+    RESET = "reset"
+    UNKNOWN_ID = "unknown_id"
+
+
+class EndReason(StrEnum):
+    """Why nothing will ever follow."""
+
+    DELETED = "deleted"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What a client wants to be told: from where on, whether it waits for more, and what is hidden from it."""
+
+    after: Place | None = None
+    from_start: bool = False
+    follow: bool = True
+    redact: bool = False
+
+
+def read_stream_request(pairs: Iterable[tuple[str, str]], last_event_id: str | None) -> StreamRequest:
+    """The query, and the header `Last-Event-ID`, which precedes the parameter (D-220, D-222). Raises: InvalidInput."""
+    pairs = tuple(pairs)
+    given = read_parameters(pairs, _PARAMETERS)
+    by_query = _read_id(given["last_event_id"], "last_event_id") if "last_event_id" in given else None
+    by_header = _read_id(last_event_id, ID_HEADER) if last_event_id else None
+    return StreamRequest(
+        # A client that connects again repeats its address, and says in the header how far it came since.
+        after=by_header or by_query,
+        from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
+        follow=read_choice(given.get("follow", "true").lower(), "follow", ("true", "false")) == "true",
+        redact=read_redact(pairs),
+    )
+
+
+def _read_id(text: str, field: str) -> Place:
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise InvalidInput(field, f"expected the id of an event of this stream, got {excerpt(text)}")
+    return Place(life=match["life"], seq=int(match["seq"]))
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def written(kind: Kind, data: Json, place: Place | None = None) -> bytes:
+    """One event. Without a place it does not change where its reader would resume."""
+    resume = "" if place is None else f"id: {place.life}-{place.seq}\n"
+    # JSON in ASCII has no line ends.
+    return f"event: {kind.value}\n{resume}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
+
+
+def event_view(event: Event) -> dict[str, Json]:
+    """An entry of the event log in the control API's words. What was sent and answered is told by the attempts."""
+    message = event.message
+    return {
+        "seq": event.seq,
+        "at": iso(event.at_ms),
+        "at_ms": event.at_ms,
+        "message_id": message.message_id,
+        "state": event.state.value,
+        "url": message.url,
+        "error": event.error,
+        "status": None if event.response is None else event.response.status,
+        "next_delivery": None if event.next_delivery_ms is None else iso(event.next_delivery_ms),
+        "next_delivery_ms": event.next_delivery_ms,
+        "url_group": message.url_group,
+        "queue": message.queue,
+        "schedule_id": message.schedule_id,
+        "flow_control_key": None if message.flow_control is None else message.flow_control.key,
+        "labels": list(message.labels),
+    }
+
+
+def clock_view(*, now_ms: int, rate: float, from_ms: int | None) -> dict[str, Json]:
+    """Where the clock stands, and where it was moved from; null if it was not."""
+    return {
+        "now": iso(now_ms),
+        "now_ms": now_ms,
+        "rate": int(rate) if rate.is_integer() else rate,
+        "from": None if from_ms is None else iso(from_ms),
+        "from_ms": from_ms,
+    }
+
+
+def reset_view(reason: ResetReason) -> dict[str, Json]:
+    return {"reason": reason.value}
+
+
+def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
+    """Why nothing follows; `error` says what broke a world."""
+    return {"reason": reason.value, "error": error}
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEvent:
+    """An event as it was received; `id` is what to resume from once it is dealt with, None before the first id."""
+
+    kind: str
+    id: str | None
+    data: Json
+
+
+class StreamReader:
+    """Lines of a stream -> its events, for clients."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+        self._kind = ""
+        self._data: list[str] = []
+
+    def take(self, line: str) -> StreamEvent | None:
+        """The event that this line ends, if it does; the line without its own end. Raises: Malformed."""
+        if not line:
+            return self._whole()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._kind = value
+            case "data":
+                self._data.append(value)
+            case "id":
+                self._id = value
+            case _:
+                pass  # A comment, the time to wait before connecting again, or something yet to be invented.
+        return None
+
+    def _whole(self) -> StreamEvent | None:
+        kind, self._kind = self._kind, ""
+        lines, self._data = self._data, []
+        if not lines:
+            return None
+        try:
+            data: Json = json.loads("\n".join(lines))
+        except ValueError as error:
+            raise Malformed(f"expected JSON in an event of the stream, got {excerpt(lines[0])}") from error
+        return StreamEvent(kind=kind or "message", id=self._id, data=data)

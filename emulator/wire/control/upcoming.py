@@ -1,0 +1,206 @@
+"""The preview of due work as JSON: each item with its instant, what it is about, and why it is due then.
+
+A field that a kind of item does not have is left out; one that has no value is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from emulator.core.errors import InvalidInput
+from emulator.core.model import DestinationKind, Message
+from emulator.queries import upcoming
+from emulator.queries.history import READABLE_AFTER_END_MS
+from emulator.queries.upcoming import Upcoming
+from emulator.queries.waiting import Held, UnderWay, Waiting
+from emulator.wire.control.bodies import read_parameters
+from emulator.wire.durations import format_duration
+from emulator.wire.instants import MAX_INSTANT_MS, iso, local_iso
+from emulator.wire.json_fields import Json, read_instant
+from emulator.wire.reasons import LINES, arithmetic, waits_for
+
+# No zone's clock is more than a day ahead: whatever is listed can be shown in local time too.
+LAST_MS = MAX_INSTANT_MS - 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpcomingQuery:
+    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+
+    until_ms: int | None
+    limit: int
+
+
+def read_upcoming(pairs: Iterable[tuple[str, str]]) -> UpcomingQuery:
+    """The query of a listing of due work: `until`, ISO 8601 or milliseconds, and `limit`. Raises: InvalidInput."""
+    given = read_parameters(pairs, ("until", "limit"))
+    until, limit = given.get("until"), given.get("limit")
+    return UpcomingQuery(
+        until_ms=None if until is None else _read_until(until),
+        limit=upcoming.DEFAULT_LIMIT if limit is None else _read_limit(limit),
+    )
+
+
+def _read_until(text: str) -> int:
+    # A query has texts only, so a run of digits is the number of milliseconds it looks like.
+    is_number = re.fullmatch(r"[0-9]{1,15}", text) is not None
+    return read_instant(int(text) if is_number else text, "until")
+
+
+def _read_limit(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= upcoming.MAX_LIMIT:
+        raise InvalidInput("limit", f"expected an integer from 1 to {upcoming.MAX_LIMIT}")
+    return int(text)
+
+
+def upcoming_view(found: Upcoming) -> dict[str, Json]:
+    """The whole preview."""
+    return {
+        "now": iso(found.now_ms),
+        "now_ms": found.now_ms,
+        "until": None if found.until_ms is None else iso(found.until_ms),
+        "until_ms": found.until_ms,
+        "items": [item_view(item) for item in found.items],
+        "waiting": [waiting_view(waiting) for waiting in found.waiting],
+        "truncated": found.is_truncated,
+    }
+
+
+def item_view(item: upcoming.Item) -> dict[str, Json]:
+    """One thing that is due at an instant."""
+    match item:
+        case upcoming.ScheduleFiring():
+            return _firing(item)
+        case upcoming.FirstAttempt():
+            message = item.message
+            delay_ms = item.at_ms - message.created_ms
+            why = f"the first attempt, {format_duration(delay_ms)} after the message was made"
+            return _at("delivery", item.at_ms, why) | _of(message) | _instant("created", message.created_ms)
+        case upcoming.Retry():
+            return _retry(item)
+        case upcoming.Answer():
+            return _answer(item)
+        case upcoming.RateWindowEnd():
+            return _rate_window(item)
+        case upcoming.DeduplicationExpiry():
+            why = f"publishes with the key {item.key} are answered with {item.message_id} until then"
+            subject: dict[str, Json] = {"account_id": item.account_id, "message_id": item.message_id, "key": item.key}
+            return _at("deduplication_expiry", item.at_ms, why) | subject
+        case upcoming.MessageExpiry():
+            readable = format_duration(READABLE_AFTER_END_MS)
+            why = f"a message is found by its id for {readable} after its end at {iso(item.ended.ended_ms)}"
+            return _at("message_expiry", item.at_ms, why) | _of(item.ended.message)
+        case upcoming.DeadLetterExpiry():
+            letter = item.letter
+            why = f"a dead letter is kept for {format_duration(item.at_ms - letter.failed_ms)}"
+            subject = {
+                "account_id": letter.account_id,
+                "message_id": letter.message_id,
+                "dead_letter_id": letter.dead_letter_id,
+            }
+            return _at("dead_letter_expiry", item.at_ms, why) | subject
+        case upcoming.AccountTransition():
+            why = f"the account's change to {item.state} is through"
+            return _at("account", item.at_ms, why) | {"account_id": item.account_id}
+        case unknown:
+            assert_never(unknown)
+
+
+def _firing(item: upcoming.ScheduleFiring) -> dict[str, Json]:
+    local = local_iso(item.at_ms, item.offset_minutes)
+    is_group = item.destination.kind is DestinationKind.GROUP
+    target = f"URL group {item.destination.text}" if is_group else item.destination.text
+    why = f"the schedule fires at {local} in {item.time_zone} ({item.cron}), to {target}"
+    return _at("schedule", item.at_ms, why) | {
+        "account_id": item.account_id,
+        "schedule_id": item.schedule_id,
+        "destination": item.destination.text,
+        "cron": item.cron,
+        "time_zone": item.time_zone,
+        "local": local,
+    }
+
+
+def _retry(item: upcoming.Retry) -> dict[str, Json]:
+    message, delay = item.message, item.delay
+    count = f"retry {item.number} of {message.max_retries}"
+    return (
+        _at("retry", item.at_ms, count if delay is None else f"{count}: {arithmetic(delay)}")
+        | _of(message)
+        | {
+            "retry": item.number,
+            "retries": message.max_retries,
+            "delay_ms": None if delay is None else delay.delay_ms,
+            "set_by": None if delay is None else delay.reason.value,
+            "arithmetic": None if delay is None else arithmetic(delay),
+        }
+    )
+
+
+def _answer(item: upcoming.Answer) -> dict[str, Json]:
+    duration = format_duration(item.at_ms - item.started_ms)
+    rule = "a rule that is gone" if item.rule_id is None else item.rule_id
+    if item.has_timed_out:
+        kind, why = "timeout", f"attempt {item.attempt} times out after {duration}: {rule} keeps it waiting longer"
+    else:
+        kind, why = "answer", f"attempt {item.attempt} is answered after {duration}, the latency of {rule}"
+    return _at(kind, item.at_ms, why) | _of(item.message) | {"attempt": item.attempt, "rule_id": item.rule_id}
+
+
+def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:
+    flow = item.flow
+    period = format_duration(flow.period_ms)
+    who = "1 message waits" if item.waiting == 1 else f"{item.waiting} messages wait"
+    why = f"flow control key {flow.key} lets {flow.rate} start per {period}, and a new period begins; {who}"
+    return _at("rate_window", item.at_ms, why) | {
+        "account_id": flow.account_id,
+        "key": flow.key,
+        "rate": flow.rate,
+        "period_ms": flow.period_ms,
+        "waiting": item.waiting,
+    }
+
+
+def waiting_view(waiting: Waiting) -> dict[str, Json]:
+    """One thing that waits without an instant. `earliest` is null unless a rate tells it."""
+    match waiting:
+        case Held():
+            return (
+                {"kind": LINES[waiting.kind], "why": waits_for(waiting)}
+                | _instant("since", waiting.since_ms)
+                | _of(waiting.message)
+                | {
+                    "name": waiting.name or None,
+                    "reason": waiting.reason.value,
+                    "position": waiting.position,
+                    "length": waiting.length,
+                    "holders": list(waiting.holders),
+                }
+                | _instant("earliest", waiting.earliest_ms)
+            )
+        case UnderWay():
+            timeout = format_duration(waiting.message.timeout_ms)
+            why = f"attempt {waiting.attempt} is under way, for at most {timeout}"
+            return (
+                {"kind": "attempt", "why": why}
+                | _instant("since", waiting.since_ms)
+                | _of(waiting.message)
+                | {"attempt": waiting.attempt}
+            )
+        case unknown:
+            assert_never(unknown)
+
+
+def _at(kind: str, at_ms: int, why: str) -> dict[str, Json]:
+    return {"kind": kind, "at": iso(at_ms), "at_ms": at_ms, "why": why}
+
+
+def _of(message: Message) -> dict[str, Json]:
+    return {"account_id": message.account_id, "message_id": message.message_id, "url": message.url}
+
+
+def _instant(name: str, instant_ms: int | None) -> dict[str, Json]:
+    return {name: None if instant_ms is None else iso(instant_ms), f"{name}_ms": instant_ms}

@@ -1,0 +1,1 @@
+"""The messaging API's requests and answers as text; it imports what `emulator.wire` may."""

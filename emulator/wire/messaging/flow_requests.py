@@ -1,0 +1,108 @@
+"""Query parameters of the flow control endpoints: search, pin and unpin.
+
+Source: interface document, "Flow control", for `search`; pin and unpin are not shown there and
+follow the public service (D-084). As everywhere, a parameter without a value counts as absent, and
+one given twice is refused (D-072).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.language.excerpts import excerpt
+from emulator.wire import durations
+from emulator.wire.dialect import Dialect
+from emulator.wire.messaging import flow_values
+from emulator.wire.messaging.options import parse_boolean
+from emulator.wire.parts import RequestParts
+
+T = TypeVar("T")
+
+_DIGITS = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """Limits to fix; None leaves one as it is."""
+
+    parallelism: int | None
+    rate: int | None
+    period_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpin:
+    """Which limits to release again."""
+
+    parallelism: bool
+    rate: bool
+
+
+def read_search(parts: RequestParts) -> str | None:
+    """The text that the keys to list contain, None for all keys. Raises: InvalidInput."""
+    values = [text for name, text in parts.query if name == "search" and text]
+    if len(values) > 1:
+        raise InvalidInput("search", "expected this parameter only once")
+    return values[0] if values else None
+
+
+def read_pin(parts: RequestParts, dialect: Dialect) -> Pin:
+    """The limits to pin. Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084."""
+    given = _given(parts, dialect, ("parallelism", "rate", "period"))
+    period_s = _parsed(given, "period", durations.parse_period_s)
+    pin = Pin(
+        parallelism=_parsed(given, "parallelism", _parse_limit),
+        rate=_parsed(given, "rate", _parse_limit),
+        period_ms=None if period_s is None else period_s * 1000,
+    )
+    if pin.parallelism is None and pin.rate is None and pin.period_ms is None:
+        raise InvalidInput("parallelism", "expected at least one of parallelism, rate and period")
+    return pin
+
+
+def read_unpin(parts: RequestParts, dialect: Dialect) -> Unpin:
+    """The limits to unpin, none by default.
+
+    Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084.
+    """
+    given = _given(parts, dialect, ("parallelism", "rate"))
+    return Unpin(
+        parallelism=_parsed(given, "parallelism", parse_boolean) or False,
+        rate=_parsed(given, "rate", parse_boolean) or False,
+    )
+
+
+def _given(parts: RequestParts, dialect: Dialect, known: tuple[str, ...]) -> dict[str, str]:
+    """The parameters that have a value. A misspelt one must not leave a limit as it is without a word."""
+    given: dict[str, str] = {}
+    for name, text in parts.query:
+        lower_name = name.lower()
+        if lower_name == dialect.token_parameter.lower() or lower_name.startswith(dialect.lower_prefix):
+            continue
+        if name not in known:
+            raise InvalidInput(name, f"unknown parameter, expected {' or '.join(known)}")
+        if not text:
+            continue
+        if name in given:
+            raise InvalidInput(name, "expected this parameter only once")
+        given[name] = text
+    return given
+
+
+def _parsed(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+    if name not in given:
+        return None
+    try:
+        return parse(given[name])
+    except Malformed as malformed:
+        raise InvalidInput(name, malformed.reason) from None
+
+
+def _parse_limit(text: str) -> int:
+    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= flow_values.MAX_LIMIT:
+        raise Malformed(f"expected a number from 1 to {flow_values.MAX_LIMIT}, got {excerpt(text)}")
+    return int(text)

@@ -1,0 +1,411 @@
+"""The configuration of a message: headers with the service's prefix, and their twins in the query.
+
+A header such as Svc-Callback-Retries is Svc-Retries of the callback message, so that one reader
+serves a message and, level by level, its callbacks. Header names arrive in lower case.
+
+Source: interface document, "Create a schedule" and "Publish and webhook intake". Not shown there,
+and chosen: an empty value says nothing, an option given twice is refused (D-072), the forms of
+single values (D-073), where an option may stand (D-074), which headers can be forwarded (D-075).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import TypeVar
+
+from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.language import cron, expressions
+from emulator.core.language.excerpts import excerpt
+from emulator.core.language.headers import canonical_name
+from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, ScheduleId
+from emulator.wire import credentials, durations, names, redaction
+from emulator.wire.dialect import Dialect
+from emulator.wire.messaging import destinations, flow_values
+from emulator.wire.parts import RequestParts
+
+T = TypeVar("T")
+
+MAX_CALLBACK_DEPTH = 2
+MAX_RETRIES_DIGITS = 10
+# The last second of the year 9999, beyond which lies no date that other software could show.
+MAX_NOT_BEFORE_S = 253_402_300_799
+
+
+class RequestKind(Enum):
+    """What a request's options configure."""
+
+    PUBLISH = auto()
+    ENQUEUE = auto()
+    SCHEDULE = auto()
+    BATCH_ITEM = auto()
+    GROUP_DEFAULTS = auto()
+    DEAD_LETTER_RETRY = auto()
+
+
+def read_options(parts: RequestParts, dialect: Dialect, *, kind: RequestKind) -> MessageOptions:
+    """What the headers and the query of a request say about the message.
+
+    Raises: InvalidInput naming the header or parameter as the client would write it.
+    """
+    said = _Said(dialect)
+    own_authorization = credentials.token_parameter(parts, dialect) is None
+    rest = said.add_headers(parts.headers)
+    said.add_query(parts.query)
+    return _top_options(said, rest, kind, own_authorization=own_authorization)
+
+
+def read_listed_options(headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind) -> MessageOptions:
+    """The same for headers from a JSON body, whose names may have any case.
+
+    Raises: InvalidInput naming the header.
+    """
+    said = _Said(dialect)
+    rest = said.add_headers((name.lower(), value) for name, value in headers)
+    return _top_options(said, rest, kind, own_authorization=False)
+
+
+def read_cron(parts: RequestParts, dialect: Dialect) -> str:
+    """The cron expression of a schedule, trimmed and checked.
+
+    Raises: InvalidInput. Source: interface document, Svc-Cron; D-012.
+    """
+    said = _said_by(parts, dialect)
+    try:
+        return cron.parse(said.text("cron") or "").text
+    except Malformed as malformed:
+        raise InvalidInput(said.field("cron"), f"Invalid cron expression {malformed.reason}") from None
+
+
+def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None:
+    """The id a client chose for its schedule, None if it left that to the service.
+
+    Raises: InvalidInput. Source: interface document, Svc-Schedule-Id.
+    """
+    schedule_id = _said_by(parts, dialect).read("schedule-id", names.parse_name)
+    return None if schedule_id is None else ScheduleId(schedule_id)
+
+
+def _said_by(parts: RequestParts, dialect: Dialect) -> _Said:
+    said = _Said(dialect)
+    said.add_headers(parts.headers)
+    said.add_query(parts.query)
+    return said
+
+
+# --- sorting: which message an option is about ----------------------------------------------------
+
+# Suffixes of the headers that configure a message; all others behind the prefix mean nothing here.
+_OPTIONS = frozenset(
+    (
+        "callback",
+        "content-based-deduplication",
+        "cron",
+        "deduplication-id",
+        "delay",
+        "failure-callback",
+        "flow-control-key",
+        "flow-control-value",
+        "header-forward",
+        "label",
+        "method",
+        "not-before",
+        "queue-name",
+        "redact-fields",
+        "retries",
+        "retry-delay",
+        "schedule-id",
+        "timeout",
+    )
+)
+_SCHEDULE_ONLY = ("cron", "schedule-id")
+
+_FORWARD = "forward-"
+_CALLBACKS = ("callback-", "failure-callback-")
+
+# Headers that concern one connection or the framing of one body.
+_CONNECTION_HEADERS = frozenset(
+    (
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+_TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_LINE_BREAK = re.compile(r"[\r\n\0]")
+
+
+class _Said:
+    """All that a request says behind the service's prefix, by the path of the message it concerns.
+
+    A path is "" for the message itself, `callback-` for its callback, and so on.
+    """
+
+    __slots__ = ("_dialect", "_forwarded", "_from_query", "_texts")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._texts: dict[str, str] = {}
+        self._from_query: set[str] = set()
+        self._forwarded: dict[str, list[tuple[str, str]]] = {}
+
+    def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Sort in the service's headers; the others come back."""
+        prefix = self._dialect.lower_prefix
+        start = len(prefix)
+        rest: list[tuple[str, str]] = []
+        for pair in headers:
+            if pair[0].startswith(prefix):
+                self._add(pair[0][start:], pair[1])
+            else:
+                rest.append(pair)
+        return rest
+
+    def add_query(self, query: Iterable[tuple[str, str]]) -> None:
+        """Sort in the service's query parameters."""
+        prefix = self._dialect.lower_prefix
+        for name, value in query:
+            lower_name = name.lower()
+            if lower_name.startswith(prefix):
+                self._add(lower_name[len(prefix) :], value, from_query=True)
+
+    def _add(self, suffix: str, value: str, *, from_query: bool = False) -> None:
+        key = suffix
+        depth = 0
+        while key not in _OPTIONS and key.startswith(_CALLBACKS) and depth <= MAX_CALLBACK_DEPTH:
+            # `callback-` is what remains of either family once `failure-` is cut off.
+            key = key.removeprefix("failure-").removeprefix("callback-")
+            depth += 1
+        if depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD):
+            self._add_forwarded(suffix, key, value, from_query=from_query)
+            return
+        text = value.strip()
+        if not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH):
+            return
+        if depth + (key in ("callback", "failure-callback")) > MAX_CALLBACK_DEPTH:
+            raise InvalidInput(self._name(suffix, from_query), f"callbacks nest at most {MAX_CALLBACK_DEPTH} deep")
+        if not text.isascii():
+            raise InvalidInput(self._name(suffix, from_query), f"expected ASCII characters only, got {excerpt(text)}")
+        if suffix in self._texts:
+            raise InvalidInput(self._name(suffix, from_query), "expected this option only once")
+        self._texts[suffix] = text
+        if from_query:
+            self._from_query.add(suffix)
+
+    def _add_forwarded(self, suffix: str, key: str, value: str, *, from_query: bool) -> None:
+        name = key[len(_FORWARD) :]
+        if not _TOKEN.fullmatch(name):
+            raise InvalidInput(self._name(suffix, from_query), "expected the name of a header after the prefix")
+        if _is_of_connection(name):
+            raise InvalidInput(self._name(suffix, from_query), "this header belongs to the connection")
+        if _LINE_BREAK.search(value):
+            raise InvalidInput(self._name(suffix, from_query), "expected a value of one line")
+        path = suffix[: len(suffix) - len(key)]
+        self._forwarded.setdefault(path, []).append((canonical_name(name), value))
+
+    def _name(self, suffix: str, from_query: bool) -> str:
+        return self._dialect.lower_prefix + suffix if from_query else self._dialect.header(suffix)
+
+    def field(self, suffix: str) -> str:
+        """An option's name as the client wrote it, or would write it: a parameter's or a header's."""
+        return self._name(suffix, suffix in self._from_query)
+
+    def text(self, suffix: str) -> str | None:
+        return self._texts.get(suffix)
+
+    def concerns(self, path: str) -> bool:
+        """Whether any option is about the message of that path."""
+        return any(suffix.startswith(path) for suffix in self._texts)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no option was given at all; headers to forward may have been."""
+        return not self._texts
+
+    def read(self, suffix: str, parse: Callable[[str], T]) -> T | None:
+        """The parsed value of an option, None without one."""
+        text = self._texts.get(suffix)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except Malformed as malformed:
+            raise InvalidInput(self.field(suffix), malformed.reason) from None
+
+    def forwarded(self, path: str) -> tuple[tuple[str, str], ...]:
+        return tuple(self._forwarded.get(path, ()))
+
+    def refuse_schedule_options(self, path: str) -> None:
+        """Only schedules have a cron expression and an id of their own (interface document, D-074)."""
+        for key in _SCHEDULE_ONLY:
+            if path + key in self._texts:
+                raise InvalidInput(self.field(path + key), "expected only when a schedule is created")
+
+
+# --- reading: what an option says ---------------------------------------------------------------
+
+
+def _top_options(
+    said: _Said, rest: list[tuple[str, str]], kind: RequestKind, *, own_authorization: bool
+) -> MessageOptions:
+    """The options of the message itself; `own_authorization`: that header is for the service alone."""
+    if kind is not RequestKind.SCHEDULE:
+        said.refuse_schedule_options("")
+    content_type: str | None = None
+    incoming: list[tuple[str, str]] = []
+    for name, value in rest:
+        if _is_of_connection(name) or (own_authorization and name == "authorization"):
+            continue
+        if _LINE_BREAK.search(value):
+            raise InvalidInput(canonical_name(name), "expected a value of one line")
+        if name != "content-type":
+            incoming.append((_canonical_token(name), value))
+        elif value.strip():
+            if content_type is not None:
+                raise InvalidInput("Content-Type", "expected this header only once")
+            content_type = _content_type(value.strip())
+    if kind is RequestKind.DEAD_LETTER_RETRY:
+        # The call has a content type of its own, which is not the message's.
+        content_type = None
+    return _options(said, "", content_type, tuple(incoming))
+
+
+def _options(said: _Said, path: str, content_type: str | None, incoming: tuple[tuple[str, str], ...]) -> MessageOptions:
+    if said.is_silent:
+        return MessageOptions(content_type=content_type, forwarded=said.forwarded(path), incoming=incoming)
+    return MessageOptions(
+        method=said.read(path + "method", _parse_method),
+        content_type=content_type,
+        forwarded=said.forwarded(path),
+        incoming=incoming,
+        forward_incoming=said.read(path + "header-forward", parse_boolean),
+        delay_ms=said.read(path + "delay", durations.parse_duration_ms),
+        not_before_ms=said.read(path + "not-before", _parse_not_before_ms),
+        timeout_ms=said.read(path + "timeout", _parse_timeout_ms),
+        max_retries=said.read(path + "retries", _parse_retries),
+        retry_delay=said.read(path + "retry-delay", _parse_retry_delay),
+        callback=_callback(said, path + "callback"),
+        failure_callback=_callback(said, path + "failure-callback"),
+        labels=said.read(path + "label", _parse_labels) or (),
+        redaction=said.read(path + "redact-fields", redaction.parse_redaction),
+        flow_control=_flow_control(said, path),
+        queue=said.read(path + "queue-name", _parse_queue_name),
+        deduplication_id=said.read(path + "deduplication-id", _parse_deduplication_id),
+        content_deduplication=said.read(path + "content-based-deduplication", parse_boolean),
+    )
+
+
+def _callback(said: _Said, suffix: str) -> CallbackOptions | None:
+    """The callback behind an option and the family of options that begins with its name."""
+    url = said.read(suffix, destinations.parse_url)
+    path = suffix + "-"
+    if url is None and not said.concerns(path):
+        return None
+    said.refuse_schedule_options(path)
+    options = _options(said, path, None, ())
+    if url is not None:
+        return CallbackOptions(url=url, options=options)
+    # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
+    if options.delay_ms:
+        raise InvalidInput(said.field(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
+    if options.not_before_ms is not None:
+        raise InvalidInput(said.field(path + "not-before"), "a callback cannot be delayed")
+    return None
+
+
+def _flow_control(said: _Said, path: str) -> FlowControl | None:
+    """The key and its limits; a key alone is counted and limits nothing (D-083)."""
+    key = said.read(path + "flow-control-key", names.parse_free_text)
+    value = said.read(path + "flow-control-value", flow_values.parse_flow_control_value)
+    if key is None:
+        if value is not None:
+            key_name = said.field(path + "flow-control-key")
+            raise InvalidInput(said.field(path + "flow-control-value"), f"expected {key_name} beside it")
+        return None
+    return FlowControl(
+        key=FlowKey(key),
+        parallelism=None if value is None else value.parallelism,
+        rate=None if value is None else value.rate,
+        period_ms=(flow_values.DEFAULT_PERIOD_S if value is None else value.period_s) * 1000,
+    )
+
+
+_METHODS = {method.value: method for method in Method}
+_BOOLEANS = {"true": True, "false": False}
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def _parse_method(text: str) -> Method:
+    method = _METHODS.get(text.upper())
+    if method is None:
+        raise Malformed(f"expected one of {', '.join(_METHODS)}, got {excerpt(text)}")
+    return method
+
+
+def parse_boolean(text: str) -> bool:
+    """`true` or `false` in any case, because clients write `True` too (D-073). Raises: Malformed."""
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        raise Malformed(f"expected true or false, got {excerpt(text)}")
+    return value
+
+
+def _parse_not_before_ms(text: str) -> int:
+    """Unix seconds in, milliseconds out."""
+    if not _DIGITS.fullmatch(text) or len(text) > 15 or int(text) > MAX_NOT_BEFORE_S:
+        raise Malformed(f"expected Unix seconds from 0 to {MAX_NOT_BEFORE_S}, got {excerpt(text)}")
+    return int(text) * 1000
+
+
+def _parse_timeout_ms(text: str) -> int:
+    timeout_ms = durations.parse_duration_ms(text, units="smh")
+    if timeout_ms == 0:
+        raise Malformed(f"expected a positive duration, got {excerpt(text)}")
+    return timeout_ms
+
+
+def _parse_retries(text: str) -> int:
+    if not _DIGITS.fullmatch(text) or len(text) > MAX_RETRIES_DIGITS:
+        raise Malformed(f"expected a number of at most {MAX_RETRIES_DIGITS} digits, 0 or more, got {excerpt(text)}")
+    return int(text)
+
+
+def _parse_retry_delay(text: str) -> str:
+    return expressions.parse(text).text
+
+
+def _parse_labels(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names.parse_free_text(label.strip()) for label in text.split(",")))
+
+
+def _parse_queue_name(text: str) -> QueueName:
+    return QueueName(names.parse_name(text))
+
+
+def _parse_deduplication_id(text: str) -> str:
+    if ":" in text:
+        raise Malformed("DeduplicationId cannot contain ':'")
+    return names.parse_free_text(text)
+
+
+def _content_type(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise InvalidInput("Content-Type", f"expected printable ASCII characters only, got {excerpt(text)}")
+    return text
+
+
+def _is_of_connection(name: str) -> bool:
+    return name in _CONNECTION_HEADERS or name.startswith("proxy-")
+
+
+def _canonical_token(name: str) -> str:
+    if not _TOKEN.fullmatch(name):
+        raise InvalidInput(name, "expected the name of a header")
+    return canonical_name(name)

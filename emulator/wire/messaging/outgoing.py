@@ -1,0 +1,136 @@
+"""What one attempt sends: the headers, complete and in order.
+
+The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
+Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from emulator.core.language.headers import value_of
+from emulator.core.model import Attempt, Headers, Method
+from emulator.wire.urls import read_target
+
+NON_RETRYABLE_STATUS = 489
+
+# They describe the connection or the framing of the body, which are the sender's own (D-101).
+_NEVER_FORWARDED = frozenset(
+    (
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+
+
+class OutgoingNames(Protocol):
+    """What a delivery needs of a dialect."""
+
+    @property
+    def header_prefix(self) -> str: ...
+
+    @property
+    def user_agent(self) -> str: ...
+
+    @property
+    def issuer(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnNames:
+    message_id: str
+    retried: str
+    signature: str
+    topic_name: str
+    schedule_id: str
+    caller_ip: str
+    region: str
+    never_forwarded: frozenset[str]
+
+
+@lru_cache(maxsize=16)
+def _own_names(prefix: str) -> _OwnNames:
+    own = [prefix + name for name in ("Message-Id", "Retried", "Signature", "Topic-Name", "Schedule-Id", "Caller-Ip")]
+    region = prefix.lower() + "region"
+    return _OwnNames(
+        message_id=own[0],
+        retried=own[1],
+        signature=own[2],
+        topic_name=own[3],
+        schedule_id=own[4],
+        caller_ip=own[5],
+        region=region,
+        never_forwarded=_NEVER_FORWARDED | {name.lower() for name in own} | {region},
+    )
+
+
+def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str, url: str | None = None) -> Headers:
+    """Every header of the request, in the order they are sent (D-102).
+
+    `url` is where the request goes if that is not the message's own URL (a rule's `forward_to`);
+    it decides the Host header, nothing else.
+    """
+    message = attempt.message
+    prefix = dialect.header_prefix
+    names = _own_names(prefix)
+    headers = [
+        *_published(message.headers, prefix, dialect.user_agent, message.url, url or message.url),
+        (names.message_id, message.message_id),
+        (names.retried, str(attempt.number - 1)),
+        (names.signature, signature),
+    ]
+    if message.url_group is not None:
+        headers.append((names.topic_name, message.url_group))
+    if message.schedule_id is not None:
+        headers.append((names.schedule_id, message.schedule_id))
+    if message.caller_ip:
+        headers.append((names.caller_ip, message.caller_ip))
+    headers.append((names.region, _region(attempt.region)))
+    if message.body or message.method is not Method.GET:
+        headers.append(("Content-Length", str(len(message.body))))
+    return tuple(headers)
+
+
+def is_non_retryable(headers: Headers, status: int, prefix: str) -> bool:
+    """Whether an answer asks for no further attempt: its status and its header together (D-017)."""
+    if status != NON_RETRYABLE_STATUS:
+        return False
+    value = value_of(headers, f"{prefix}NonRetryable-Error")
+    return value is not None and value.strip().lower() == "true"
+
+
+@lru_cache(maxsize=64)
+def _region(region: str) -> str:
+    return region.upper()
+
+
+# Attempts of one message, and the messages of one schedule, share all of this.
+@lru_cache(maxsize=2048)
+def _published(headers: Headers, prefix: str, user_agent: str, signed_url: str, url: str) -> Headers:
+    """Host, then the headers as published, then defaults where the user gave none."""
+    target = read_target(url)
+    dropped = _own_names(prefix).never_forwarded
+    published = [("Host", "" if target is None else target.host_header)]
+    published += [pair for pair in headers if pair[0].lower() not in dropped]
+    given = {name.lower() for name, _ in published}
+    source = target if url == signed_url else read_target(signed_url)
+    if source is not None and source.credentials is not None and "authorization" not in given:
+        # The credentials of a URL never go over the wire in it (D-103).
+        encoded = base64.b64encode(source.credentials.encode("utf-8", "replace")).decode("ascii")
+        published.append(("Authorization", f"Basic {encoded}"))
+    if "user-agent" not in given:
+        published.append(("User-Agent", user_agent))
+    if "accept-encoding" not in given:
+        published.append(("Accept-Encoding", "gzip"))
+    return tuple(published)

@@ -1,0 +1,354 @@
+"""The records of the messaging API as its clients read them: JSON objects, ready to be written.
+
+Fields that do not apply are left out, never null, because the public clients take presence for a
+value. Redaction is applied here, to everything that shows a message or a schedule: the interface
+document, Svc-Redact-Fields. Header maps are canonical name -> list of values (D-120).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+
+from emulator.core.commands import BatchReply, Published, PublishReply
+from emulator.core.errors import Refused
+from emulator.core.language.headers import by_canonical_name
+from emulator.core.model import (
+    CallbackOptions,
+    FlowControl,
+    FlowState,
+    Headers,
+    Message,
+    Method,
+    Queue,
+    Redaction,
+    ScheduleId,
+    ScheduleProgress,
+    SigningKeys,
+    UrlGroup,
+)
+from emulator.core.rules import flow_control
+from emulator.core.rules.options import delivered_headers
+from emulator.queries.history import DeadLetterEntry, Event, Page
+from emulator.wire.dialect import Dialect
+from emulator.wire.error_body import error_json
+from emulator.wire.json_fields import Json
+from emulator.wire.redaction import redact_headers, redacted_text
+
+# -- publishing -------------------------------------------------------------------------------
+
+
+def publish_reply(reply: PublishReply) -> Json:
+    """One object for a URL; for a URL group a list, one object per endpoint in their order (D-056)."""
+    if reply.is_group:
+        return [_published(message, with_url=True) for message in reply.messages]
+    return _published(reply.messages[0], with_url=False)
+
+
+def batch_reply(replies: BatchReply, dialect: Dialect) -> list[Json]:
+    """One entry per item; a refused one is an object that says why, as an error of its own call would (D-121)."""
+    return [
+        dict(error_json(reply, dialect)) if isinstance(reply, Refused) else publish_reply(reply) for reply in replies
+    ]
+
+
+def _published(published: Published, *, with_url: bool) -> dict[str, Json]:
+    return _present(
+        {
+            "messageId": published.message_id,
+            "url": published.url if with_url else None,
+            "deduplicated": True if published.deduplicated else None,
+        }
+    )
+
+
+# -- messages, events, dead letters -----------------------------------------------------------
+
+
+def message(message: Message) -> dict[str, Json]:
+    """A message record; times in milliseconds (D-131)."""
+    return _present(
+        {
+            "messageId": message.message_id,
+            "url": message.url,
+            "topicName": message.url_group,
+            "endpointName": message.endpoint_name,
+            "method": message.method.value,
+            "header": _headers(message.headers, message.redaction),
+            **_body(message.body, message.redaction),
+            "maxRetries": message.max_retries,
+            "retryDelayExpression": message.retry_delay,
+            "notBefore": message.not_before_ms,
+            "createdAt": message.created_ms,
+            **_callbacks(message.callback, message.failure_callback, message.redaction, name="Header"),
+            "queueName": message.queue,
+            "scheduleId": message.schedule_id,
+            "callerIP": message.caller_ip or None,
+            **_labels(message.labels),
+            **_flow_control(message.flow_control),
+        }
+    )
+
+
+def event(event: Event) -> dict[str, Json]:
+    """One entry of the event log.
+
+    Unlike elsewhere `body` is always base64, `timeout` is in milliseconds and the header maps of
+    callbacks are in the plural. Two facts carry two names each, as readers of both exist (D-122).
+    """
+    message = event.message
+    response = event.response
+    response_headers = None if response is None else by_canonical_name(response.headers)
+    return _present(
+        {
+            "time": event.at_ms,
+            "messageId": message.message_id,
+            "state": event.state.value,
+            "url": message.url,
+            "error": event.error,
+            "nextDeliveryTime": event.next_delivery_ms,
+            "topicName": message.url_group,
+            "endpointName": message.endpoint_name,
+            "queueName": message.queue,
+            "scheduleId": message.schedule_id,
+            "header": _headers(message.headers, message.redaction),
+            "body": _base64(_shown_body(message.body, message.redaction)),
+            "responseStatus": None if response is None else response.status,
+            "responseHeader": response_headers,
+            "responseHeaders": response_headers,
+            "responseBody": None if response is None else _base64(response.body),
+            "timeout": message.timeout_ms,
+            "method": message.method.value,
+            "maxRetries": message.max_retries,
+            "retryDelayExpr": message.retry_delay,
+            "retryDelayExpression": message.retry_delay,
+            **_callbacks(message.callback, message.failure_callback, message.redaction, name="Headers"),
+            "callerIP": message.caller_ip or None,
+            **_labels(message.labels),
+            **_flow_control(message.flow_control),
+        }
+    )
+
+
+def events_page(page: Page[Event], *keys: str) -> dict[str, Json]:
+    """A page of the event log under `events`, `logs` or both (D-089)."""
+    events = [event(entry) for entry in page.items]
+    return _present({**dict.fromkeys(keys, events), "cursor": page.cursor})
+
+
+def dead_letter(entry: DeadLetterEntry) -> dict[str, Json]:
+    """A message record with its last response; status 0 stands for no response at all (D-123)."""
+    response = entry.outcome.response
+    answer: dict[str, Json] = {"responseStatus": 0}
+    if response is not None:
+        plain = _body(response.body, None)
+        answer = {
+            "responseStatus": response.status,
+            "responseHeader": by_canonical_name(response.headers),
+            "responseBody": plain.get("body"),
+            "responseBodyBase64": plain.get("bodyBase64"),
+        }
+    return _present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
+
+
+def dead_letters_page(page: Page[DeadLetterEntry]) -> dict[str, Json]:
+    """A page of the dead letter queue."""
+    return _present({"messages": [dead_letter(entry) for entry in page.items], "cursor": page.cursor})
+
+
+def cancelled(count: int) -> dict[str, Json]:
+    """How many messages a cancellation met (D-062)."""
+    return {"cancelled": count}
+
+
+def dead_letters_deleted(count: int, cursor: str | None) -> dict[str, Json]:
+    """How many dead letters were deleted, and where to go on if more match (D-134)."""
+    return _present({"deleted": count, "cursor": cursor})
+
+
+def dead_letters_retried(messages: Sequence[Published], cursor: str | None) -> dict[str, Json]:
+    """The messages made from dead letters. Here alone the last page has a cursor, an empty one (D-134)."""
+    return {"cursor": cursor or "", "responses": [_published(entry, with_url=False) for entry in messages]}
+
+
+# -- schedules, URL groups, queues ------------------------------------------------------------
+
+
+def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json]:
+    """A schedule record; `delay` and `timeout` in seconds, times in milliseconds (D-132)."""
+    record = progress.schedule
+    options = record.options
+    header = _headers(delivered_headers(options), options.redaction)
+    return _present(
+        {
+            "scheduleId": record.schedule_id,
+            "cron": record.cron,
+            "destination": record.destination.text,
+            "method": (options.method or Method.POST).value,
+            "createdAt": record.created_ms,
+            "isPaused": progress.paused,
+            "retries": default_retries if options.max_retries is None else options.max_retries,
+            "header": header or None,
+            **_body(record.body, options.redaction),
+            "delay": None if options.delay_ms is None else options.delay_ms // 1000,
+            "timeout": None if options.timeout_ms is None else options.timeout_ms // 1000,
+            "retryDelayExpression": options.retry_delay,
+            **_callbacks(options.callback, options.failure_callback, options.redaction, name="Header"),
+            "queueName": options.queue,
+            "callerIP": record.caller_ip or None,
+            **_labels(options.labels),
+            **_flow_control(options.flow_control),
+            "lastScheduleTime": progress.last_fired_ms,
+            "nextScheduleTime": progress.next_ms,
+            "lastScheduleStates": {key: state.value for key, state in progress.last_states} or None,
+            "error": progress.error,
+        }
+    )
+
+
+def schedule_created(schedule_id: ScheduleId) -> dict[str, Json]:
+    """The answer to writing a schedule."""
+    return {"scheduleId": schedule_id}
+
+
+def url_group(group: UrlGroup) -> dict[str, Json]:
+    """A URL group with its endpoints; `headers` only if it has default headers (D-124)."""
+    redaction = group.defaults.redaction
+    return _present(
+        {
+            "name": group.name,
+            "createdAt": group.created_ms,
+            "updatedAt": group.updated_ms,
+            "endpoints": [_present({"name": endpoint.name, "url": endpoint.url}) for endpoint in group.endpoints],
+            "headers": {name: _default_values(name, values, redaction) for name, values in group.headers} or None,
+        }
+    )
+
+
+def queue(queue: Queue, lag: int) -> dict[str, Json]:
+    """A queue; `lag` counts its messages that have not ended (D-133)."""
+    return {
+        "name": queue.name,
+        "parallelism": queue.parallelism,
+        "createdAt": queue.created_ms,
+        "updatedAt": queue.updated_ms,
+        "lag": lag,
+        "paused": queue.paused,
+    }
+
+
+# -- flow control, keys -----------------------------------------------------------------------
+
+
+def flow_key(flow: FlowState, waiting: int, now_ms: int) -> dict[str, Json]:
+    """A flow control key. All fields are always there, 0 or false where nothing is set (D-125).
+
+    Units: `ratePeriod` in seconds, `ratePeriodStart` in seconds since the Unix epoch.
+    """
+    return {
+        "flowControlKey": flow.key,
+        "waitListSize": waiting,
+        "parallelismMax": flow.parallelism or 0,
+        "parallelismCount": flow.active,
+        "rateMax": flow.rate or 0,
+        "rateCount": flow_control.rate_count(flow, now_ms),
+        "ratePeriod": 0 if flow.rate is None else flow.period_ms // 1000,
+        "ratePeriodStart": flow.window_start_ms // 1000,
+        "isPaused": flow.paused,
+        "isPinnedParallelism": flow.pinned_parallelism,
+        "isPinnedRate": flow.pinned_rate,
+    }
+
+
+def global_parallelism(maximum: int, count: int) -> dict[str, Json]:
+    """The account's own limit on attempts under way, and how many there are."""
+    return {"parallelismMax": maximum, "parallelismCount": count}
+
+
+def signing_keys(keys: SigningKeys) -> dict[str, Json]:
+    """The pair of keys that receivers verify with."""
+    return {"current": keys.current, "next": keys.next}
+
+
+# -- parts of records -------------------------------------------------------------------------
+
+
+def _present(fields: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _headers(headers: Headers, redaction: Redaction | None) -> dict[str, list[str]]:
+    return by_canonical_name(headers if redaction is None else redact_headers(headers, redaction))
+
+
+def _shown_body(body: bytes, redaction: Redaction | None) -> bytes:
+    """The body, or the marker that stands for it. An empty body hides nothing and stays empty."""
+    return redacted_text(body).encode() if body and redaction is not None and redaction.body else body
+
+
+def _body(body: bytes, redaction: Redaction | None) -> dict[str, Json]:
+    """`body` if it is text, else `bodyBase64`; neither if there is none."""
+    shown = _shown_body(body, redaction)
+    if not shown:
+        return {}
+    try:
+        return {"body": shown.decode()}
+    except UnicodeDecodeError:
+        return {"bodyBase64": _base64(shown)}
+
+
+def _base64(content: bytes) -> str | None:
+    return b64encode(content).decode() or None
+
+
+def _callbacks(
+    callback: CallbackOptions | None, failure: CallbackOptions | None, redaction: Redaction | None, *, name: str
+) -> dict[str, Json]:
+    return {
+        "callback": None if callback is None else callback.url,
+        f"callback{name}": _callback_headers(callback, redaction),
+        "failureCallback": None if failure is None else failure.url,
+        f"failureCallback{name}": _callback_headers(failure, redaction),
+    }
+
+
+def _callback_headers(callback: CallbackOptions | None, redaction: Redaction | None) -> dict[str, list[str]] | None:
+    """The headers a callback will carry; what the message or the callback itself hides stays hidden (D-126)."""
+    if callback is None:
+        return None
+    hiding = _both(redaction, callback.options.redaction)
+    return _headers(delivered_headers(callback.options), hiding) or None
+
+
+def _both(first: Redaction | None, second: Redaction | None) -> Redaction | None:
+    if first is None or second is None:
+        return first or second
+    return Redaction(
+        body=first.body or second.body,
+        all_headers=first.all_headers or second.all_headers,
+        header_names=first.header_names + second.header_names,
+    )
+
+
+def _default_values(name: str, values: tuple[str, ...], redaction: Redaction | None) -> list[str]:
+    """The values of a group's default header; one that messages would hide is hidden here too."""
+    _, mark, forwarded = name.lower().partition("-forward-")
+    if redaction is None or not mark:
+        return list(values)
+    pairs = tuple((forwarded, value) for value in values)
+    return [value for _, value in redact_headers(pairs, redaction)]
+
+
+def _labels(labels: tuple[str, ...]) -> dict[str, Json]:
+    return {"label": labels[0], "labels": list(labels)} if labels else {}
+
+
+def _flow_control(flow: FlowControl | None) -> dict[str, Json]:
+    if flow is None:
+        return {}
+    return {
+        "flowControlKey": flow.key,
+        "parallelism": flow.parallelism,
+        "rate": flow.rate,
+        "period": flow.period_ms // 1000,
+    }

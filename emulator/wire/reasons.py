@@ -1,0 +1,145 @@
+"""Why things are as they are, in single lines for people: delays, lines, and who answered.
+
+Each is a clause without a full stop, so that a sentence can be made of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from emulator.core.language.excerpts import excerpt
+from emulator.core.model import AttemptOutcome, HoldKind, HoldReason, Via
+from emulator.core.rules.retries import DAY_MS, RetryDelay, RetryReason
+from emulator.queries.message_log import AnsweringRule
+from emulator.queries.waiting import Held
+from emulator.wire.durations import format_duration
+from emulator.wire.instants import iso
+
+
+def arithmetic(delay: RetryDelay) -> str:
+    """How the delay of a retry came about: `Retry-After: 10 -> 10s`."""
+    result = format_duration(delay.delay_ms)
+    if delay.reason is RetryReason.EXPRESSION:
+        return f"{_expression(delay)}{_cap(delay)} -> {result}"
+    if delay.reason is RetryReason.DEFAULT:
+        # The exponent grows no further than this, because the result is a day by then.
+        exponent = min(delay.retried + 1, 5)
+        return f"{_overruled(delay)}default backoff min(86400, e^(2.5 * {exponent})) s -> {result}"
+    assert delay.hint is not None
+    return f"{delay.hint.reason.value}: {_shortened(delay.hint.value)} -> {result}"
+
+
+def _expression(delay: RetryDelay) -> str:
+    assert delay.expression is not None
+    assert delay.value is not None
+    return f"{_shortened(delay.expression)} with retried = {delay.retried} is {delay.value:.15g} ms"
+
+
+def _cap(delay: RetryDelay) -> str:
+    return ", at most a day" if delay.value is not None and delay.value > DAY_MS else ""
+
+
+def _overruled(delay: RetryDelay) -> str:
+    """What would have counted before the default backoff, and why it did not."""
+    if delay.hint is not None:
+        return f"{delay.hint.reason.value}: {_shortened(delay.hint.value)} is more than a day, so "
+    if delay.value is not None:
+        return f"{_expression(delay)}, which is no delay, so "
+    return ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 and text.isprintable() else excerpt(text)
+
+
+def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
+    """What became of an attempt, and who decided that: `was answered 503 by rule_1 (https://api.test/*)`."""
+    if outcome.response is None:
+        decided = f", as {_rule(rule)} says" if rule is not None else ""
+        return f"failed: {outcome.error}{decided}"
+    return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}"
+
+
+def _answerer(via: Via, rule: AnsweringRule | None) -> str:
+    match via:
+        case Via.RULE:
+            return "a destination rule" if rule is None else _rule(rule)
+        case Via.CAPTURE:
+            return "the emulator, which captured it because the destination is external"
+        case Via.MOUNT:
+            return "the application mounted there"
+        case Via.NETWORK:
+            return "the destination"
+        case unknown:
+            assert_never(unknown)
+
+
+def _rule(rule: AnsweringRule) -> str:
+    """A rule by its id, what it matches, and what it does if that is not to answer."""
+    matches = rule.url if rule.method is None else f"{rule.method.value} {rule.url}"
+    if rule.forward_to is not None:
+        matches += f", forwarded to {rule.forward_to}"
+    elif rule.fault is not None:
+        matches += f", fault {rule.fault.value}"
+    return f"{rule.rule_id} ({matches})"
+
+
+def not_applied(names: Sequence[str]) -> str:
+    """What was given in vain: `Svc-Delay is not applied to a queued message`."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
+
+
+# -- lines ------------------------------------------------------------------------------------
+
+
+# What holds a message, as JSON names it.
+LINES = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
+
+
+def line_of(kind: HoldKind, name: str) -> str:
+    """What holds a message: `queue billing`."""
+    match kind:
+        case HoldKind.QUEUE:
+            return f"queue {name}"
+        case HoldKind.FLOW_CONTROL:
+            return f"flow control key {name}"
+        case HoldKind.GLOBAL:
+            return "the account's global parallelism"
+        case unknown:
+            assert_never(unknown)
+
+
+def held_by(kind: HoldKind, name: str, reason: HoldReason) -> str:
+    """What held a message in the past: `held by queue billing (paused)`."""
+    return f"held by {line_of(kind, name)}" + ("" if kind is HoldKind.GLOBAL else f" ({reason.value})")
+
+
+def waits_for(held: Held) -> str:
+    """What a message in a line waits for now, and its place there."""
+    place = "next in line" if held.position == 1 else f"number {held.position} in line"
+    return f"{_obstacle(held)}; it is {place}"
+
+
+def _obstacle(held: Held) -> str:
+    line = line_of(held.kind, held.name)
+    match held.reason:
+        case HoldReason.PAUSED:
+            return f"{line} is paused"
+        case HoldReason.RATE:
+            assert held.period_ms is not None
+            rate = f"{line} lets {held.maximum} start per {format_duration(held.period_ms)}"
+            return rate if held.earliest_ms is None else f"{rate}, this one at {iso(held.earliest_ms)} at the earliest"
+        case HoldReason.PARALLELISM if held.maximum is None:
+            return f"{line} lets those before it start first"
+        case HoldReason.PARALLELISM:
+            return f"{line} lets {held.maximum} through at a time{_holders(held)}"
+        case unknown:
+            assert_never(unknown)
+
+
+def _holders(held: Held) -> str:
+    if not held.holders:
+        return ""
+    first, *others = held.holders
+    return f", now {first}" + (f" and {len(others)} more" if others else "")

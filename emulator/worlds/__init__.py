@@ -1,0 +1,1 @@
+"""Many isolated worlds in one process; it may import fixtures, engine and what lies below them."""

@@ -1,0 +1,127 @@
+"""`svc-emulator demo`: it shows every planned delivery, and notices if one is missing."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.cli.demo import story
+from emulator.cli.demo.story import Reply
+from tests.cli.processes import PATIENCE_S, command, environment, run
+
+pytestmark = pytest.mark.slow
+
+ROW = re.compile(r"\w{3} \d\d Mar (\d\d:\d\d:\d\d) (\d\d:\d\d) .* (\d) (/\S+) +(\d{3}) ✓ *")
+
+
+def test_demo_lists_every_planned_delivery_in_plain_text(tmp_path: Path) -> None:
+    completed = run("demo", folder=tmp_path)
+
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "\x1b" not in completed.stdout
+    rows = [match.groups() for line in completed.stdout.splitlines() if (match := ROW.fullmatch(line))]
+    assert [(time, int(attempt), path, int(status)) for time, _, attempt, path, status in rows] == [
+        (each.at[11:19], each.attempt, each.path, each.status) for each in story.EXPECTED
+    ]
+    # Half past nine in Berlin, before and after summer time began.
+    reports = [(time, berlin) for time, berlin, _, path, _ in rows if path == "/report"]
+    assert reports == [("08:30:00", "09:30")] * 6 + [("07:30:00", "09:30")] * 2
+    assert re.search(
+        r"^7 days in \d\.\d\d s: 22 deliveries of 18 messages, 22 signatures verified, 1 dead letter as planned$",
+        completed.stdout,
+        re.MULTILINE,
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def on_a_terminal(folder: Path, **extra: str) -> str:
+    """What the demo writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command("demo"), cwd=folder, env=environment({"COLUMNS": "80", "TERM": "xterm", **extra}), stdout=theirs
+    ) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            while piece := os.read(ours, 65_536):
+                written += piece
+        except OSError:
+            pass  # How a terminal says that nobody writes to it any more.
+        os.close(ours)
+        assert process.wait(PATIENCE_S) == 0
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_demo_is_in_colour_on_a_terminal(tmp_path: Path) -> None:
+    assert "\x1b[32m" in on_a_terminal(tmp_path)
+
+
+def test_demo_honours_no_color_and_fits_the_terminal(tmp_path: Path) -> None:
+    text = on_a_terminal(tmp_path, NO_COLOR="1")
+
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert len([line for line in text.splitlines() if ROW.fullmatch(line)]) == 22
+
+
+def test_demo_fails_if_a_delivery_goes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "REPLIES", {**story.REPLIES, "/reminder": (Reply(status=500), Reply())})
+
+    result = CliRunner().invoke(main, ["demo"])
+
+    assert result.exit_code == 1
+    assert "missing: 2026-03-25T11:00:00.000Z /reminder attempt 1 -> 200" in result.stdout
+    assert "unexpected: 2026-03-25T11:00:00.000Z /reminder attempt 1 -> 500" in result.stdout
+    assert "unexpected: 2026-03-25T11:00:12.000Z /reminder attempt 2 -> 200" in result.stdout
+    assert "as planned" not in result.stdout
+    assert result.stderr == "svc-emulator: the week did not go as planned, differences: 3\n"
+
+
+def test_demo_fails_if_a_signature_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = import_module("emulator.cli.demo.receiver")
+    right = receiver.SigningKeys
+    monkeypatch.setattr(
+        receiver, "SigningKeys", lambda **given: right(**{**given, "current": "0" * 32, "next": "1" * 32})
+    )
+
+    result = CliRunner().invoke(main, ["demo"])
+
+    assert result.exit_code == 1
+    assert "bad signature: 2026-03-23T08:00:00.000Z /welcome attempt 1 -> 401" in result.stdout
+
+
+def test_receiver_tries_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = import_module("emulator.cli.demo.receiver")
+    right = receiver.SigningKeys
+    monkeypatch.setattr(
+        receiver, "SigningKeys", lambda **given: right(**{**given, "current": "0" * 32, "next": given["current"]})
+    )
+
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+
+
+def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("demo"),
+        cwd=tmp_path,
+        env=environment({"PYTHONUNBUFFERED": "1"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+
+    assert "Traceback" not in complaint
+    assert process.returncode in (0, 130)  # 0 if it was done before the signal came.

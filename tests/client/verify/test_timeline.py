@@ -1,0 +1,193 @@
+"""The timeline: what happened in a world and what is to come, as a table to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.client.verify.timeline import short_ids, shortened, timeline, worth_explaining
+from emulator.core.model import Via
+from tests.client.deliveries import clock, delivery, due, message_id, upcoming
+
+
+def lines(text: str) -> list[str]:
+    return text.removeprefix("\n").splitlines()
+
+
+def test_nothing_is_a_line() -> None:
+    assert timeline([]) == "Nothing delivered"
+    assert timeline([], clock=clock(90)) == "Nothing delivered; the clock is at 2026-01-01T00:01:30.000Z, frozen"
+
+
+def test_the_whole_of_a_small_world() -> None:
+    deliveries = [
+        delivery("welcome", url="https://app.test/welcome", via=Via.MOUNT),
+        delivery("failing", after_s=0, status=503, url="https://app.test/orders"),
+        delivery("failing", after_s=12, attempt=2, status=None, url="https://app.test/orders"),
+        delivery("invoice", created_s=20, method="PUT", url="https://api.example.com/invoices/7", via=Via.CAPTURE),
+        delivery("ended", created_s=30, status=None, url="https://app.test/x", error="timeout"),
+    ]
+    coming = upcoming(
+        60,
+        items=[
+            due(
+                160,
+                "retry",
+                "retry 2 of 5: default backoff min(86400, e^(2.5 * 2)) s -> 148s",
+                message_id=message_id("failing"),
+                url="https://app.test/orders",
+            ),
+            due(
+                3600,
+                "schedule",
+                "the schedule fires at 2026-01-01T02:00:00+01:00 in Europe/Berlin (0 * * * *), "
+                "to https://app.test/report",
+                destination="https://app.test/report",
+            ),
+            due(86_400, "message_expiry", "a message is found by its id for a day"),
+        ],
+        waiting=[
+            {
+                "kind": "queue",
+                "why": "queue billing is paused; it is next in line",
+                "message_id": message_id("queued"),
+                "url": "https://app.test/billing",
+            }
+        ],
+    )
+
+    text = timeline(
+        deliveries,
+        clock=clock(60, rate=60),
+        upcoming=coming,
+        explanations={message_id("ended"): "Failed at 2026-01-01T00:00:30.000Z: attempt 1 timeout; it has no retries."},
+    )
+
+    assert lines(text) == lines("""
+5 attempts of 4 messages; the clock is at 2026-01-01T00:01:00.000Z, at 60 times real time
+  virtual time (UTC)   after  message     try  destination                           by       answer
+  2026-01-01 00:00:00  +0s    msg_..come  1    POST https://app.test/welcome         mount    200
+  2026-01-01 00:00:00  +0s    msg_..ling  1    POST https://app.test/orders          rule     503
+  2026-01-01 00:00:12  +12s   msg_..ling  2    POST https://app.test/orders          rule     none
+                                               connection refused
+  2026-01-01 00:00:20  +0s    msg_..oice  1    PUT https://api.e...e.com/invoices/7  capture  200
+  2026-01-01 00:00:30  +0s    msg_..nded  1    POST https://app.test/x               rule     none
+                                               timeout
+
+Still to come:
+  2026-01-01 00:02:40  in 1m40s  msg_..ling  to https://app.test/orders: retry 2 of 5: default
+                                             backoff min(86400, e^(2.5 * 2)) s -> 148s
+  2026-01-01 01:00:00  in 59m                the schedule fires at 2026-01-01T02:00:00+01:00 in
+                                             Europe/Berlin (0 * * * *), to https://app.test/report
+
+Waiting:
+  msg_..eued  to https://app.test/billing: queue billing is paused; it is next in line
+
+Why:
+  msg_..nded  Failed at 2026-01-01T00:00:30.000Z: attempt 1 timeout; it has no retries.
+""")
+
+
+def test_marks_and_what_is_near_them() -> None:
+    deliveries = [delivery(f"{index:04}", created_s=index) for index in range(100)]
+
+    text = timeline(deliveries, marked={message_id("0050")}, limit=3)
+
+    assert lines(text) == lines("""
+100 attempts of 100 messages
+  virtual time (UTC)   after  message     try  destination                 by    answer
+  ... 49 more
+  2026-01-01 00:00:49  +0s    msg_..0049  1    POST https://app.test/hook  rule  200
+> 2026-01-01 00:00:50  +0s    msg_..0050  1    POST https://app.test/hook  rule  200
+  2026-01-01 00:00:51  +0s    msg_..0051  1    POST https://app.test/hook  rule  200
+  ... 48 more
+""")
+
+
+def test_without_a_mark_the_first_and_most_of_the_last_are_shown() -> None:
+    deliveries = [delivery(f"{index:04}", created_s=index) for index in range(100)]
+
+    text = timeline(deliveries, limit=4)
+
+    assert [line.split()[3] if "msg" in line else line.strip() for line in lines(text)[2:]] == [
+        "msg_..0000",
+        "... 96 more",
+        "msg_..0097",
+        "msg_..0098",
+        "msg_..0099",
+    ]
+
+
+def test_of_many_marked_attempts_the_first_and_the_last_are_shown() -> None:
+    deliveries = [delivery(after_s=index, attempt=index + 1) for index in range(50)]
+
+    text = timeline(deliveries, marked={message_id("a")}, limit=4)
+
+    assert [line.split()[5] if line.startswith(">") else line.strip() for line in lines(text)[2:]] == [
+        "1",
+        "2",
+        "... 46 more",
+        "49",
+        "50",
+    ]
+
+
+def test_attempts_stand_in_the_order_in_which_they_began() -> None:
+    text = timeline([delivery("late", after_s=2), delivery("soon", after_s=1)])
+
+    assert [line.split()[3] for line in lines(text)[2:]] == ["msg_..soon", "msg_..late"]
+
+
+def test_milliseconds_are_shown_where_they_matter() -> None:
+    assert "  2026-01-01 00:00:00.250  +250ms  msg_..---a" in timeline([delivery(after_s=0.25)])
+    assert "  2026-01-01 00:00:01  +1s  " in timeline([delivery(after_s=1)])
+
+
+@pytest.mark.parametrize("url", ["https://app.test/" + "x" * 200, "https://" + "sub." * 40 + "test/"])
+def test_no_line_is_longer_than_100_columns(url: str) -> None:
+    text = timeline(
+        [
+            delivery("a", url=url, after_s=100_000_000.001, created_s=0.001, status=None, error="e" * 90 + " why"),
+            delivery("b", url="https://b.test/"),
+        ],
+        upcoming=upcoming(0, [due(1, "delivery", "the first attempt " * 9, message_id=message_id("a"), url=url)] * 12),
+        explanations={message_id("a"): "Failed " * 60, "msg_b": url},
+    )
+
+    assert max(map(len, lines(text))) == 100
+    assert "e" * 10 in text
+    assert lines(text)[-1].strip() != ""
+    assert "  ... 2 more" in text
+
+
+def test_ids_are_shortened_to_ends_that_tell_them_apart() -> None:
+    assert short_ids(["msg_7YoJxAbcdefgh", "msg_7YoJxXbcdefgh", "msg_1"]) == {
+        "msg_7YoJxAbcdefgh": "msg_..Abcdefgh",
+        "msg_7YoJxXbcdefgh": "msg_..Xbcdefgh",
+        "msg_1": "msg_1",
+    }
+    assert short_ids([]) == {}
+
+
+def test_a_text_is_shortened_in_its_middle() -> None:
+    assert shortened("https://app.test/hook", 21) == "https://app.test/hook"
+    assert shortened("https://app.test/hook", 12) == "https...hook"
+
+
+def test_messages_that_failed_and_do_not_go_on_are_worth_explaining() -> None:
+    deliveries = [
+        delivery("delivered", status=500),
+        delivery("delivered", after_s=1, attempt=2),
+        delivery("retrying", status=500),
+        delivery("waiting", status=500),
+        *(delivery(f"failed {index}", created_s=index, status=None) for index in range(7)),
+    ]
+    coming = upcoming(
+        0,
+        [
+            due(5, "retry", "", message_id=message_id("retrying")),
+            due(5, "message_expiry", "", message_id=message_id("failed 6")),
+        ],
+        [{"kind": "queue", "message_id": message_id("waiting")}],
+    )
+
+    assert worth_explaining(deliveries, coming) == [message_id(f"failed {index}") for index in range(2, 7)]

@@ -1,0 +1,165 @@
+"""Destination rules: which one decides an attempt, what it says, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core import commands, facts
+from emulator.core.errors import NotFound
+from emulator.core.model import Fault, Message, Method, RuleId, ScriptedAnswer, ScriptedResponse
+from emulator.core.rules import destination_rules
+from tests.core.worlds import DAY, World, always, answered, rule, unreachable
+
+URL = "https://api.example.com/hook"
+TEAPOT = ScriptedResponse(status=418)
+
+
+def message(url: str = URL, method: Method = Method.POST) -> Message:
+    world = World()
+    return world.messages[world.publish(url, method=method)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "expected"),
+    [
+        pytest.param(URL, URL, True, id="exact"),
+        pytest.param(URL, URL + "/", False, id="exact-is-exact"),
+        pytest.param("https://api.example.com/*", URL, True, id="rest-of-the-path"),
+        pytest.param("https://api.example.com/*", "https://api.example.com/", True, id="star-matches-nothing"),
+        pytest.param("https://api.example.com/*", "https://api.example.com/a/b?c=d", True, id="star-passes-slashes"),
+        pytest.param("https://api.example.com/*", "https://api.example.org/x", False, id="another-host"),
+        pytest.param("*", URL, True, id="everything"),
+        pytest.param("https://*.example.com/*", URL, True, id="several-stars"),
+        pytest.param("https://api?example.com/*", URL, False, id="only-the-star-is-special"),
+        pytest.param("https://api.example.com/a.c*", "https://api.example.com/abc", False, id="a-dot-is-a-dot"),
+        pytest.param("https://h.test/*", "https://h.test/*", True, id="a-star-in-the-url-itself"),
+        pytest.param("https://h.test/[a]*", "https://h.test/[a]b", True, id="brackets-are-brackets"),
+        pytest.param("*hook", "https://h.test/hook?x", False, id="to-the-very-end"),
+    ],
+)
+def test_a_rule_is_about_an_exact_url_or_a_glob(pattern: str, url: str, expected: bool) -> None:
+    assert destination_rules.matches(rule(pattern), message(url)) is expected
+
+
+def test_a_rule_may_be_about_one_method() -> None:
+    only_put = rule(URL, method=Method.PUT)
+    assert destination_rules.matches(only_put, message(method=Method.PUT))
+    assert not destination_rules.matches(only_put, message(method=Method.POST))
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    world = World()
+    first = world.add_rule("https://api.example.com/*", responses=(TEAPOT,))
+    world.add_rule(URL, responses=(ScriptedResponse(status=500),))
+    world.publish(URL)
+    (started,) = world.all(facts.AttemptStarted)
+    assert started.answer == ScriptedAnswer(rule_id=first, respond=TEAPOT)
+
+
+def test_a_rule_that_is_used_up_leaves_attempts_to_the_next() -> None:
+    world = World(answering=always(answered(503)))
+    first = world.add_rule(URL, responses=(TEAPOT,), times=2)
+    second = world.add_rule("https://*", fault=Fault.RESET, times=1)
+    world.publish(URL, max_retries=3, retry_delay="1000")
+    world.run_until(DAY)
+    answers = [fact.answer for fact in world.all(facts.AttemptStarted)]
+    assert [None if each is None else each.rule_id for each in answers] == [first, first, second, None]
+    assert [each.used for each in world.simulation.state.rules.values()] == [2, 1]
+
+
+def test_a_sequence_gives_one_response_to_each_attempt_and_repeats_the_last() -> None:
+    world = World(answering=always(answered(503)))
+    responses = tuple(ScriptedResponse(status=status) for status in (500, 502, 204))
+    world.add_rule(URL, responses=responses, is_sequence=True)
+    world.publish(URL, max_retries=4, retry_delay="1000")
+    world.run_until(DAY)
+    statuses = [
+        fact.answer.respond.status
+        for fact in world.all(facts.AttemptStarted)
+        if fact.answer is not None and fact.answer.respond is not None
+    ]
+    assert statuses == [500, 502, 204, 204, 204]
+
+
+def test_a_sequence_ends_with_its_times() -> None:
+    world = World(answering=always(answered(503)))
+    responses = tuple(ScriptedResponse(status=status) for status in (500, 502))
+    world.add_rule(URL, responses=responses, is_sequence=True, times=3)
+    world.publish(URL, max_retries=4, retry_delay="1000")
+    world.run_until(DAY)
+    assert [fact.answer is not None for fact in world.all(facts.AttemptStarted)] == [True, True, True, False, False]
+
+
+def test_the_latency_of_a_response_of_a_sequence_is_its_own() -> None:
+    world = World()
+    responses = (ScriptedResponse(latency_ms=3_000), ScriptedResponse(latency_ms=0))
+    world.add_rule(URL, responses=responses, is_sequence=True)
+    first, second = world.publish(URL), world.publish(URL)
+    world.run_until(DAY)
+    ended = {fact.message_id: fact.at_ms - world.began_ms for fact in world.all(facts.MessageDelivered)}
+    assert ended == {first: 3_000, second: 0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "duration_ms", "times_out"),
+    [
+        pytest.param(None, 0, False, id="no-rule"),
+        pytest.param(ScriptedAnswer(rule_id=RuleId("r"), latency_ms=4_999), 4_999, False, id="below-the-timeout"),
+        pytest.param(ScriptedAnswer(rule_id=RuleId("r"), latency_ms=5_000), 5_000, False, id="the-timeout-itself"),
+        pytest.param(ScriptedAnswer(rule_id=RuleId("r"), latency_ms=5_001), 5_000, True, id="above-the-timeout"),
+        pytest.param(ScriptedAnswer(rule_id=RuleId("r"), fault=Fault.TIMEOUT), 5_000, True, id="staged-timeout"),
+        pytest.param(ScriptedAnswer(rule_id=RuleId("r"), fault=Fault.DNS), 0, False, id="another-fault"),
+    ],
+)
+def test_how_long_an_attempt_takes(answer: ScriptedAnswer | None, duration_ms: int, times_out: bool) -> None:
+    assert destination_rules.virtual_duration_ms(answer, 5_000) == duration_ms
+    assert destination_rules.times_out(answer, 5_000) is times_out
+
+
+# -- adding and removing ----------------------------------------------------------------------
+
+
+def test_rules_are_numbered_and_numbers_are_not_given_twice() -> None:
+    world = World()
+    first, second = world.add_rule(URL), world.add_rule(URL)
+    world.do(commands.RemoveRules(rule_id=second))
+    assert (first, second, world.add_rule(URL)) == ("rule_1", "rule_2", "rule_3")
+    assert list(world.simulation.state.rules) == ["rule_1", "rule_3"]
+
+
+def test_removing_all_rules_of_none_changes_nothing() -> None:
+    world = World()
+    world.do(commands.RemoveRules(rule_id=None))
+    assert world.facts == []
+
+
+def test_removing_all_rules() -> None:
+    world = World()
+    world.add_rule(URL)
+    world.add_rule(URL)
+    world.do(commands.RemoveRules(rule_id=None))
+    assert world.simulation.state.rules == {}
+
+
+def test_a_rule_that_is_not_there_is_not_found() -> None:
+    world = World()
+    with pytest.raises(NotFound) as refusal:
+        world.do(commands.RemoveRules(rule_id=RuleId("rule_9")))
+    assert refusal.value.text == "destination rule rule_9 not found"
+
+
+def test_an_attempt_keeps_the_answer_of_a_rule_that_is_removed_meanwhile() -> None:
+    world = World()
+    rule_id = world.add_rule(URL, responses=(ScriptedResponse(latency_ms=5_000),))
+    message_id = world.publish(URL)
+    world.do(commands.RemoveRules(rule_id=rule_id))
+    world.run_until(5_000)
+    assert world.events_of(message_id)[-1] == "DELIVERED"
+
+
+def test_callbacks_are_decided_by_rules_like_any_message() -> None:
+    world = World(answering=always(unreachable()))
+    rule_id = world.add_rule(URL, fault=Fault.REFUSED, times=1)
+    world.publish(URL, max_retries=0)
+    (started,) = world.all(facts.AttemptStarted)
+    assert started.answer == ScriptedAnswer(rule_id=rule_id, fault=Fault.REFUSED)

@@ -1,0 +1,257 @@
+"""Flow control: how many of a key at a time, and how many in a period."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core import facts
+from emulator.core.model import FlowKey, FlowState, ScriptedResponse
+from emulator.core.rules.flow_control import rate_count
+from tests.core.worlds import DAY, HOUR, MINUTE, SECOND, World, always, answered, by_url, callback, flow, make_account
+
+URL = "https://api.example.com/hook"
+
+
+def key_of(world: World, name: str = "k") -> FlowState:
+    return world.book.flow_keys[FlowKey(name)]
+
+
+# -- parallelism ------------------------------------------------------------------------------
+
+
+def test_parallelism_2_with_a_latency_of_10_s_starts_pairs_every_10_s() -> None:
+    world = World()
+    world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=10_000),))
+    for _ in range(6):
+        world.publish(URL, flow_control=flow("k", parallelism=2))
+    world.run_until(DAY)
+    assert world.start_times() == [0, 0, 10_000, 10_000, 20_000, 20_000]
+
+
+def test_active_means_called_and_not_answered() -> None:
+    world = World(answering=None)
+    ids = [world.publish(URL, flow_control=flow("k", parallelism=2)) for _ in range(3)]
+    assert key_of(world).active == 2
+    assert len(world.book.flow_lines[FlowKey("k")]) == 1
+    world.finish(ids[0])
+    world.finish(ids[1])
+    world.finish(ids[2])
+    assert key_of(world).active == 0
+
+
+def test_a_message_that_waits_for_its_retry_holds_no_slot_of_its_key() -> None:
+    world = World(answering=by_url({URL: [answered(500), answered(200)]}))
+    limits = flow("k", parallelism=1)
+    world.publish(URL, flow_control=limits, retry_delay="60000")
+    world.publish("https://next.test/", flow_control=limits)
+    assert world.starts() == [(URL, 1, 0), ("https://next.test/", 1, 0)]
+
+
+def test_keys_do_not_wait_for_each_other() -> None:
+    world = World(answering=None)
+    world.publish("https://a.test/", flow_control=flow("a", parallelism=1))
+    world.publish("https://b.test/", flow_control=flow("b", parallelism=1))
+    assert len(world.starts()) == 2
+
+
+def test_limits_belong_to_the_key_and_not_to_the_url() -> None:
+    world = World(answering=None)
+    world.publish("https://a.test/", flow_control=flow("k", parallelism=1))
+    world.publish("https://b.test/", flow_control=flow("k", parallelism=1))
+    assert world.urls_started() == ["https://a.test/"]
+
+
+def test_canceling_a_waiting_message_lets_nobody_overtake() -> None:
+    world = World(answering=None)
+    ids = [world.publish(f"https://{n}.test/", flow_control=flow("k", parallelism=1)) for n in range(4)]
+    world.cancel(ids[1])
+    world.finish(ids[0])
+    assert world.urls_started() == ["https://0.test/", "https://2.test/"]
+
+
+# -- rate -------------------------------------------------------------------------------------
+
+
+def test_rate_3_with_a_period_of_1_day_takes_four_days_for_10_messages() -> None:
+    world = World()
+    for number in range(10):
+        world.publish(f"https://host-{number}.test/", flow_control=flow("k", rate=3, period_ms=DAY))
+    world.run_until(10 * DAY)
+    assert world.start_times() == [
+        *(0, 0, 0),
+        *(86_400_000, 86_400_000, 86_400_000),
+        *(172_800_000, 172_800_000, 172_800_000),
+        259_200_000,
+    ]
+    assert world.urls_started() == [f"https://host-{number}.test/" for number in range(10)]
+
+
+def test_a_period_begins_with_its_first_dispatch() -> None:
+    world = World()
+    limits = flow("k", rate=2, period_ms=MINUTE)
+    world.run_until(5_000)
+    world.publish(URL, flow_control=limits)
+    world.run_until(40_000)
+    world.publish(URL, flow_control=limits)
+    world.publish(URL, flow_control=limits)
+    world.run_until(DAY)
+    assert world.start_times() == [5_000, 40_000, 65_000]
+
+
+def test_a_period_that_ended_unnoticed_counts_nothing() -> None:
+    world = World()
+    limits = flow("k", rate=1, period_ms=MINUTE)
+    world.publish(URL, flow_control=limits)
+    world.run_until(90_000)
+    world.publish(URL, flow_control=limits)
+    world.publish(URL, flow_control=limits)
+    world.run_until(DAY)
+    assert world.start_times() == [0, 90_000, 150_000]
+
+
+def test_every_retry_counts_against_the_rate() -> None:
+    """Decision D-024."""
+    world = World(answering=by_url({URL: [answered(500), answered(500), answered(200)]}))
+    message_id = world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE), retry_delay="1000")
+    world.run_until(DAY)
+    assert world.start_times(message_id) == [0, 60_000, 120_000]
+
+
+def test_rate_and_parallelism_hold_together() -> None:
+    world = World()
+    world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=4_000),))
+    for _ in range(4):
+        world.publish(URL, flow_control=flow("k", parallelism=1, rate=2, period_ms=10 * SECOND))
+    world.run_until(DAY)
+    assert world.start_times() == [0, 4_000, 10_000, 14_000]
+
+
+def test_nothing_waits_for_the_end_of_a_period_that_nobody_needs() -> None:
+    world = World()
+    world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
+    assert world.next_due_ms is None
+
+
+def test_nothing_waits_for_the_end_of_a_period_when_the_last_of_the_line_is_canceled() -> None:
+    world = World()
+    world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
+    world.cancel(world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE)))
+    assert world.next_due_ms is None
+
+
+def test_the_count_shown_is_that_of_the_present_period() -> None:
+    world = World()
+    world.publish(URL, flow_control=flow("k", rate=5, period_ms=MINUTE))
+    world.publish(URL, flow_control=flow("k", rate=5, period_ms=MINUTE))
+    world.run_until(59_999)
+    assert rate_count(key_of(world), 1_767_225_659_999) == 2
+    assert rate_count(key_of(world), 1_767_225_660_000) == 0
+
+
+# -- the newest message's values --------------------------------------------------------------
+
+
+def test_the_newest_message_sets_the_limits_of_its_key() -> None:
+    """Decision D-025."""
+    world = World()
+    world.publish(URL, flow_control=flow("k", parallelism=2, rate=10, period_ms=MINUTE))
+    world.publish(URL, flow_control=flow("k", rate=5, period_ms=HOUR))
+    key = key_of(world)
+    assert (key.parallelism, key.rate, key.period_ms) == (None, 5, 3_600_000)
+
+
+def test_the_key_is_there_right_after_the_publish() -> None:
+    world = World()
+    world.publish(URL, delay_ms=HOUR, flow_control=flow("k", parallelism=3))
+    key = key_of(world)
+    assert (key.parallelism, key.rate, key.active, key.rate_count) == (3, None, 0, 0)
+    assert (key.paused, key.pinned_parallelism, key.pinned_rate) == (False, False, False)
+
+
+def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
+    world = World(answering=always(answered(500)))
+    world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1))
+    world.pin_key("k", parallelism=7)
+    world.unpin_key("k", parallelism=True)
+    world.retry_dead_letters(*world.dead_letter_ids())
+    assert key_of(world).parallelism == 1
+
+
+def test_a_schedule_brings_its_limits_at_every_firing() -> None:
+    world = World()
+    world.write_schedule("* * * * *", URL, flow_control=flow("k", parallelism=4))
+    assert world.book.flow_keys == {}
+    world.run_until(MINUTE)
+    assert key_of(world).parallelism == 4
+
+
+# -- together with the account's global parallelism -------------------------------------------
+
+
+def test_a_message_moves_from_the_key_to_the_global_line_and_keeps_its_place() -> None:
+    world = World(make_account(max_global_parallelism=1), answering=None)
+    busy = world.publish("https://busy.test/")
+    limits = flow("k", parallelism=1)
+    first = world.publish("https://first.test/", flow_control=limits)
+    second = world.publish("https://second.test/", flow_control=limits)
+    other = world.publish("https://other.test/")
+    for message_id in (busy, first, second, other):
+        world.finish(message_id)
+    assert world.urls_started() == [
+        "https://busy.test/",
+        "https://first.test/",
+        "https://second.test/",
+        "https://other.test/",
+    ]
+
+
+def test_who_came_first_to_any_line_is_first_in_the_next() -> None:
+    world = World(make_account(max_global_parallelism=2), answering=None)
+    limits = flow("k", parallelism=1)
+    running = world.publish("https://running.test/", flow_control=limits)
+    world.publish("https://busy.test/")
+    world.publish("https://waits-for-its-key.test/", flow_control=limits)
+    world.publish("https://waits-for-the-account.test/")
+    world.finish(running)
+    assert world.urls_started()[2:] == ["https://waits-for-its-key.test/"]
+
+
+def test_a_message_at_the_head_of_the_global_line_waits_when_its_key_is_full() -> None:
+    world = World(make_account(max_global_parallelism=2), answering=None)
+    limits = flow("k", parallelism=1)
+    one = world.publish("https://one.test/", flow_control=limits)
+    busy = world.publish("https://busy.test/")
+    world.publish("https://two.test/", flow_control=limits)
+    world.publish("https://three.test/")
+    world.finish(busy)
+    assert world.urls_started() == ["https://one.test/", "https://busy.test/", "https://three.test/"]
+    world.finish(one)
+    assert world.urls_started()[-1] == "https://two.test/"
+
+
+def test_a_global_line_full_of_one_key_does_not_let_more_of_it_through() -> None:
+    world = World(make_account(max_global_parallelism=2), answering=None)
+    busy = [world.publish("https://busy.test/") for _ in range(2)]
+    for number in range(4):
+        world.publish(f"https://{number}.test/", flow_control=flow("k", parallelism=1))
+    world.finish(busy[0])
+    world.finish(busy[1])
+    assert world.urls_started()[2:] == ["https://0.test/"]
+    assert key_of(world).active == 1
+
+
+def test_the_holds_say_what_a_message_waits_for() -> None:
+    world = World(make_account(max_global_parallelism=1), answering=None)
+    world.publish(URL, flow_control=flow("k", parallelism=5, rate=1, period_ms=DAY))
+    world.publish(URL, flow_control=flow("k", parallelism=5, rate=1, period_ms=DAY))
+    world.publish(URL)
+    holds = [(fact.hold.kind.value, fact.hold.name, fact.hold.reason.value) for fact in world.all(facts.MessageHeld)]
+    assert holds == [("flow_control", "k", "rate"), ("global", "", "parallelism")]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_callbacks_do_not_inherit_the_flow_control_of_their_source(status: int) -> None:
+    """D-019."""
+    world = World(answering=by_url({URL: answered(status)}))
+    world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1), callback=callback("https://back.test/"))
+    assert world.sent_to("https://back.test/")[0].flow_control is None

@@ -1,0 +1,214 @@
+"""What a plan permits: each limit with its text, its field, and nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
+from emulator.core.model import Plan
+from emulator.core.rules import limits
+from tests.core.worlds import DAY, HOUR, SECOND, World, callback, make_account
+
+URL = "https://api.example.com/hook"
+BACK = "https://back.test/"
+
+
+def refused(world: World, act: Callable[[], object]) -> Refused:
+    """The refusal of an act, which left the world as it was."""
+    before = world.snapshot()
+    with pytest.raises(Refused) as refusal:
+        act()
+    assert world.snapshot() == before
+    return refusal.value
+
+
+# -- per message ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "text"),
+    [
+        pytest.param(
+            {"delay_ms": 604_800_001},
+            "Svc-Delay",
+            "Svc-Delay: quota maxDelay exceeded, current limit: 604800",
+            id="delay",
+        ),
+        pytest.param(
+            {"not_before_ms": 1_767_225_600_000 + 604_800_001},
+            "Svc-Not-Before",
+            "Svc-Not-Before: quota maxDelay exceeded, current limit: 604800",
+            id="not-before",
+        ),
+        pytest.param(
+            {"max_retries": 6}, "Svc-Retries", "Svc-Retries: quota maxRetries exceeded, current limit: 5", id="retries"
+        ),
+        pytest.param(
+            {"callback": callback(BACK, max_retries=6)},
+            "Svc-Callback-Retries",
+            "Svc-Callback-Retries: quota maxRetries exceeded, current limit: 5",
+            id="callback-retries",
+        ),
+        pytest.param(
+            {"failure_callback": callback(BACK, callback=callback(BACK, max_retries=6))},
+            "Svc-Failure-Callback-Callback-Retries",
+            "Svc-Failure-Callback-Callback-Retries: quota maxRetries exceeded, current limit: 5",
+            id="nested-callback-retries",
+        ),
+        pytest.param(
+            {"callback": callback(BACK, delay_ms=1000)},
+            "Svc-Callback-Delay",
+            "Svc-Callback-Delay: a callback cannot be delayed, expected no delay or 0s",
+            id="delayed-callback",
+        ),
+    ],
+)
+def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str, text: str) -> None:
+    """D-042."""
+    world = World(make_account(Plan.FREE))
+    refusal = refused(world, lambda: world.publish(URL, **options))
+    assert isinstance(refusal, InvalidInput)
+    assert (refusal.field, refusal.text) == (field, text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"delay_ms": 604_800_000}, id="delay"),
+        pytest.param({"not_before_ms": 1_767_225_600_000 + 604_800_000}, id="not-before"),
+        pytest.param({"delay_ms": 700_000_000, "not_before_ms": 1}, id="delay-that-not-before-overrules"),
+        pytest.param({"max_retries": 5}, id="retries"),
+    ],
+)
+def test_the_limit_itself_is_permitted(options: dict[str, Any]) -> None:
+    World(make_account(Plan.FREE)).publish(URL, **options)
+
+
+def test_a_body_above_the_message_size_is_too_large() -> None:
+    """D-042."""
+    world = World(make_account(Plan.FREE))
+    world.publish(URL, body=b"x" * 1_048_576)
+    refusal = refused(world, lambda: world.publish(URL, body=b"x" * 1_048_577))
+    assert isinstance(refusal, PayloadTooLarge)
+    assert refusal.text == "quota maxMessageSize exceeded, current limit: 1048576"
+
+
+def test_the_limits_hold_for_group_defaults_together_with_the_publish() -> None:
+    world = World(make_account(Plan.FREE))
+    world.make_group("team", URL)
+    world.change_account(max_retries=20)
+    world.set_group_defaults("team", max_retries=10)
+    world.change_account(max_retries=5)
+    refusal = refused(world, lambda: world.publish_to_group("team"))
+    assert refusal.text == "Svc-Retries: quota maxRetries exceeded, current limit: 5"
+    assert len(world.publish_to_group("team", max_retries=1)) == 1
+
+
+# -- defaults ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "max_retries", "expected"),
+    [
+        pytest.param(Plan.FREE, 5, 3, id="free"),
+        pytest.param(Plan.PAID, 20, 5, id="paid"),
+        pytest.param(Plan.PAID, 2, 2, id="never-above-the-account"),
+    ],
+)
+def test_the_retry_default_is_that_of_the_plan(plan: Plan, max_retries: int, expected: int) -> None:
+    """D-005."""
+    assert limits.default_retries(make_account(plan, max_retries=max_retries)) == expected
+
+
+# -- per day ----------------------------------------------------------------------------------
+
+
+def test_the_hard_daily_limit_refuses_and_tells_when_it_ends() -> None:
+    """Decision D-028."""
+    world = World(make_account(max_requests_per_day_hard=2))
+    world.run_until(HOUR)
+    world.publish(URL)
+    world.publish(URL)
+    refusal = refused(world, lambda: world.publish(URL))
+    assert isinstance(refusal, QuotaExceeded)
+    assert refusal.text == "quota maxRequestsPerDay exceeded, current limit: 2"
+    assert (refusal.limit, refusal.remaining, refusal.reset_s, refusal.daily) == (2, 0, 1_767_312_000, True)
+
+
+def test_the_day_ends_at_midnight_utc_of_the_virtual_clock() -> None:
+    world = World(make_account(max_requests_per_day_hard=1))
+    world.run_until(DAY - 1)
+    world.publish(URL)
+    refused(world, lambda: world.publish(URL))
+    world.run_until(DAY)
+    world.publish(URL)
+    assert (world.book.usage_day, world.book.usage_count) == (20_455, 1)
+
+
+def test_a_publish_that_does_not_fit_as_a_whole_is_refused_as_a_whole() -> None:
+    world = World(make_account(max_requests_per_day_hard=3))
+    world.make_group("team", "https://a.test/", "https://b.test/")
+    world.publish_to_group("team")
+    refusal = refused(world, lambda: world.publish_to_group("team"))
+    assert isinstance(refusal, QuotaExceeded)
+    assert refusal.remaining == 1
+
+
+def test_the_soft_limit_is_reported_and_not_enforced() -> None:
+    world = World(make_account(max_requests_per_day=1, max_requests_per_day_hard=10))
+    for _ in range(3):
+        world.publish(URL)
+    quota = limits.daily_quota(world.book, world.simulation.now_ms)
+    assert (quota.limit, quota.remaining, quota.reset_s) == (1, 0, 1_767_312_000)
+
+
+def test_yesterdays_messages_do_not_count_today() -> None:
+    world = World()
+    world.publish(URL)
+    assert limits.messages_today(world.book, world.simulation.now_ms) == 1
+    world.run_until(DAY)
+    assert limits.messages_today(world.book, world.simulation.now_ms) == 0
+
+
+# -- per second -------------------------------------------------------------------------------
+
+
+def test_more_calls_than_the_plan_has_in_a_second_are_refused() -> None:
+    """Decision D-032."""
+    account = make_account(max_requests_per_second=2)
+    window = limits.count_call(None, account, 10_000, 0)
+    window = limits.count_call(window, account, 10_500, 500)
+    with pytest.raises(QuotaExceeded) as refusal:
+        limits.count_call(window, account, 10_999, 999)
+    assert refusal.value.text == "quota maxRequestsPerSecond exceeded, current limit: 2"
+    assert (refusal.value.limit, refusal.value.remaining, refusal.value.reset_s) == (2, 0, 11)
+    assert not refusal.value.daily
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "wall_ms"),
+    [
+        pytest.param(11_000, 1, id="the-next-virtual-second"),
+        pytest.param(10_000, SECOND, id="a-second-of-real-time-while-the-virtual-clock-stands"),
+        pytest.param(10_000, -1, id="a-wall-clock-that-was-put-back"),
+    ],
+)
+def test_the_count_of_calls_begins_again(now_ms: int, wall_ms: int) -> None:
+    account = make_account(max_requests_per_second=1)
+    window = limits.count_call(None, account, 10_000, 0)
+    assert limits.count_call(window, account, now_ms, wall_ms).count == 1
+
+
+def test_the_rate_limit_of_the_record_limits_nothing() -> None:
+    """D-004."""
+    account = make_account(rate_limit=1)
+    window = None
+    for _ in range(account.max_requests_per_second):
+        window = limits.count_call(window, account, 10_000, 0)
+    world = World(account)
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3

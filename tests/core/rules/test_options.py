@@ -1,0 +1,104 @@
+"""Putting configuration together: what a request says wins over what it leaves to the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.core.model import Headers, MessageOptions, Method, Redaction
+from emulator.core.rules.options import delivered_headers, headers_over, over
+from tests.core.worlds import callback, flow
+
+REDACTION = Redaction(body=True, all_headers=False, header_names=())
+
+
+@pytest.mark.parametrize(
+    ("said", "default", "expected"),
+    [
+        pytest.param({"max_retries": 0}, {"max_retries": 4}, {"max_retries": 0}, id="zero-is-said"),
+        pytest.param({"forward_incoming": False}, {"forward_incoming": True}, {"forward_incoming": False}, id="false"),
+        pytest.param({"delay_ms": 0}, {"delay_ms": 9}, {"delay_ms": 0}, id="no-delay-is-said"),
+        pytest.param({}, {"max_retries": 0}, {"max_retries": 0}, id="a-default-of-zero"),
+        pytest.param({}, {"content_deduplication": False}, {"content_deduplication": False}, id="a-default-of-false"),
+        pytest.param({"labels": ("a",)}, {"labels": ("b", "c")}, {"labels": ("a",)}, id="labels-are-not-joined"),
+        pytest.param({}, {"labels": ("b", "c")}, {"labels": ("b", "c")}, id="default-labels"),
+        pytest.param({"method": Method.GET}, {"method": Method.PUT}, {"method": Method.GET}, id="method"),
+        pytest.param({}, {"redaction": REDACTION}, {"redaction": REDACTION}, id="redaction"),
+        pytest.param(
+            {"callback": callback("https://mine.test/")},
+            {"callback": callback("https://theirs.test/", max_retries=1)},
+            {"callback": callback("https://mine.test/")},
+            id="callbacks-are-taken-whole",
+        ),
+        pytest.param(
+            {"flow_control": flow("mine", rate=1)},
+            {"flow_control": flow("theirs", parallelism=1)},
+            {"flow_control": flow("mine", rate=1)},
+            id="flow-control-is-taken-whole",
+        ),
+        pytest.param({"not_before_ms": 5}, {"delay_ms": 9}, {"not_before_ms": 5}, id="one-way-to-wait-is-enough"),
+        pytest.param({"delay_ms": 9}, {"not_before_ms": 5}, {"delay_ms": 9}, id="one-way-to-wait-the-other-way"),
+        pytest.param(
+            {"content_type": "text/plain"},
+            {"content_type": "text/html", "timeout_ms": 5},
+            {"content_type": "text/plain", "timeout_ms": 5},
+            id="field-by-field",
+        ),
+        pytest.param(
+            {"forwarded": (("X-A", "1"),)},
+            {"forwarded": (("x-a", "2"), ("X-B", "3"))},
+            {"forwarded": (("X-A", "1"), ("X-B", "3"))},
+            id="forwarded-headers-are-joined-by-name",
+        ),
+    ],
+)
+def test_what_is_said_wins(said: dict[str, Any], default: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Decision D-020."""
+    assert over(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
+
+
+def test_defaults_that_say_nothing_change_nothing() -> None:
+    options = MessageOptions(max_retries=1, forwarded=(("X-A", "1"),))
+    assert over(options, MessageOptions()) is options
+
+
+@pytest.mark.parametrize(
+    ("headers", "defaults", "expected"),
+    [
+        pytest.param((), (("A", "1"),), (("A", "1"),), id="only-defaults"),
+        pytest.param((("A", "1"),), (), (("A", "1"),), id="only-headers"),
+        pytest.param((("a", "1"), ("a", "2")), (("A", "3"),), (("a", "1"), ("a", "2")), id="by-name-whatever-the-case"),
+        pytest.param((("A", "1"),), (("B", "2"), ("B", "3")), (("A", "1"), ("B", "2"), ("B", "3")), id="several"),
+    ],
+)
+def test_headers_replace_defaults_of_the_same_name(headers: Headers, defaults: Headers, expected: Headers) -> None:
+    assert headers_over(headers, defaults) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, (), id="nothing"),
+        pytest.param({"content_type": "text/plain"}, (("Content-Type", "text/plain"),), id="content-type"),
+        pytest.param(
+            {"content_type": "text/plain", "forwarded": (("content-type", "text/html"),)},
+            (("content-type", "text/html"),),
+            id="a-forwarded-content-type-replaces-it",
+        ),
+        pytest.param({"incoming": (("X-A", "1"),)}, (), id="incoming-unasked"),
+        pytest.param({"incoming": (("X-A", "1"),), "forward_incoming": False}, (), id="incoming-refused"),
+        pytest.param(
+            {
+                "content_type": "text/plain",
+                "forwarded": (("X-A", "f"),),
+                "incoming": (("x-a", "i"), ("X-B", "i"), ("content-type", "i")),
+                "forward_incoming": True,
+            },
+            (("Content-Type", "text/plain"), ("X-A", "f"), ("X-B", "i")),
+            id="incoming-asked-for",
+        ),
+    ],
+)
+def test_what_the_destination_gets(options: dict[str, Any], expected: Headers) -> None:
+    assert delivered_headers(MessageOptions(**options)) == expected

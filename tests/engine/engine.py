@@ -1,0 +1,232 @@
+"""A driver between fakes: a journal that knows what is durable, destinations that are functions, a clock to set."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ParamSpec
+
+from emulator.core import commands, facts
+from emulator.core.errors import WorldBroken
+from emulator.core.identifiers import world_key
+from emulator.core.model import (
+    Attempt,
+    AttemptOutcome,
+    Destination,
+    DestinationKind,
+    MessageId,
+    MessageOptions,
+    ScheduleId,
+)
+from emulator.core.simulation import Simulation
+from emulator.core.state import State
+from emulator.engine.driver import Driver
+from tests.core.worlds import ACCOUNT_ID, CALLER_IP, EPOCH_MS, answered, make_account
+
+P = ParamSpec("P")
+
+Handler = Callable[[Attempt], Awaitable[AttemptOutcome]]
+PATIENCE_S = 20
+
+
+def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    """Makes an asynchronous test an ordinary one; one that hangs fails instead."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                await test(*args, **kwargs)
+
+        asyncio.run(main())
+
+    return run
+
+
+class FakeJournal:
+    """Facts in order, and how many of them are durable. `gate`, once closed, holds commits up."""
+
+    def __init__(self) -> None:
+        self.facts: list[facts.Fact] = []
+        self.durable = 0
+        self.commits = 0
+        self.failing = False
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    def append(self, facts: Sequence[facts.Fact]) -> None:
+        self.facts += facts
+
+    async def commit(self) -> None:
+        if self.failing:
+            raise WorldBroken("the disk is full")
+        if self.durable == len(self.facts):
+            return
+        wanted = len(self.facts)
+        await asyncio.sleep(0)
+        await self.gate.wait()
+        self.commits += 1
+        self.durable = max(self.durable, wanted)
+
+    async def relieve(self) -> None:
+        if self.failing:
+            raise WorldBroken("the disk is full")
+
+
+async def accept(_: Attempt) -> AttemptOutcome:
+    return answered()
+
+
+class FakeTransport:
+    """Destinations by URL: `inside` answers without leaving, `handlers` do the rest; an unknown one answers 200."""
+
+    def __init__(self, journal: FakeJournal) -> None:
+        self.inside: dict[str, AttemptOutcome] = {}
+        self.handlers: dict[str, Handler] = {}
+        self.sent: list[str] = []
+        self.under_way = 0
+        self.most_under_way = 0
+        # Whether everything that had happened was durable when each request left.
+        self.was_durable: list[bool] = []
+        self._journal = journal
+
+    def answer_inside(self, attempt: Attempt) -> AttemptOutcome | None:
+        return self.inside.get(attempt.message.url)
+
+    async def send(self, attempt: Attempt) -> AttemptOutcome:
+        url = attempt.message.url
+        self.sent.append(url)
+        self.was_durable.append(started(attempt) in self._journal.facts[: self._journal.durable])
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            return await self.handlers.get(url, accept)(attempt)
+        finally:
+            self.under_way -= 1
+
+
+def started(attempt: Attempt) -> facts.AttemptStarted:
+    return facts.AttemptStarted(
+        message_id=attempt.message.message_id, number=attempt.number, at_ms=attempt.at_ms, answer=attempt.answer
+    )
+
+
+class FakePace:
+    """A clock that stands still, or shows what a test sets."""
+
+    def __init__(self, *, is_frozen: bool) -> None:
+        self.is_frozen = is_frozen
+        self.virtual_ms = EPOCH_MS
+        self.rebased: list[int] = []
+        self.may_slip = False
+        self.wall_step_ms = 0
+        self._wall_ms = 0
+
+    def now_ms(self) -> int:
+        assert not self.is_frozen
+        return self.virtual_ms
+
+    def rebase(self, now_ms: int) -> None:
+        self.virtual_ms = now_ms
+        self.rebased.append(now_ms - EPOCH_MS)
+
+    def wall_ms(self) -> int:
+        self._wall_ms += self.wall_step_ms
+        return self._wall_ms
+
+
+class Engine:
+    """One driver with everything around it."""
+
+    def __init__(
+        self,
+        *,
+        is_frozen: bool = True,
+        state: State | None = None,
+        account: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.journal = FakeJournal()
+        self.transport = FakeTransport(self.journal)
+        self.pace = FakePace(is_frozen=is_frozen)
+        self.world_state = state or State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account(**(account or {}))])
+        self.driver = Driver(Simulation(self.world_state), self.journal, self.transport, self.pace, **options)
+
+    async def publish(self, url: str, **options: Any) -> MessageId:
+        reply = await self.driver.submit(publish(url, **options))
+        return reply.messages[0].message_id
+
+    async def schedule(self, cron: str, url: str) -> ScheduleId:
+        return await self.driver.submit(
+            commands.WriteSchedule(
+                account_id=ACCOUNT_ID,
+                schedule_id=None,
+                cron=cron,
+                destination=Destination(kind=DestinationKind.URL, text=url),
+                body=b"",
+                options=MessageOptions(),
+                caller_ip=CALLER_IP,
+            )
+        )
+
+    @property
+    def now_ms(self) -> int:
+        """The clock, counted from the beginning."""
+        return self.driver.state.now_ms - EPOCH_MS
+
+    def finished(self) -> list[tuple[str, int]]:
+        """URL and instant of every attempt whose outcome was applied, in that order."""
+        urls = {fact.message.message_id: fact.message.url for fact in self.all(facts.MessageCreated)}
+        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(facts.AttemptFinished)]
+
+    def started(self) -> list[tuple[str, int]]:
+        """URL and instant of every attempt that started."""
+        urls = {fact.message.message_id: fact.message.url for fact in self.all(facts.MessageCreated)}
+        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(facts.AttemptStarted)]
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        return [fact for fact in self.journal.facts if isinstance(fact, kind)]
+
+
+def publish(url: str, **options: Any) -> commands.Publish:
+    return commands.Publish(
+        account_id=ACCOUNT_ID,
+        item=commands.PublishItem(
+            destination=Destination(kind=DestinationKind.URL, text=url),
+            body=b"",
+            options=MessageOptions(**options),
+            caller_ip=CALLER_IP,
+        ),
+    )
+
+
+class Gate:
+    """A handler that tells when a request has come, and answers when it is opened."""
+
+    def __init__(self, outcome: AttemptOutcome | None = None) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+        self._outcome = outcome or answered()
+
+    async def __call__(self, _: Attempt) -> AttemptOutcome:
+        self.entered.set()
+        await self.opened.wait()
+        return self._outcome
+
+
+async def turns(count: int = 50) -> None:
+    """Let everything that can go on go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+
+
+def spawn(work: Any) -> asyncio.Task[Any]:
+    return asyncio.get_running_loop().create_task(work)

@@ -1,0 +1,151 @@
+"""When state and journal could differ, the world stops, and says why to everybody who calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from emulator.core import facts
+from emulator.core.errors import WorldBroken
+from emulator.core.rules import attempts
+from tests.core.worlds import HOUR, SECOND, answered
+from tests.engine.engine import Engine, Gate, on_loop, spawn, turns
+
+A, B = "http://a.test/hook", "http://b.test/hook"
+
+
+@pytest.fixture(autouse=True)
+def quiet_log() -> Iterator[None]:
+    logging.getLogger("emulator.engine.driver").disabled = True
+    yield
+    logging.getLogger("emulator.engine.driver").disabled = False
+
+
+CALLS: dict[str, Callable[[Engine], Awaitable[object]]] = {
+    "publish": lambda engine: engine.publish(A),
+    "advance": lambda engine: engine.driver.advance_by(HOUR),
+    "next": lambda engine: engine.driver.advance_to_next(),
+    "drain": lambda engine: engine.driver.advance_until_idle(HOUR),
+    "catch up": lambda engine: engine.driver.catch_up(),
+    "flush": lambda engine: engine.driver.flush(),
+}
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_after_a_failed_write_every_call_says_so(call: Callable[[Engine], Awaitable[object]], is_frozen: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=is_frozen)
+        await engine.publish(B, delay_ms=SECOND)
+        engine.journal.failing = True
+        with pytest.raises(WorldBroken, match="the disk is full"):
+            await engine.publish(A)
+        # Even if the disk has room again: what failed is lost to the journal, not to the state.
+        engine.journal.failing = False
+
+        with pytest.raises(WorldBroken, match="the disk is full"):
+            await call(engine)
+
+        assert engine.transport.sent == []
+
+    test()
+
+
+@on_loop
+async def test_write_that_fails_during_an_advance_stops_the_world() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    await engine.publish(A, delay_ms=SECOND)
+    advance = spawn(engine.driver.advance_by(HOUR))
+    await gate.entered.wait()
+    engine.journal.failing = True
+    gate.opened.set()
+
+    with pytest.raises(WorldBroken):
+        await advance
+    with pytest.raises(WorldBroken):
+        await engine.publish(B)
+
+
+@on_loop
+async def test_write_that_fails_in_the_background_stops_the_world() -> None:
+    engine = Engine(is_frozen=False)
+    gate = engine.transport.handlers[A] = Gate()
+    await engine.publish(A)
+    await gate.entered.wait()
+    engine.journal.failing = True
+    gate.opened.set()
+    await turns()
+
+    with pytest.raises(WorldBroken, match="the disk is full"):
+        await engine.publish(B)
+    with pytest.raises(WorldBroken):
+        await engine.driver.catch_up()
+
+
+@on_loop
+async def test_settle_does_not_wait_for_ever_in_a_world_that_stops() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    caller = spawn(engine.publish(A))
+    await gate.entered.wait()
+    await engine.publish(B)
+    settling = spawn(engine.driver.settle())
+    await turns()
+    engine.journal.failing = True
+    gate.opened.set()
+
+    with pytest.raises(WorldBroken):
+        await settling
+    await caller
+
+
+def test_rule_that_fails_after_a_fact_stops_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine()
+        monkeypatch.setattr(attempts, "admit_waiting", lambda *_: 1 / 0)
+
+        await engine.publish(A)
+
+        with pytest.raises(WorldBroken, match="ZeroDivisionError"):
+            await engine.publish(B)
+        # What happened before is in the journal, what failed half-way is not.
+        assert engine.all(facts.AttemptFinished) == []
+
+    test()
+
+
+def test_rule_that_fails_when_a_timer_fires_stops_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=False)
+        await engine.publish(A, delay_ms=SECOND)
+        monkeypatch.setattr(attempts, "start_or_hold", lambda *_: 1 / 0)
+        engine.pace.virtual_ms += SECOND
+
+        for _ in range(2):
+            with pytest.raises(WorldBroken, match="ZeroDivisionError"):
+                await engine.driver.catch_up()
+
+    test()
+
+
+def test_rule_that_fails_before_its_first_fact_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine()
+        engine.transport.inside[B] = answered()
+        with monkeypatch.context() as patch:
+            patch.setattr("emulator.core.rules.limits.check_options", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await engine.publish(A)
+
+        await engine.publish(B)
+
+        assert engine.finished() == [(B, 0)]
+
+    test()

@@ -1,0 +1,400 @@
+"""A frozen world: what is due is delivered in start order, and callers get their answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from emulator.core import commands, facts
+from emulator.core.errors import Conflict, InstantExhausted, NotFound
+from emulator.core.model import Attempt, AttemptOutcome, MessageId, QueueName
+from emulator.engine import driver as driver_module
+from tests.core.worlds import ACCOUNT_ID, SECOND, answered, callback, unreachable
+from tests.engine.engine import Engine, Gate, cancelled, on_loop, publish, spawn, turns
+
+A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
+
+
+@on_loop
+async def test_publish_returns_after_its_delivery_came_back() -> None:
+    engine = Engine()
+
+    await engine.publish(A)
+
+    assert engine.finished() == [(A, 0)]
+    assert engine.driver.in_flight == 0
+
+
+@on_loop
+async def test_publish_returns_after_its_callback_came_back_too() -> None:
+    engine = Engine()
+
+    await engine.publish(A, callback=callback(B))
+
+    assert engine.finished() == [(A, 0), (B, 0)]
+
+
+@on_loop
+async def test_publish_does_not_wait_for_a_receiver_that_cannot_answer_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "SETTLE_S", 0.01)
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+
+    await engine.publish(A)
+
+    assert gate.entered.is_set()
+    assert engine.driver.in_flight == 1
+    gate.opened.set()
+    await engine.driver.settle()
+    assert engine.finished() == [(A, 0)]
+
+
+@on_loop
+async def test_publish_from_inside_a_receiver_is_accepted_at_once_and_delivered_after() -> None:
+    engine = Engine()
+    seen: list[str] = []
+
+    async def receive(_: Attempt) -> AttemptOutcome:
+        await engine.publish(B)
+        seen.append(f"published while {engine.driver.in_flight} are in flight")
+        return answered()
+
+    engine.transport.handlers[A] = receive
+
+    await engine.publish(A)
+
+    assert seen == ["published while 2 are in flight"]
+    assert engine.finished() == [(A, 0), (B, 0)]
+    assert engine.transport.most_under_way == 1
+
+
+@on_loop
+async def test_attempts_leave_one_at_a_time_in_start_order() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    first = spawn(engine.publish(A))
+    await gate.entered.wait()
+
+    await engine.publish(B)
+    await engine.publish(C)
+    assert engine.transport.sent == [A]
+    gate.opened.set()
+    await first
+
+    assert engine.finished() == [(A, 0), (B, 0), (C, 0)]
+    assert engine.transport.most_under_way == 1
+
+
+@on_loop
+async def test_what_is_answered_inside_waits_for_its_turn() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    engine.transport.inside[B] = answered()
+    first = spawn(engine.publish(A))
+    await gate.entered.wait()
+
+    await engine.publish(B)
+    assert engine.finished() == []
+    gate.opened.set()
+    await first
+
+    assert engine.finished() == [(A, 0), (B, 0)]
+
+
+@on_loop
+async def test_settle_returns_only_when_no_handler_waits_any_more() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    caller = spawn(engine.publish(A))
+    await gate.entered.wait()
+    settling = spawn(engine.driver.settle())
+
+    await turns()
+    assert not settling.done()
+    gate.opened.set()
+    await settling
+    await caller
+
+    assert engine.finished() == [(A, 0)]
+
+
+@on_loop
+async def test_nothing_leaves_before_it_is_durable() -> None:
+    engine = Engine()
+    engine.journal.gate.clear()
+    caller = spawn(engine.publish(A, callback=callback(B)))
+
+    await turns()
+    assert engine.transport.sent == []
+    engine.journal.gate.set()
+    await caller
+
+    assert engine.transport.sent == [A, B]
+    assert engine.transport.was_durable == [True, True]
+
+
+@on_loop
+async def test_nobody_hears_of_a_publish_before_it_is_durable() -> None:
+    engine = Engine()
+    engine.journal.gate.clear()
+    caller = spawn(engine.publish(A, delay_ms=SECOND))
+
+    await turns()
+    assert not caller.done()
+    engine.journal.gate.set()
+    await caller
+
+    assert engine.journal.durable == len(engine.journal.facts)
+
+
+@on_loop
+async def test_refusal_changes_nothing() -> None:
+    engine = Engine()
+
+    with pytest.raises(NotFound):
+        await engine.driver.submit(commands.CancelMessage(account_id=ACCOUNT_ID, message_id=MessageId("msg_none")))
+
+    assert engine.journal.facts == []
+    assert await engine.publish(A)
+
+
+@on_loop
+async def test_failed_attempt_is_an_outcome() -> None:
+    engine = Engine()
+
+    async def refuse(_: Attempt) -> AttemptOutcome:
+        return unreachable()
+
+    engine.transport.handlers[A] = refuse
+
+    await engine.publish(A, max_retries=0)
+
+    assert len(engine.all(facts.MessageFailed)) == 1
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
+def test_transport_that_breaks_is_a_failed_attempt(is_frozen: bool, caplog: pytest.LogCaptureFixture) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=is_frozen)
+
+        async def break_down(_: Attempt) -> AttemptOutcome:
+            raise ZeroDivisionError("no")
+
+        engine.transport.handlers[A] = break_down
+
+        await engine.publish(A, max_retries=0)
+        await engine.driver.settle()
+        (finished,) = engine.all(facts.AttemptFinished)
+        await engine.publish(B)
+        await engine.driver.settle()
+
+        assert finished.outcome.error == "the emulator failed: ZeroDivisionError"
+        assert [url for url, _ in engine.finished()] == [A, B]
+
+    with caplog.at_level(logging.CRITICAL, "emulator.engine.driver"):
+        test()
+
+
+# -- callers that go away ---------------------------------------------------------------------
+
+
+@on_loop
+async def test_caller_that_goes_away_while_its_publish_is_written_loses_nothing() -> None:
+    engine = Engine()
+    engine.journal.gate.clear()
+    caller = spawn(engine.publish(A))
+    await turns()
+    await cancelled(caller)
+
+    engine.journal.gate.set()
+    await engine.driver.settle()
+
+    assert engine.finished() == [(A, 0)]
+    await engine.publish(B)
+    assert engine.finished() == [(A, 0), (B, 0)]
+
+
+@on_loop
+async def test_caller_that_goes_away_while_its_delivery_is_under_way_loses_nothing() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    caller = spawn(engine.publish(A))
+    await gate.entered.wait()
+    await cancelled(caller)
+
+    gate.opened.set()
+    await engine.driver.settle()
+
+    assert engine.transport.sent == [A]
+    assert engine.finished() == [(A, 0)]
+
+
+# -- an instant without end -------------------------------------------------------------------
+
+
+def republishing(engine: Engine, url: str) -> None:
+    """The receiver publishes to itself before it answers, without end."""
+
+    async def receive(_: Attempt) -> AttemptOutcome:
+        await engine.driver.submit(publish(url))
+        return answered()
+
+    engine.transport.handlers[url] = receive
+
+
+@on_loop
+async def test_message_that_republishes_itself_is_stopped_without_an_advance() -> None:
+    engine = Engine(max_attempts_per_instant=5)
+    republishing(engine, A)
+    logging.getLogger("emulator.engine.driver").disabled = True
+    try:
+        await engine.publish(A)
+        with pytest.raises(InstantExhausted, match="publish to itself"):
+            await engine.driver.settle()
+    finally:
+        logging.getLogger("emulator.engine.driver").disabled = False
+
+    # The first was not published on the way.
+    assert len(engine.transport.sent) == 1 + 5
+    assert engine.driver.in_flight == 1
+
+    # Who publishes something else does not set it going again.
+    await engine.publish(B)
+    await turns()
+    assert len(engine.transport.sent) == 1 + 5
+    assert engine.driver.in_flight == 2
+
+
+@on_loop
+async def test_any_number_of_messages_may_be_due_at_one_instant() -> None:
+    engine = Engine(max_attempts_per_instant=5)
+    for _ in range(20):
+        await engine.publish(A, delay_ms=SECOND)
+    for _ in range(20):
+        await engine.publish(B)
+
+    report = await engine.driver.advance_by(SECOND)
+
+    assert report.deliveries == 20
+    assert len(engine.transport.sent) == 40
+
+
+@on_loop
+async def test_any_number_of_messages_may_be_published_at_one_instant() -> None:
+    engine = Engine(max_attempts_per_instant=5)
+    gate = engine.transport.handlers[A] = Gate()
+    callers = [spawn(engine.publish(A)) for _ in range(20)]
+    await gate.entered.wait()
+
+    gate.opened.set()
+    await asyncio.gather(*callers)
+    await engine.driver.settle()
+
+    assert len(engine.finished()) == 20
+
+
+@on_loop
+async def test_any_number_of_messages_may_stand_in_a_line_that_begins_to_move() -> None:
+    """One after the other and all at one instant; but none of them was published on the way."""
+    engine = Engine(max_attempts_per_instant=5)
+    line = QueueName("line")
+    await engine.driver.submit(commands.UpsertQueue(account_id=ACCOUNT_ID, name=line, parallelism=1, paused=True))
+    for _ in range(20):
+        await engine.publish(A, queue=line)
+
+    await engine.driver.submit(commands.SetQueuePaused(account_id=ACCOUNT_ID, name=line, paused=False))
+    await engine.driver.settle()
+
+    assert len(engine.finished()) == 20
+
+
+@on_loop
+async def test_callbacks_of_many_messages_do_not_exhaust_an_instant() -> None:
+    engine = Engine(max_attempts_per_instant=5)
+    for _ in range(20):
+        await engine.publish(A, delay_ms=SECOND, callback=callback(B))
+
+    report = await engine.driver.advance_by(SECOND)
+
+    assert report.deliveries == 40
+
+
+# -- the end ----------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_close_lets_an_attempt_finish_in_its_grace() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    caller = spawn(engine.publish(A))
+    await gate.entered.wait()
+    closing = spawn(engine.driver.close(grace_s=10))
+    await turns()
+
+    gate.opened.set()
+    await closing
+    await caller
+
+    assert engine.finished() == [(A, 0)]
+    assert engine.journal.durable == len(engine.journal.facts)
+
+
+@on_loop
+async def test_close_leaves_what_does_not_finish_to_the_next_start() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    caller = spawn(engine.publish(A))
+    await gate.entered.wait()
+    await engine.publish(B)
+
+    await engine.driver.close(grace_s=0)
+    await caller
+    again = Engine(state=engine.world_state)
+    again.driver.resume()
+    await again.driver.settle()
+
+    assert engine.finished() == []
+    assert again.transport.sent == [A, B]
+
+
+@on_loop
+async def test_resume_makes_attempts_again_in_the_order_of_their_start() -> None:
+    engine = Engine()
+    gate = engine.transport.handlers[A] = Gate()
+    await engine.publish(B, delay_ms=2 * SECOND)
+    await engine.publish(C, delay_ms=SECOND)
+    # All three are under way at the end: A since the first instant, C before B.
+    engine.driver._handle(publish(A))
+    for instant_ms in (SECOND, 2 * SECOND):
+        engine.driver._handle(commands.AdvanceClock(to_ms=engine.pace.virtual_ms + instant_ms))
+    await engine.driver.close(grace_s=0)
+
+    again = Engine(state=engine.world_state)
+    again.driver.resume()
+    await again.driver.settle()
+
+    assert again.transport.sent == [A, C, B]
+    assert not gate.entered.is_set()
+
+
+@on_loop
+async def test_closed_world_takes_no_more_commands() -> None:
+    engine = Engine()
+    await engine.driver.close()
+
+    with pytest.raises(Conflict):
+        await engine.publish(A)
+
+    assert engine.journal.facts == []
+
+
+@on_loop
+async def test_concurrent_publishers_share_commits() -> None:
+    engine = Engine()
+
+    await asyncio.gather(*(engine.publish(A, delay_ms=SECOND) for _ in range(100)))
+
+    assert len(engine.all(facts.MessageCreated)) == 100

@@ -1,0 +1,126 @@
+"""The settings: defaults, bounds, and what an `emulator.toml` may say."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.server.settings import Settings, SettingsError, read_file
+
+
+def test_defaults_listen_on_this_machine_in_real_time_and_keep_nothing() -> None:
+    settings = Settings()
+
+    assert (settings.host, settings.port, settings.db, settings.rate) == ("127.0.0.1", 8080, ":memory:", 1.0)
+
+
+@pytest.mark.parametrize("entry", fields(Settings), ids=lambda entry: entry.name)
+def test_every_setting_says_what_it_is(entry: Any) -> None:
+    assert entry.metadata["help"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("clock", "rate"),
+    [("realtime", 1.0), ("frozen", 0.0), ("60", 60.0), ("0", 0.0), ("0.5", 0.5), ("1000000", 1_000_000.0)],
+)
+def test_clock_is_a_rate(clock: str, rate: float) -> None:
+    assert Settings(clock=clock).rate == rate
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        pytest.param({"clock": "slow"}, "clock: expected 'realtime', 'frozen' or a rate", id="clock-word"),
+        pytest.param({"clock": "-1"}, "clock: expected", id="clock-backwards"),
+        pytest.param({"clock": "nan"}, "clock: expected", id="clock-nan"),
+        pytest.param({"clock": "inf"}, "clock: expected", id="clock-inf"),
+        pytest.param({"port": 65_536}, "port: expected a number from 0 to 65535, got 65536", id="port"),
+        pytest.param({"port": -1}, "port: expected", id="port-negative"),
+        pytest.param({"concurrency": 10_001}, "concurrency: expected a number from 0 to 10000", id="concurrency"),
+        pytest.param({"max_attempts_per_instant": 0}, "max_attempts_per_instant: expected", id="instant"),
+        pytest.param({"seed": 2**53}, "seed: expected a number from", id="seed"),
+        pytest.param({"plan": "gold"}, "plan: expected one of free, paid, got 'gold'", id="plan"),
+        pytest.param({"server": "apache"}, "server: expected one of uvicorn, hypercorn", id="server"),
+        pytest.param({"external": "maybe"}, "external: expected one of capture, fail, allow", id="external"),
+        pytest.param({"log_format": "xml"}, "log_format: expected one of text, json", id="log-format"),
+        pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
+    ],
+)
+def test_refuses_a_value_out_of_bounds_by_name(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(**values)
+
+    assert str(caught.value).startswith(text)
+
+
+# -- emulator.toml ----------------------------------------------------------------------------
+
+
+def written(folder: Path, content: str) -> Path:
+    path = folder / "emulator.toml"
+    path.write_text(content, "utf-8")
+    return path
+
+
+def test_file_gives_each_setting_in_its_own_type(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        port = 9000
+        clock = 60
+        epoch = 2026-01-01T00:00:00Z
+        seed = -7
+        allow-host = ["api.example.com", "hooks.example.com"]
+        log_level = "debug"
+        """,
+    )
+
+    assert read_file(path) == {
+        "port": 9000,
+        "clock": "60",
+        "epoch": "2026-01-01T00:00:00+00:00",
+        "seed": -7,
+        "allow_host": ("api.example.com", "hooks.example.com"),
+        "log_level": "debug",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param("prot = 1", "prot: no such setting; there are host, port, ", id="unknown-key"),
+        pytest.param('port = "9000"', "port: expected a whole number, got '9000'", id="text-for-a-number"),
+        pytest.param("port = true", "port: expected a whole number, got True", id="boolean-for-a-number"),
+        pytest.param("strict = 1", "strict: expected true or false, got 1", id="number-for-a-boolean"),
+        pytest.param("port = 70000", "port: expected a number from 0 to 65535, got 70000", id="out-of-bounds"),
+        pytest.param("host = ['a']", "host: expected a text, got ['a']", id="list-for-a-text"),
+        pytest.param('allow-host = "a"', "allow-host: expected a list of texts, got 'a'", id="text-for-a-list"),
+        pytest.param("allow_host = [1]", "allow_host: expected a list of texts, got [1]", id="numbers-in-a-list"),
+        pytest.param('clock = "slow"', "clock: expected 'realtime', 'frozen' or a rate", id="clock"),
+        pytest.param('plan = "gold"', "plan: expected one of free, paid", id="choice"),
+        pytest.param("port = x", "Invalid value (at line 1, column 8)", id="syntax"),
+    ],
+)
+def test_refuses_a_file_by_name_and_key(tmp_path: Path, content: str, text: str) -> None:
+    path = written(tmp_path, content)
+
+    with pytest.raises(SettingsError) as caught:
+        read_file(path)
+
+    assert str(caught.value).startswith(f"{path}: {text}")
+
+
+def test_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"emulator\.toml: cannot be read: No such file"):
+        read_file(tmp_path / "emulator.toml")
+
+
+def test_refuses_a_file_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "emulator.toml"
+    path.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SettingsError, match="is not a UTF-8 text file"):
+        read_file(path)

@@ -1,0 +1,389 @@
+"""Periods, and numbers that agree with each other whatever the seed, the instant and the period."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.core.errors import InvalidInput
+from emulator.core.identifiers import world_key
+from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS
+from emulator.core.model import IndexId, IndexType, Plan, VectorIndex
+from emulator.core.plans import INDEX_CAPS
+from emulator.statistics import profiles
+from emulator.statistics.series import (
+    DEFAULT_PERIOD,
+    PERIODS,
+    IndexStatistics,
+    Period,
+    QueueStatistics,
+    RecordedUsage,
+    Usage,
+    Window,
+    index_statistics,
+    queue_statistics,
+    read_period,
+    summary,
+    throughput,
+    together,
+)
+from tests.core.worlds import EPOCH_MS, make_account
+
+NOTHING_RECORDED = RecordedUsage(points={}, days={})
+
+seeds = st.integers(-(2**53), 2**53)
+# From 1971 to a little before the last instant a clock can show.
+instants = st.integers(365 * DAY_MS, 253_402_300_799_999)
+ages = st.integers(0, 1_000 * DAY_MS)
+periods = st.sampled_from(list(PERIODS.values()))
+
+
+def window_at(now_ms: int, period: Period = DEFAULT_PERIOD) -> Window:
+    return Window(now_ms=now_ms, period=period)
+
+
+# -- periods ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "points"),
+    [
+        pytest.param(None, 1, 60, id="none"),
+        pytest.param("", 1, 60, id="empty"),
+        pytest.param("1h", 1, 60, id="1h"),
+        pytest.param("3h", 3, 60, id="3h"),
+        pytest.param("12h", 12, 60, id="12h"),
+        pytest.param("1d", 24, 60, id="1d"),
+        pytest.param("3d", 72, 60, id="3d"),
+        pytest.param("7d", 168, 60, id="7d"),
+        pytest.param("30d", 180, 240, id="30d"),
+    ],
+)
+def test_a_period_has_its_points_and_steps(text: str | None, step: int, points: int) -> None:
+    period = read_period(text)
+    assert (period.step, period.points) == (step, points)
+
+
+@pytest.mark.parametrize("text", ["2h", "1H", " 1h", "60", "1h,3h", "x" * 10_000])
+def test_an_unknown_period_is_refused_by_its_name(text: str) -> None:
+    """D-190."""
+    with pytest.raises(InvalidInput) as refused:
+        read_period(text)
+    assert refused.value.field == "period"
+    assert len(refused.value.text) < 200
+
+
+def test_the_points_of_a_window_end_with_the_present_minute() -> None:
+    """D-191: 13:07:59.999 is in the last minute of the last point, for every period."""
+    now_ms = EPOCH_MS + (13 * 60 + 7) * MINUTE_MS + 59_999
+    this_minute = EPOCH_MS // MINUTE_MS + 13 * 60 + 7
+    for period in PERIODS.values():
+        window = window_at(now_ms, period)
+        assert len(window.minutes) == period.points
+        assert len(window.boundaries) == period.points + 1
+        assert window.minutes[-1] == this_minute
+        assert window.minutes[1] - window.minutes[0] == period.step
+        assert window.boundaries[-1] == this_minute + 1
+        assert window.end_minute - window.first_minute == period.step * period.points
+
+
+@given(instants, periods)
+def test_every_minute_of_a_period_belongs_to_one_point(now_ms: int, period: Period) -> None:
+    window = window_at(now_ms, period)
+    assert window.boundaries[0] == window.first_minute
+    for minute, start, end in zip(window.minutes, window.boundaries, window.boundaries[1:], strict=False):
+        assert start <= minute == end - 1
+
+
+# -- indexes ----------------------------------------------------------------------------------
+
+
+def vector_index(number: int, type_: IndexType, created_ms: int) -> VectorIndex:
+    return VectorIndex(
+        id=IndexId("index"),
+        profile_number=number,
+        customer_id="owner@example.com",
+        name="name",
+        type=type_,
+        region="us-east-1",
+        creation_time=created_ms // 1000,
+    )
+
+
+def statistics_of(seed: int, index: VectorIndex, epoch_ms: int, window: Window) -> IndexStatistics:
+    profile = profiles.vector_index_profile(world_key(seed), index, epoch_ms)
+    return index_statistics(window, profile, index.type)
+
+
+@pytest.mark.slow
+@given(seeds, st.integers(1, 50), st.sampled_from(IndexType), instants, ages, ages, periods)
+@settings(max_examples=60, deadline=None)
+def test_the_numbers_of_an_index_agree(
+    seed: int, number: int, type_: IndexType, epoch_ms: int, age_ms: int, passed_ms: int, period: Period
+) -> None:
+    """The epoch, how old the index was then, and how much time has passed since."""
+    index = vector_index(number, type_, max(0, epoch_ms - age_ms))
+    now_ms = min(epoch_ms + passed_ms, 253_402_300_799_999)
+    window = window_at(now_ms, period)
+    found = statistics_of(seed, index, epoch_ms, window)
+    assert len(found.points) == len(found.vectors) == len(found.sizes) == period.points
+    assert len(found.days) == 5
+
+    # The month so far is the sum of its days, each asked for when it was over.
+    days_of_month = [
+        statistics_of(seed, index, epoch_ms, window_at((day + 1) * DAY_MS - 1)).days[-1]
+        for day in range(window.month.first_day, window.today)
+    ]
+    for name in ("queries", "updates", "reranks", "bytes"):
+        expected = sum(getattr(day, name) for day in days_of_month) + getattr(found.days[-1], name)
+        assert getattr(found.month, name) == expected, name
+
+    # A day in points is the day.
+    wide = statistics_of(seed, index, epoch_ms, window_at((window.today + 1) * DAY_MS - 1, PERIODS["1d"]))
+    assert sum(point.queries for point in wide.points) == wide.days[-1].queries
+
+    caps = INDEX_CAPS[type_]
+    assert all(count <= caps.max_vector_count for count in found.vectors)
+    for day in found.days:
+        assert caps.max_daily_queries < 0 or day.queries <= caps.max_daily_queries
+        assert caps.max_daily_updates < 0 or day.updates <= caps.max_daily_updates
+    assert caps.max_monthly_reranks < 0 or found.month.reranks <= caps.max_monthly_reranks
+    assert caps.max_monthly_bandwidth < 0 or found.month.bytes <= caps.max_monthly_bandwidth
+
+    assert list(found.vectors) == sorted(found.vectors)
+    assert list(found.sizes) == sorted(found.sizes)
+    assert (found.sizes[-1] == 0) == (found.vectors[-1] == 0)
+    assert 0 <= found.pending <= found.days[-1].updates
+    for series in (found.query_latency, found.update_latency, found.embeds_latency, found.rerank_latency):
+        assert len(series) == period.points
+        assert all(each.mean_us < each.p99_us or each.mean_us == each.p99_us == 0 for each in series)
+    assert throughput(window, profiles.vector_index_profile(world_key(seed), index, epoch_ms)) == tuple(
+        point.queries + point.updates for point in found.points
+    )
+
+
+def test_the_last_day_of_a_vector_index_is_the_sum_of_its_points() -> None:
+    """At the end of a day, its 60 points of 24 minutes are the day."""
+    index = vector_index(1, IndexType.PAYG, EPOCH_MS - 100 * DAY_MS)
+    found = statistics_of(3, index, EPOCH_MS, window_at(EPOCH_MS - 1, PERIODS["1d"]))
+    assert sum(point.updates for point in found.points) == found.days[-1].updates > 0
+    assert sum(point.bytes for point in found.points) == found.days[-1].bytes > 0
+
+
+def test_an_index_goes_on_after_the_epoch_and_a_new_one_stays_empty() -> None:
+    """D-193."""
+    old = vector_index(1, IndexType.PAYG, EPOCH_MS - DAY_MS)
+    new = vector_index(2, IndexType.PAYG, EPOCH_MS)
+    later = window_at(EPOCH_MS + 40 * DAY_MS, PERIODS["30d"])
+    assert min(point.queries for point in statistics_of(1, old, EPOCH_MS, later).points) > 0
+    empty = statistics_of(1, new, EPOCH_MS, later)
+    assert {*empty.vectors, *empty.sizes, empty.month.queries, empty.month.bytes, empty.cost, empty.pending} == {0}
+    assert {each.p99_us for each in empty.query_latency} == {0}
+
+
+def test_costs_follow_usage_and_plan() -> None:
+    """D-198. The second half of the month costs more than the first; a fixed plan costs its days."""
+    tenth, twentieth = (window_at(EPOCH_MS + day * DAY_MS - 1) for day in (10, 20))
+    created_ms = EPOCH_MS - 100 * DAY_MS
+    free, payg, fixed = (vector_index(1, type_, created_ms) for type_ in IndexType)
+    assert statistics_of(1, free, EPOCH_MS, twentieth).cost == 0
+    assert 0 < statistics_of(1, payg, EPOCH_MS, tenth).cost < statistics_of(1, payg, EPOCH_MS, twentieth).cost
+    assert statistics_of(1, fixed, EPOCH_MS, tenth).cost == 19_354
+    assert statistics_of(1, fixed, EPOCH_MS, window_at(EPOCH_MS + 31 * DAY_MS - 1)).cost == 60_000
+
+
+def test_a_summary_adds_indexes_up() -> None:
+    window = window_at(EPOCH_MS + 5 * DAY_MS)
+    one, other = (
+        statistics_of(1, vector_index(number, IndexType.PAYG, EPOCH_MS - 90 * DAY_MS), EPOCH_MS, window)
+        for number in (1, 2)
+    )
+    found = summary((one, other))
+    assert found.record_count == one.vectors[-1] + other.vectors[-1]
+    assert found.request == sum(each.month.queries + each.month.updates for each in (one, other))
+    assert found.bandwidth == one.month.bytes + other.month.bytes
+    assert found.storage == one.sizes[-1] + other.sizes[-1]
+    assert found.billing == one.cost + other.cost
+    assert found.rerank_count == one.month.reranks + other.month.reranks
+    assert summary(()).record_count == 0
+
+
+# -- queue accounts ---------------------------------------------------------------------------
+
+
+def account_statistics(
+    seed: int,
+    plan: Plan,
+    began_ms: int,
+    window: Window,
+    *,
+    age_ms: int = 200 * DAY_MS,
+    recorded: RecordedUsage = NOTHING_RECORDED,
+) -> QueueStatistics:
+    account = make_account(plan=plan, creation_time=max(0, began_ms - age_ms) // 1000, last_plan_upgrade_time=0)
+    invented = profiles.before_the_world(world_key(seed), 1, account, began_ms)
+    return queue_statistics(window, recorded, invented, account, 0)
+
+
+@pytest.mark.slow
+@given(seeds, st.sampled_from(Plan), instants, ages, st.integers(0, 40 * DAY_MS), periods)
+@settings(max_examples=60, deadline=None)
+def test_the_numbers_of_an_account_agree(
+    seed: int, plan: Plan, began_ms: int, age_ms: int, passed_ms: int, period: Period
+) -> None:
+    window = window_at(began_ms + passed_ms, period)
+    found = account_statistics(seed, plan, began_ms, window, age_ms=age_ms)
+    assert len(found.points) == period.points
+    assert len(found.days) == len(found.billings) == window.month.length
+    for usage in (*found.points, *found.days):
+        assert usage.created == usage.delivered + usage.failed + usage.canceled
+        assert usage.active == usage.delivered + usage.error
+        assert usage.error == usage.failed + usage.retry
+    for day, usage, billing in zip(window.month.days, found.days, found.billings, strict=True):
+        assert day <= window.today or (usage == Usage() and billing == 0)
+        # Nothing is invented for the time that is recorded.
+        assert day * DAY_MS <= began_ms or usage == Usage()
+        if plan is Plan.FREE:
+            assert usage.created <= 1_000
+            assert billing == 0
+    assert found.total_billing == sum(found.billings)
+
+
+def test_what_is_invented_ends_where_recording_begins() -> None:
+    """In the middle of a day, on a paid plan: the last minute before has usage, the next has none."""
+    began_ms = EPOCH_MS + 13 * 60 * MINUTE_MS + 30_000
+    before = account_statistics(1, Plan.PAID, began_ms, window_at(began_ms - MINUTE_MS))
+    after = account_statistics(1, Plan.PAID, began_ms, window_at(began_ms + 30 * MINUTE_MS))
+    assert before.points[-1].created > 0
+    assert [point.created for point in after.points[29:]] == [0] * 31
+    assert after.points[:29] == before.points[31:]
+
+
+def test_a_free_account_rests_on_the_day_the_world_begins() -> None:
+    """D-196: the whole allowance of that day is there to be used."""
+    began_ms = EPOCH_MS + 11 * DAY_MS + 13 * 60 * MINUTE_MS
+    found = account_statistics(1, Plan.FREE, began_ms, window_at(began_ms))
+    assert found.days[10].created > 0
+    assert found.days[11] == Usage()
+
+
+def test_recorded_usage_is_added_where_it_happened() -> None:
+    began_ms = EPOCH_MS + 13 * 60 * MINUTE_MS
+    window = window_at(began_ms + 5 * MINUTE_MS)
+    live = Usage(created=7, active=5, delivered=5, canceled=2, bytes=900)
+    today = window.today
+    without = account_statistics(1, Plan.PAID, began_ms, window)
+    found = account_statistics(
+        1, Plan.PAID, began_ms, window, recorded=RecordedUsage(points={59: live}, days={today: live})
+    )
+    assert found.points[:-1] == without.points[:-1]
+    assert found.points[-1] == live
+    assert found.days[0] == together(without.days[0], live)
+    assert found.days[0].created == without.days[0].created + 7
+
+
+@pytest.mark.parametrize(
+    ("instant_ms", "length"),
+    [
+        pytest.param(EPOCH_MS, 31, id="january"),
+        pytest.param(EPOCH_MS + 31 * DAY_MS, 28, id="february"),
+        pytest.param(EPOCH_MS + (365 + 365 + 31) * DAY_MS, 29, id="february-2028"),
+        pytest.param(EPOCH_MS + 119 * DAY_MS, 30, id="april"),
+    ],
+)
+def test_days_cover_the_whole_month(instant_ms: int, length: int) -> None:
+    found = account_statistics(1, Plan.PAID, EPOCH_MS, window_at(instant_ms))
+    assert len(found.days) == length
+
+
+# -- billing (D-197) --------------------------------------------------------------------------
+
+
+def test_the_days_of_a_month_come_to_the_reserved_price() -> None:
+    for months in range(14):
+        last = window_at(EPOCH_MS + months * 30 * DAY_MS)
+        last = window_at((last.month.first_day + last.month.length) * DAY_MS - 1)
+        found = account_statistics(1, Plan.PAID, EPOCH_MS - 40 * DAY_MS, last)
+        assert found.total_billing == 180_000
+        assert max(found.billings) - min(found.billings) <= 1
+
+
+def test_a_month_is_billed_up_to_today() -> None:
+    found = account_statistics(1, Plan.PAID, EPOCH_MS, window_at(EPOCH_MS))
+    assert found.billings[0] == 5_806
+    assert found.total_billing == 5_806
+
+
+def test_without_a_reserved_plan_messages_are_billed() -> None:
+    account = make_account(reserved_type="", reserved_price=0, creation_time=0, last_plan_upgrade_time=0)
+    invented = profiles.before_the_world(world_key(1), 1, account, EPOCH_MS + 20 * DAY_MS)
+    found = queue_statistics(window_at(EPOCH_MS + 20 * DAY_MS), NOTHING_RECORDED, invented, account, 0)
+    assert [billing for billing in found.billings if billing] == [day.created // 100 for day in found.days[:20]]
+
+
+def test_a_new_plan_is_billed_from_the_day_it_was_chosen() -> None:
+    free = make_account(plan=Plan.FREE, creation_time=0, last_plan_upgrade_time=0)
+    paid = replace(make_account(creation_time=0), id=free.id, last_plan_upgrade_time=(EPOCH_MS + 9 * DAY_MS) // 1000)
+    invented = profiles.before_the_world(world_key(1), 1, free, EPOCH_MS + 2 * DAY_MS)
+    found = queue_statistics(window_at(EPOCH_MS + 11 * DAY_MS), NOTHING_RECORDED, invented, paid, 0)
+    assert found.billings[:12] == (0,) * 9 + (5_807, 5_806, 5_806)
+
+
+def test_an_account_costs_nothing_before_it_exists() -> None:
+    found = account_statistics(1, Plan.PAID, EPOCH_MS + 10 * DAY_MS, window_at(EPOCH_MS + 10 * DAY_MS), age_ms=DAY_MS)
+    assert found.billings[:9] == (0,) * 9
+    assert min(found.billings[9:11]) > 0
+
+
+# -- determinism ------------------------------------------------------------------------------
+
+
+PRINT = """
+from tests.statistics.test_series import *
+index = vector_index(2, IndexType.PAYG, EPOCH_MS - 50 * DAY_MS)
+window = window_at(EPOCH_MS, PERIODS["30d"])
+print(statistics_of(5, index, EPOCH_MS, window), account_statistics(5, Plan.PAID, EPOCH_MS, window))
+"""
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_seeds_and_numbers_differ() -> None:
+    window = window_at(EPOCH_MS, PERIODS["1d"])
+    found = {
+        tuple(point.queries for point in statistics_of(seed, index, EPOCH_MS, window).points)
+        for seed in (1, 2)
+        for index in (
+            vector_index(1, IndexType.PAYG, EPOCH_MS - 60 * DAY_MS),
+            vector_index(2, IndexType.PAYG, EPOCH_MS - 60 * DAY_MS),
+        )
+    }
+    assert len(found) == 4
+
+
+def test_a_minute_keeps_its_numbers_while_the_clock_moves_on() -> None:
+    index = vector_index(1, IndexType.PAYG, EPOCH_MS - 60 * DAY_MS)
+    now = statistics_of(1, index, EPOCH_MS, window_at(EPOCH_MS))
+    later = statistics_of(1, index, EPOCH_MS, window_at(EPOCH_MS + 20 * MINUTE_MS))
+    assert later.points[:40] == now.points[20:]
+    assert later.vectors[:40] == now.vectors[20:]
+    assert later.query_latency[:40] == now.query_latency[20:]
+
+
+def test_a_day_has_1440_minutes_everywhere() -> None:
+    assert DAY_MINUTES * MINUTE_MS == DAY_MS

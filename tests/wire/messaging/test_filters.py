@@ -1,0 +1,306 @@
+"""Query parameters that choose and page (D-078)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.core.errors import InvalidInput, Refused
+from emulator.core.model import AccountId, EventState, MessageFilter
+from emulator.queries.history import DeadLetterQuery, EventQuery
+from emulator.wire import dialect
+from emulator.wire.messaging import filters
+from emulator.wire.messaging.filters import Cancellation, DeadLetterSelection
+from emulator.wire.parts import read_parts
+from tests.wire.request_parts import request
+
+_SVC = dialect.load("svc")
+_ACCOUNT = AccountId("account")
+
+
+def _cancellation(query: str = "", body: bytes = b"") -> Cancellation:
+    return filters.read_cancellation(request(query=query, body=body, method="DELETE"), _SVC)
+
+
+def _events(query: str = "") -> EventQuery:
+    return filters.read_event_query(request(query=query, method="GET"), _SVC, _ACCOUNT)
+
+
+def _dead_letters(query: str = "", *, body: bytes = b"", method: str = "GET") -> DeadLetterSelection:
+    return filters.read_dead_letter_selection(request(query=query, body=body, method=method), _SVC, _ACCOUNT)
+
+
+# --- bulk cancel --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("", MessageFilter()),
+        ("queue_token=t&svc-retries=3", MessageFilter()),
+        ("label=a&label=b,c", MessageFilter(labels=("a", "b", "c"))),
+        ("label=a,a,%20b&label=b", MessageFilter(labels=("a", "b"))),
+        ("topicName=g&queueName=q&scheduleId=s", MessageFilter(url_groups=("g",), queues=("q",), schedule_ids=("s",))),
+        ("url=https://a.test/?x=1,2", MessageFilter(urls=("https://a.test/?x=1,2",))),
+        ("url=https://a.test/,http://b.test/", MessageFilter(urls=("https://a.test/", "http://b.test/"))),
+        ("host=a.test,b.test:81&path=/a,b,/c", MessageFilter(hosts=("a.test", "b.test:81"), paths=("/a,b", "/c"))),
+        ("flowControlKey=k%20k", MessageFilter(flow_keys=("k k",))),
+        ("callerIp=1.1.1.1&callerIP=::1", MessageFilter(caller_ips=("1.1.1.1", "::1"))),
+        ("fromDate=0&toDate=9007199254740991", MessageFilter(from_ms=0, to_ms=9_007_199_254_740_991)),
+        ("messageIds=msg_1,msg_2&label=a&fromDate=5", MessageFilter(message_ids=("msg_1", "msg_2"))),
+    ],
+)
+def test_cancel_filters(query: str, wanted: MessageFilter) -> None:
+    assert _cancellation(query) == Cancellation(wanted=wanted, count=None)
+
+
+def test_cancel_count() -> None:
+    assert _cancellation("count=500&messageIds=a").count == 500
+    assert _cancellation("count=").count is None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            b'{"messageIds":["a","b"],"label":"x"}',
+            Cancellation(wanted=MessageFilter(message_ids=("a", "b")), count=None),
+        ),
+        (b'{"messageIds":[]}', Cancellation(wanted=MessageFilter(), count=None)),
+        (b"", Cancellation(wanted=MessageFilter(), count=None)),
+        (b"null", Cancellation(wanted=MessageFilter(), count=None)),
+        (
+            b'{"topicName":"g","label":["a","b"],"fromDate":5,"count":2}',
+            Cancellation(wanted=MessageFilter(url_groups=("g",), labels=("a", "b"), from_ms=5), count=2),
+        ),
+    ],
+)
+def test_cancel_filters_in_a_body(body: bytes, expected: Cancellation) -> None:
+    """D-082: older clients send a body, some an empty one."""
+    assert _cancellation(body=body) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "field"),
+    [
+        ("labels=a", b"", "labels"),
+        ("messageId=a", b"", "messageId"),
+        ("Label=a", b"", "Label"),
+        ("label=", b"", "label"),
+        ("label=,%20,", b"", "label"),
+        ("messageIds=a&label=", b"", "label"),
+        ("messageIds=a&fromDate=soon", b"", "fromDate"),
+        ("count=0", b"", "count"),
+        ("count=501", b"", "count"),
+        ("count=-1", b"", "count"),
+        ("count=x", b"", "count"),
+        ("count=1&count=2", b"", "count"),
+        ("fromDate=2024-01-01", b"", "fromDate"),
+        ("fromDate=9007199254740992", b"", "fromDate"),
+        ("toDate=-1", b"", "toDate"),
+        ("toDate=" + "9" * 5000, b"", "toDate"),
+        ("toDate=1&toDate=2", b"", "toDate"),
+        ("", b'{"labels":["a"]}', "labels"),
+        ("", b'{"messageIds":[1]}', "messageIds[0]"),
+        ("", b'{"fromDate":"x"}', "fromDate"),
+        ("", b'{"fromDate":-1}', "fromDate"),
+        ("", b'{"count":0}', "count"),
+        ("", b"[]", "body"),
+        ("", b"{", "body"),
+    ],
+)
+def test_wrong_cancel_filter_is_named(query: str, body: bytes, field: str) -> None:
+    """A misspelt or empty filter must not cancel everything."""
+    with pytest.raises(InvalidInput) as caught:
+        _cancellation(query, body)
+    assert caught.value.field == field
+
+
+# --- events -------------------------------------------------------------------------------------
+
+
+def test_event_query_by_default() -> None:
+    assert _events() == EventQuery(account_id=_ACCOUNT, count=1000, latest_first=True)
+    logs = filters.read_event_query(request(), _SVC, _ACCOUNT, maximum=filters.MAX_LOGS)
+    assert logs == EventQuery(account_id=_ACCOUNT, count=100, latest_first=True)
+
+
+def test_event_query_with_everything() -> None:
+    query = (
+        "count=5&cursor=1686652644442-12&order=earliestFirst&messageId=m1&messageIds=m2&messageIds=m3&state=delivered"
+        "&url=http://a&host=b&path=/c&topicName=d&scheduleId=e&queueName=f&label=g&flowControlKey=h&callerIp=i"
+        "&fromDate=1&toDate=2&api=llm&groupBy=messageId&unheard=of"
+    )
+    assert _events(query) == EventQuery(
+        account_id=_ACCOUNT,
+        count=5,
+        cursor="1686652644442-12",
+        latest_first=False,
+        message_ids=("m1", "m2", "m3"),
+        states=(EventState.DELIVERED,),
+        urls=("http://a",),
+        hosts=("b",),
+        paths=("/c",),
+        url_groups=("d",),
+        schedule_ids=("e",),
+        queues=("f",),
+        labels=("g",),
+        flow_keys=("h",),
+        caller_ips=("i",),
+        from_ms=1,
+        to_ms=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "states"),
+    [
+        ("state=CANCELED", (EventState.CANCELED,)),
+        ("state=CANCELLED", (EventState.CANCELED,)),
+        ("state=IN_PROGRESS", (EventState.ACTIVE, EventState.RETRY, EventState.ERROR)),
+        (
+            "state=ERROR,IN_PROGRESS&state=FAILED",
+            (EventState.ERROR, EventState.ACTIVE, EventState.RETRY, EventState.FAILED),
+        ),
+    ],
+)
+def test_states(query: str, states: tuple[EventState, ...]) -> None:
+    """D-013: both spellings of CANCELED, and IN_PROGRESS for all states between."""
+    assert _events(query).states == states
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("count=1001", "count"),
+        ("count=0", "count"),
+        ("cursor=abc", "cursor"),
+        ("cursor=1-", "cursor"),
+        ("cursor=1-2-3", "cursor"),
+        ("cursor=" + "1" * 40 + "-1", "cursor"),
+        ("order=newest", "order"),
+        ("state=DONE", "state"),
+        ("state=", "state"),
+        ("fromDate=x", "fromDate"),
+    ],
+)
+def test_wrong_event_parameter_is_named(query: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _events(query)
+    assert caught.value.field == field
+
+
+def test_empty_cursor_is_the_first_page() -> None:
+    assert _events("cursor=").cursor is None
+
+
+# --- the dead letter queue ----------------------------------------------------------------------
+
+
+def test_dead_letter_query_by_default() -> None:
+    assert _dead_letters() == DeadLetterSelection(
+        query=DeadLetterQuery(account_id=_ACCOUNT, count=100, latest_first=False), is_empty=False
+    )
+
+
+def test_dead_letter_query_with_everything() -> None:
+    query = (
+        "count=1&cursor=5-6&order=latestFirst&dlqIds=1-0,2-0&messageId=m&url=http://a&topicName=b&scheduleId=c"
+        "&queueName=d&label=e&flowControlKey=f&callerIp=g&responseStatus=500,0&responseStatus=999&fromDate=1&toDate=2"
+        "&api=llm&svc-retries=3&queue_token=t"
+    )
+    assert _dead_letters(query).query == DeadLetterQuery(
+        account_id=_ACCOUNT,
+        count=1,
+        cursor="5-6",
+        latest_first=True,
+        dead_letter_ids=("1-0", "2-0"),
+        message_ids=("m",),
+        urls=("http://a",),
+        url_groups=("b",),
+        schedule_ids=("c",),
+        queues=("d",),
+        labels=("e",),
+        flow_keys=("f",),
+        caller_ips=("g",),
+        response_statuses=(500, 0, 999),
+        from_ms=1,
+        to_ms=2,
+    )
+
+
+def test_workflow_entries_do_not_exist() -> None:
+    assert _dead_letters("source=workflow").is_empty is True
+
+
+def test_deletion_may_list_ids_in_its_body() -> None:
+    found = _dead_letters("dlqIds=3-0", body=b'{"dlqIds":["1-0"]}', method="DELETE")
+    assert found.query.dead_letter_ids == ("3-0", "1-0")
+    assert found.is_empty is False
+
+
+def test_deletion_of_an_empty_list_deletes_nothing() -> None:
+    """D-082."""
+    assert _dead_letters(body=b'{"dlqIds":[]}', method="DELETE").is_empty is True
+    assert _dead_letters(body=b"", method="DELETE").is_empty is False
+
+
+def test_body_of_other_requests_is_not_read() -> None:
+    assert _dead_letters(body=b"not json", method="POST") == _dead_letters()
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("host=a.test", "host"),
+        ("path=/a", "path"),
+        ("nonsense=1", "nonsense"),
+        ("messageIds=1", "messageIds"),
+        ("count=101", "count"),
+        ("responseStatus=5xx", "responseStatus"),
+        ("responseStatus=1000", "responseStatus"),
+        ("responseStatus=-1", "responseStatus"),
+        ("source=queue", "source"),
+        ("dlqIds=", "dlqIds"),
+        ("cursor=x", "cursor"),
+        ("order=up", "order"),
+    ],
+)
+def test_wrong_dead_letter_parameter_is_named(query: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _dead_letters(query)
+    assert caught.value.field == field
+
+
+def test_wrong_dead_letter_body_is_named() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _dead_letters(body=b'{"dlqId":["1-0"]}', method="DELETE")
+    assert caught.value.field == "dlqId"
+
+
+_NAMES = ["count", "cursor", "order", "state", "label", "url", "fromDate", "responseStatus", "messageIds", "source"]
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(query=st.lists(st.tuples(st.sampled_from(_NAMES), st.text(max_size=12))), tail=st.binary(), body=st.binary())
+def test_any_bytes_give_a_query_or_a_refusal(query: list[tuple[str, str]], tail: bytes, body: bytes) -> None:
+    text = "&".join(f"{name}={quote(value)}" for name, value in query)
+    parts = read_parts(
+        method="DELETE",
+        raw_path=b"/",
+        query_string=text.encode() + b"&" + tail,
+        raw_headers=[],
+        body=body,
+        client_ip="",
+    )
+    with suppress(Refused):
+        filters.read_cancellation(parts, _SVC)
+    with suppress(Refused):
+        filters.read_event_query(parts, _SVC, _ACCOUNT)
+    with suppress(Refused):
+        filters.read_dead_letter_selection(parts, _SVC, _ACCOUNT)

@@ -1,0 +1,67 @@
+"""Parameters of the flow control endpoints (D-084)."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core.errors import InvalidInput
+from emulator.wire import dialect
+from emulator.wire.messaging import flow_requests
+from emulator.wire.messaging.flow_requests import Pin, Unpin
+from tests.wire.request_parts import request
+
+SVC = dialect.load("svc")
+
+
+def test_search() -> None:
+    assert flow_requests.read_search(request(query="search=Us%20er")) == "Us er"
+    assert flow_requests.read_search(request(query="search=")) is None
+    assert flow_requests.read_search(request()) is None
+    with pytest.raises(InvalidInput) as caught:
+        flow_requests.read_search(request(query="search=a&search=b"))
+    assert caught.value.field == "search"
+
+
+@pytest.mark.parametrize(
+    ("query", "pin"),
+    [
+        ("parallelism=3", Pin(parallelism=3, rate=None, period_ms=None)),
+        ("rate=5&period=60", Pin(parallelism=None, rate=5, period_ms=60_000)),
+        ("parallelism=3&rate=&queue_token=t&svc-telemetry-sdk=x", Pin(parallelism=3, rate=None, period_ms=None)),
+        ("parallelism=1&rate=2&period=1d", Pin(parallelism=1, rate=2, period_ms=86_400_000)),
+    ],
+)
+def test_pin(query: str, pin: Pin) -> None:
+    assert flow_requests.read_pin(request(query=query), SVC) == pin
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("", "parallelism"),
+        ("parallelism=0", "parallelism"),
+        ("parallelism=-1", "parallelism"),
+        ("rate=x", "rate"),
+        ("rate=99999999999", "rate"),
+        ("rate=1&period=0", "period"),
+        ("rate=1&period=604801", "period"),
+        ("rate=1&rate=2", "rate"),
+        ("parallelism=1&rat=2", "rat"),
+        ("parallelism=1&RATE=2", "RATE"),
+    ],
+)
+def test_pin_with_bad_numbers_names_the_parameter(query: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        flow_requests.read_pin(request(query=query), SVC)
+    assert caught.value.field == field
+
+
+def test_unpin() -> None:
+    assert flow_requests.read_unpin(request(), SVC) == Unpin(parallelism=False, rate=False)
+    assert flow_requests.read_unpin(request(query="rate=True"), SVC) == Unpin(parallelism=False, rate=True)
+    with pytest.raises(InvalidInput) as caught:
+        flow_requests.read_unpin(request(query="parallelism=yes"), SVC)
+    assert caught.value.field == "parallelism"
+    with pytest.raises(InvalidInput) as caught:
+        flow_requests.read_unpin(request(query="rat=true"), SVC)
+    assert caught.value.field == "rat"

@@ -1,0 +1,519 @@
+"""Configuration headers and their twins in the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.core.errors import InvalidInput, Refused
+from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, Redaction
+from emulator.wire import dialect
+from emulator.wire.messaging.options import RequestKind, read_cron, read_listed_options, read_options, read_schedule_id
+from emulator.wire.parts import RequestParts, read_parts
+from tests.wire.request_parts import request
+
+_SVC = dialect.load("svc")
+_UPSTASH = dialect.load("upstash")
+
+
+def _read(parts: RequestParts, *, kind: RequestKind = RequestKind.PUBLISH) -> MessageOptions:
+    return read_options(parts, _SVC, kind=kind)
+
+
+def _flow(key: str, *, parallelism: int | None = None, rate: int | None = None, period_ms: int = 1000) -> FlowControl:
+    return FlowControl(key=FlowKey(key), parallelism=parallelism, rate=rate, period_ms=period_ms)
+
+
+_VALUES = [
+    ("Svc-Method", "PUT", MessageOptions(method=Method.PUT)),
+    ("Svc-Method", "delete", MessageOptions(method=Method.DELETE)),
+    ("Svc-Delay", "10s", MessageOptions(delay_ms=10_000)),
+    ("Svc-Delay", "1d10h30m", MessageOptions(delay_ms=124_200_000)),
+    ("Svc-Delay", "0s", MessageOptions(delay_ms=0)),
+    ("Svc-Not-Before", "1767225600", MessageOptions(not_before_ms=1_767_225_600_000)),
+    ("Svc-Not-Before", "0", MessageOptions(not_before_ms=0)),
+    ("Svc-Timeout", "1h30m", MessageOptions(timeout_ms=5_400_000)),
+    ("Svc-Retries", "0", MessageOptions(max_retries=0)),
+    ("Svc-Retries", "0000000007", MessageOptions(max_retries=7)),
+    ("Svc-Retries", "9999999999", MessageOptions(max_retries=9_999_999_999)),
+    ("Svc-Retry-Delay", "pow(retried, 2) * 1000", MessageOptions(retry_delay="pow(retried, 2) * 1000")),
+    (
+        "Svc-Callback",
+        "https://cb.test/x?y=1",
+        MessageOptions(callback=CallbackOptions(url="https://cb.test/x?y=1", options=MessageOptions())),
+    ),
+    (
+        "Svc-Failure-Callback",
+        "http://cb.test",
+        MessageOptions(failure_callback=CallbackOptions(url="http://cb.test", options=MessageOptions())),
+    ),
+    ("Svc-Header-Forward", "True", MessageOptions(forward_incoming=True)),
+    ("Svc-Header-Forward", "false", MessageOptions(forward_incoming=False)),
+    ("Svc-Label", "a", MessageOptions(labels=("a",))),
+    ("Svc-Label", "b b, a,b b", MessageOptions(labels=("b b", "a"))),
+    ("Svc-Label", "x" * 256, MessageOptions(labels=("x" * 256,))),
+    (
+        "Svc-Redact-Fields",
+        "body, header[Authorization]",
+        MessageOptions(redaction=Redaction(body=True, all_headers=False, header_names=("authorization",))),
+    ),
+    ("Svc-Flow-Control-Key", "my key/1", MessageOptions(flow_control=_flow("my key/1"))),
+    ("Svc-Queue-Name", "q-1_a.b", MessageOptions(queue=QueueName("q-1_a.b"))),
+    ("Svc-Deduplication-Id", "abc/1", MessageOptions(deduplication_id="abc/1")),
+    ("Svc-Content-Based-Deduplication", "True", MessageOptions(content_deduplication=True)),
+    ("Svc-Content-Based-Deduplication", "FALSE", MessageOptions(content_deduplication=False)),
+    ("Svc-Forward-x-request-ID", " a b ", MessageOptions(forwarded=(("X-Request-Id", " a b "),))),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
+def test_header(name: str, value: str, expected: MessageOptions) -> None:
+    """D-073."""
+    assert _read(request((name, value))) == expected
+    assert _read(request((name.lower(), value))) == expected
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
+def test_query_twin(name: str, value: str, expected: MessageOptions) -> None:
+    """Interface document: any configuration header may be a query parameter named in lowercase."""
+    encoded = "".join(f"%{byte:02X}" for byte in value.encode())
+    assert _read(request(query=f"own=1&{name.lower()}={encoded}")) == expected
+    assert _read(request(query=f"{name.upper()}={encoded}")) == expected
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
+def test_header_of_a_json_body(name: str, value: str, expected: MessageOptions) -> None:
+    assert read_listed_options([(name, value)], _SVC, kind=RequestKind.BATCH_ITEM) == expected
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
+def test_header_of_the_callback(name: str, value: str, expected: MessageOptions) -> None:
+    """A header Svc-Callback-X is Svc-X of the callback message."""
+    family = "Svc-Failure-Callback-" + name.removeprefix("Svc-")
+    found = _read(request(("Svc-Failure-Callback", "https://f.test"), (family, value)))
+    assert found.failure_callback == CallbackOptions(url="https://f.test", options=expected)
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), _VALUES)
+def test_header_in_another_dialect(name: str, value: str, expected: MessageOptions) -> None:
+    parts = request((name.replace("Svc-", "Upstash-"), value), ("Svc-Delay", "3s"))
+    found = read_options(parts, _UPSTASH, kind=RequestKind.PUBLISH)
+    assert found.incoming == (("Svc-Delay", "3s"),)
+    assert found == read_options(
+        request((name.replace("Svc-", "Upstash-"), value), ("Svc-Delay", "3s")), _UPSTASH, kind=RequestKind.SCHEDULE
+    )
+    assert read_listed_options([(name.replace("Svc-", "Upstash-"), value)], _UPSTASH, kind=RequestKind.BATCH_ITEM) == (
+        expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("parallelism=2", _flow("k", parallelism=2)),
+        ("rate=3, period=1d", _flow("k", rate=3, period_ms=86_400_000)),
+        ("period=1h30m3s,rate=1,parallelism=4", _flow("k", parallelism=4, rate=1, period_ms=5_403_000)),
+        ("rate=5, period=2", _flow("k", rate=5, period_ms=2000)),
+    ],
+)
+def test_flow_control(value: str, expected: FlowControl) -> None:
+    found = _read(request(("Svc-Flow-Control-Key", "k"), ("Svc-Flow-Control-Value", value)))
+    assert found.flow_control == expected
+
+
+def test_flow_control_value_needs_a_key() -> None:
+    """D-083."""
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(("Svc-Flow-Control-Value", "rate=1")))
+    assert caught.value.field == "Svc-Flow-Control-Value"
+    assert "Svc-Flow-Control-Key" in caught.value.reason
+
+
+def test_typical_publish() -> None:
+    found = _read(
+        request(
+            ("Host", "localhost:8080"),
+            ("Authorization", "Bearer token"),
+            ("Content-Type", "application/json"),
+            ("Content-Length", "2"),
+            ("User-Agent", "client/1"),
+            ("Svc-Telemetry-Sdk", "py"),
+            ("Svc-Telemetry-Sdk", "py"),
+            ("Svc-Workflow-Runid", "wfr_1"),
+            ("Svc-Retries", "2"),
+            ("Svc-Forward-Authorization", "Bearer own"),
+            ("Svc-Forward-X-A", "1"),
+            ("svc-forward-x-a", "2"),
+            body=b"{}",
+        )
+    )
+    assert found == MessageOptions(
+        content_type="application/json",
+        forwarded=(("Authorization", "Bearer own"), ("X-A", "1"), ("X-A", "2")),
+        incoming=(("User-Agent", "client/1"),),
+        max_retries=2,
+    )
+
+
+def test_incoming_headers_leave_out_those_of_the_connection() -> None:
+    """D-075."""
+    dropped = [
+        "Host",
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Authorization",
+        "Proxy-Connection",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "Upgrade",
+        "Expect",
+        "Content-Length",
+    ]
+    found = _read(request(*((name, "x") for name in dropped), ("X-Signature", "1"), ("x-signature", "2")))
+    assert found.incoming == (("X-Signature", "1"), ("X-Signature", "2"))
+
+
+def test_authorization_is_incoming_only_if_the_token_is_in_the_query() -> None:
+    """D-079: then the header is the webhook sender's own."""
+    header = ("Authorization", "Bearer x")
+    assert _read(request(header)).incoming == ()
+    assert _read(request(header, query="queue_token=t")).incoming == (("Authorization", "Bearer x"),)
+    listed = read_listed_options([header], _SVC, kind=RequestKind.BATCH_ITEM)
+    assert listed.incoming == (("Authorization", "Bearer x"),)
+
+
+def test_callbacks_are_read_level_by_level() -> None:
+    found = _read(
+        request(
+            ("Svc-Retries", "1"),
+            ("Svc-Callback", "https://a.test"),
+            ("Svc-Callback-Retries", "2"),
+            ("Svc-Callback-Forward-X", "1"),
+            ("Svc-Callback-Delay", "5s"),
+            ("Svc-Callback-Not-Before", "7"),
+            ("Svc-Callback-Flow-Control-Key", "k"),
+            ("Svc-Callback-Failure-Callback", "https://b.test"),
+            ("Svc-Callback-Failure-Callback-Method", "GET"),
+            ("Svc-Callback-Failure-Callback-Forward-Y", "2"),
+            ("Svc-Callback-Workflow-Runid", "w"),
+        )
+    )
+    inner = CallbackOptions(url="https://b.test", options=MessageOptions(method=Method.GET, forwarded=(("Y", "2"),)))
+    outer = CallbackOptions(
+        url="https://a.test",
+        options=MessageOptions(
+            max_retries=2,
+            forwarded=(("X", "1"),),
+            delay_ms=5000,
+            not_before_ms=7000,
+            flow_control=_flow("k"),
+            failure_callback=inner,
+        ),
+    )
+    assert found == MessageOptions(max_retries=1, callback=outer)
+
+
+def test_family_of_a_callback_without_a_url_says_nothing() -> None:
+    parts = request(("Svc-Callback-Retries", "2"), ("Svc-Callback-Forward-X", "1"), ("Svc-Failure-Callback", ""))
+    assert _read(parts) == MessageOptions()
+
+
+@pytest.mark.parametrize("family", ["Svc-Callback", "Svc-Failure-Callback"])
+@pytest.mark.parametrize(
+    ("suffix", "value"), [("Delay", "1s"), ("Not-Before", "9"), ("Retries", "x"), ("Timeout", "1d")]
+)
+def test_family_of_a_callback_without_a_url_is_checked_all_the_same(family: str, suffix: str, value: str) -> None:
+    """D-007, D-074."""
+    with pytest.raises(InvalidInput) as caught:
+        _read(request((f"{family}-{suffix}", value)))
+    assert caught.value.field == f"{family}-{suffix}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Svc-Callback-Callback-Callback",
+        "Svc-Callback-Failure-Callback-Callback",
+        "Svc-Callback-Callback-Callback-Retries",
+        "Svc-Failure-Callback-Failure-Callback-Failure-Callback-Forward-X",
+        "Svc-" + "Callback-" * 5000,
+    ],
+)
+def test_callbacks_nest_two_deep(name: str) -> None:
+    """D-074."""
+    with pytest.raises(InvalidInput) as caught:
+        _read(request((name, "https://a.test")))
+    assert caught.value.field == name
+
+
+_WRONG = [
+    ("Svc-Method", "HEAD"),
+    ("Svc-Method", "GET POST"),
+    ("Svc-Delay", "5x"),
+    ("Svc-Delay", "10"),
+    ("Svc-Delay", "-5s"),
+    ("Svc-Delay", "999999999999999d"),
+    ("Svc-Delay", "9" * 5000 + "s"),
+    ("Svc-Delay", "٣s"),
+    ("Svc-Not-Before", "-1"),
+    ("Svc-Not-Before", "1.5"),
+    ("Svc-Not-Before", "tomorrow"),
+    ("Svc-Not-Before", "1767225600000"),
+    ("Svc-Not-Before", "9" * 5000),
+    ("Svc-Timeout", "0s"),
+    ("Svc-Timeout", "1d"),
+    ("Svc-Timeout", "-1s"),
+    ("Svc-Timeout", "5x"),
+    ("Svc-Retries", "-1"),
+    ("Svc-Retries", "3.0"),
+    ("Svc-Retries", "three"),
+    ("Svc-Retries", "+3"),
+    ("Svc-Retries", "10000000000"),
+    ("Svc-Retries", "²"),
+    ("Svc-Retry-Delay", "tries * 1000"),
+    ("Svc-Retry-Delay", "system(1)"),
+    ("Svc-Retry-Delay", "1000 / 0"),
+    ("Svc-Retry-Delay", "pow(10, 100000)"),
+    ("Svc-Retry-Delay", "1e999"),
+    ("Svc-Retry-Delay", "1000 +"),
+    ("Svc-Retry-Delay", "(" * 100_000),
+    ("Svc-Retry-Delay", "9**9**9**9"),
+    ("Svc-Callback", "cb.test/x"),
+    ("Svc-Callback", "https%3A%2F%2Fcb.test"),
+    ("Svc-Callback", "my-group"),
+    ("Svc-Callback", "https://user:pw@cb.test"),
+    ("Svc-Callback", "https://cb.test/#x"),
+    ("Svc-Callback", "https://cb.test/" + "a" * 10_240),
+    ("Svc-Failure-Callback", "ftp://cb.test"),
+    ("Svc-Failure-Callback", "https://cb.test/é"),
+    ("Svc-Header-Forward", "yes"),
+    ("Svc-Header-Forward", "1"),
+    ("Svc-Label", "a,,b"),
+    ("Svc-Label", "x" * 257),
+    ("Svc-Label", "étiquette"),
+    ("Svc-Label", "a\x01b"),
+    ("Svc-Redact-Fields", "query"),
+    ("Svc-Redact-Fields", "header[]"),
+    ("Svc-Flow-Control-Key", "k" * 257),
+    ("Svc-Flow-Control-Key", "a\tb"),
+    ("Svc-Queue-Name", "a b"),
+    ("Svc-Queue-Name", "q" * 257),
+    ("Svc-Deduplication-Id", "a:b"),
+    ("Svc-Deduplication-Id", "x" * 257),
+    ("Svc-Content-Based-Deduplication", "maybe"),
+    ("Svc-Cron", "* * * * *"),
+    ("Svc-Schedule-Id", "mine"),
+    ("Svc-Forward-Host", "evil.test"),
+    ("Svc-Forward-Content-Length", "1"),
+    ("Svc-Forward-Transfer-Encoding", "chunked"),
+    ("Svc-Forward-Connection", "close"),
+    ("Svc-Forward-Proxy-Authorization", "x"),
+    ("Svc-Forward-", "x"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), _WRONG)
+def test_wrong_value_names_the_header(name: str, value: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _read(request((name, value)))
+    assert caught.value.field == name
+    assert len(caught.value.text) < 400
+    with pytest.raises(InvalidInput) as caught:
+        read_options(request((name.replace("Svc-", "upstash-"), value)), _UPSTASH, kind=RequestKind.PUBLISH)
+    assert caught.value.field == name.replace("Svc-", "Upstash-")
+
+
+@pytest.mark.parametrize(("name", "value"), [pair for pair in _WRONG if len(pair[1]) < 300])
+def test_wrong_value_names_the_query_parameter(name: str, value: str) -> None:
+    encoded = "".join(f"%{byte:02X}" for byte in value.encode())
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(query=f"{name}={encoded}"))
+    assert caught.value.field == name.lower()
+
+
+@pytest.mark.parametrize(("name", "value"), _WRONG)
+def test_wrong_value_of_a_callback_names_its_header(name: str, value: str) -> None:
+    family = "Svc-Callback-" + name.removeprefix("Svc-")
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(("Svc-Callback", "https://a.test"), (family, value)))
+    assert caught.value.field == family
+
+
+def test_deduplication_id_with_a_colon_has_the_services_own_words() -> None:
+    with pytest.raises(InvalidInput, match="DeduplicationId cannot contain ':'"):
+        _read(request(("Svc-Deduplication-Id", "a:b")))
+
+
+@pytest.mark.parametrize("value", ["a\r\nX: y", "a\nb", "a\0b"])
+@pytest.mark.parametrize("name", ["Svc-Forward-X", "X-Own"])
+def test_header_value_of_several_lines_is_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_listed_options([(name, value)], _SVC, kind=RequestKind.BATCH_ITEM)
+    assert caught.value.field == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "é", "x\n"])
+def test_header_name_that_http_does_not_know_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        read_listed_options([(name, "1")], _SVC, kind=RequestKind.BATCH_ITEM)
+    with pytest.raises(InvalidInput):
+        read_listed_options([("Svc-Forward-" + name, "1")], _SVC, kind=RequestKind.BATCH_ITEM)
+
+
+def test_content_type_is_one_line_of_ascii() -> None:
+    for value in ("text/plain\r\nX: y", "text/é"):
+        with pytest.raises(InvalidInput) as caught:
+            read_listed_options([("Content-Type", value)], _SVC, kind=RequestKind.BATCH_ITEM)
+        assert caught.value.field == "Content-Type"
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in _WRONG if not name.startswith("Svc-Forward-")}))
+def test_empty_value_is_absent(name: str) -> None:
+    """D-072: some clients always send every header, even empty."""
+    assert _read(request((name, ""), query=f"{name.lower()}=%20")) == MessageOptions()
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "field"),
+    [
+        ([("Svc-Delay", "1s"), ("svc-delay", "1s")], "", "Svc-Delay"),
+        ([("Svc-Delay", "1s")], "svc-delay=1s", "svc-delay"),
+        ([], "svc-delay=1s&SVC-DELAY=1s", "svc-delay"),
+        ([("Svc-Label", "a"), ("Svc-Label", "b")], "", "Svc-Label"),
+        ([("Svc-Callback-Retries", "1"), ("Svc-Callback-Retries", "1")], "", "Svc-Callback-Retries"),
+        ([("Content-Type", "a/b"), ("Content-Type", "a/b")], "", "Content-Type"),
+    ],
+)
+def test_option_given_twice_is_refused(headers: Sequence[tuple[str, str]], query: str, field: str) -> None:
+    """D-072."""
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(*headers, query=query))
+    assert caught.value.field == field
+
+
+def test_empty_twin_does_not_count_as_given() -> None:
+    assert _read(request(("Svc-Delay", ""), query="svc-delay=1s")).delay_ms == 1000
+
+
+def test_forwarded_header_may_be_repeated_in_header_and_query() -> None:
+    found = _read(request(("Svc-Forward-A", "1"), ("Svc-Forward-A", "1"), query="svc-forward-a=2"))
+    assert found.forwarded == (("A", "1"), ("A", "1"), ("A", "2"))
+
+
+def test_forwarded_header_may_be_empty_and_beyond_ascii() -> None:
+    found = _read(request(("Svc-Forward-A", ""), ("Svc-Forward-B", "é")))
+    assert found.forwarded == (("A", ""), ("B", "é"))
+
+
+def test_forwarded_header_may_have_the_services_prefix() -> None:
+    """Workflow clients do so; what the service itself sends wins at delivery (D-075)."""
+    found = _read(request(("Svc-Forward-Svc-Workflow-Sdk-Version", "1")))
+    assert found.forwarded == (("Svc-Workflow-Sdk-Version", "1"),)
+
+
+def test_retry_of_a_dead_letter_has_no_content_type() -> None:
+    parts = request(("Content-Type", "application/json"), ("Svc-Retries", "1"))
+    assert _read(parts, kind=RequestKind.DEAD_LETTER_RETRY) == MessageOptions(max_retries=1)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RequestKind if kind is not RequestKind.SCHEDULE])
+def test_cron_and_schedule_id_are_for_schedules_only(kind: RequestKind) -> None:
+    """D-074."""
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(("Svc-Cron", "* * * * *")), kind=kind)
+    assert caught.value.field == "Svc-Cron"
+    with pytest.raises(InvalidInput) as caught:
+        _read(request(query="svc-schedule-id=a"), kind=kind)
+    assert caught.value.field == "svc-schedule-id"
+
+
+# --- schedules ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("*/10 * * * * ", "*/10 * * * *"),
+        ("CRON_TZ=Europe/Berlin 0 9 * * MON-FRI", "CRON_TZ=Europe/Berlin 0 9 * * MON-FRI"),
+        ("*/5\t* * * *", "*/5\t* * * *"),
+    ],
+)
+def test_cron_is_trimmed_and_checked(value: str, expected: str) -> None:
+    parts = request(("Svc-Cron", value), ("Svc-Schedule-Id", "my-id_1.x"), ("Svc-Delay", "5s"))
+    assert read_cron(parts, _SVC) == expected
+    assert read_schedule_id(parts, _SVC) == "my-id_1.x"
+    assert _read(parts, kind=RequestKind.SCHEDULE) == MessageOptions(delay_ms=5000)
+
+
+def test_cron_in_the_query() -> None:
+    parts = request(query="svc-cron=*/5+*+*+*+*&svc-schedule-id=a")
+    assert read_cron(parts, _SVC) == "*/5 * * * *"
+    assert read_schedule_id(parts, _SVC) == "a"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("0 * * * * *", id="six-fields"),
+        pytest.param("* * * *", id="four-fields"),
+        pytest.param("0 0 31 2 *", id="impossible-date"),
+        pytest.param("CRON_TZ=Mars/Olympus * * * * *", id="unknown-zone"),
+        pytest.param("60 * * * *", id="out-of-range"),
+        pytest.param("@daily", id="descriptor"),
+        pytest.param("é * * * *", id="non-ascii"),
+        pytest.param("*" * 100_000, id="100-kB"),
+    ],
+)
+def test_wrong_cron_names_its_header(value: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_cron(request(("Svc-Cron", value)), _SVC)
+    assert caught.value.field == "Svc-Cron"
+    assert len(caught.value.text) < 400
+
+
+def test_missing_cron_has_the_services_own_words() -> None:
+    with pytest.raises(InvalidInput, match=r"^Upstash-Cron: Invalid cron expression empty spec string"):
+        read_cron(request(), _UPSTASH)
+
+
+@pytest.mark.parametrize("value", ["a b", "a/b", "é", "a:b", "x" * 257])
+def test_wrong_schedule_id_names_its_header(value: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_schedule_id(request(("Svc-Schedule-Id", value)), _SVC)
+    assert caught.value.field == "Svc-Schedule-Id"
+
+
+def test_schedule_without_an_id() -> None:
+    assert read_schedule_id(request(("Svc-Schedule-Id", "")), _SVC) is None
+
+
+# --- anything at all ----------------------------------------------------------------------------
+
+_NAMES = st.sampled_from(
+    [name.encode().lower() for name, _, _ in _VALUES]
+    + [b"svc-callback-" + name.encode().lower()[4:] for name, _, _ in _VALUES]
+    + [b"content-type", b"x-own", b"svc-cron", b"svc-schedule-id"]
+)
+_TEXTS = st.one_of(st.binary(), st.sampled_from([value.encode() for _, value, _ in _VALUES]), st.text().map(str.encode))
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(headers=st.lists(st.tuples(st.one_of(_NAMES, st.binary()), _TEXTS), max_size=6), query=st.binary())
+def test_any_bytes_give_options_or_a_refusal(headers: list[tuple[bytes, bytes]], query: bytes) -> None:
+    with suppress(Refused):
+        parts = read_parts(
+            method="POST", raw_path=b"/", query_string=query, raw_headers=headers, body=b"", client_ip=""
+        )
+        for kind in RequestKind:
+            with suppress(Refused):
+                read_options(parts, _SVC, kind=kind)
+        with suppress(Refused):
+            read_cron(parts, _SVC)
+        read_schedule_id(parts, _SVC)

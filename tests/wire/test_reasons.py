@@ -1,0 +1,197 @@
+"""Why things are as they are, in single lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core.model import (
+    AttemptOutcome,
+    Fault,
+    HoldKind,
+    HoldReason,
+    MessageId,
+    Method,
+    RuleId,
+    Via,
+)
+from emulator.core.rules.retries import delay_before_retry
+from emulator.queries.message_log import AnsweringRule
+from emulator.queries.waiting import Held
+from emulator.wire.reasons import answered, arithmetic, held_by, waits_for
+from tests.core import worlds
+from tests.core.worlds import EPOCH_MS, SECOND, World
+
+DEFAULT = "default backoff min(86400, e^(2.5 * 2)) s -> 2m28s"
+
+
+@pytest.mark.parametrize(
+    ("expression", "headers", "expected"),
+    [
+        pytest.param(None, {"Retry-After": "10"}, "Retry-After: 10 -> 10s", id="seconds"),
+        pytest.param(None, {"Retry-After": " 1.5 "}, "Retry-After: 1.5 -> 1.5s", id="fraction"),
+        pytest.param(
+            None,
+            {"Retry-After": "Thu, 01 Jan 2026 00:05:00 GMT"},
+            "Retry-After: Thu, 01 Jan 2026 00:05:00 GMT -> 5m",
+            id="date",
+        ),
+        pytest.param("1", {"X-RateLimit-Reset-Tokens": "6m5s"}, "X-RateLimit-Reset-Tokens: 6m5s -> 6m5s", id="go"),
+        pytest.param(
+            "pow(2, retried) * 1000", {}, "pow(2, retried) * 1000 with retried = 1 is 2000 ms -> 2s", id="expression"
+        ),
+        pytest.param("1e300", {}, "1e300 with retried = 1 is 1e+300 ms, at most a day -> 1d", id="capped"),
+        pytest.param("0 - 5", {}, f"0 - 5 with retried = 1 is -5 ms, which is no delay, so {DEFAULT}", id="negative"),
+        pytest.param(None, {}, DEFAULT, id="default"),
+        pytest.param(
+            "7000",
+            {"Retry-After": "1767225600"},
+            f"Retry-After: 1767225600 is more than a day, so {DEFAULT}",
+            id="hint-beyond-a-day",
+        ),
+    ],
+)
+def test_arithmetic_names_its_source_and_its_numbers(
+    expression: str | None, headers: dict[str, str], expected: str
+) -> None:
+    delay = delay_before_retry(
+        expression=expression, retried=1, response_headers=tuple(headers.items()), now_ms=EPOCH_MS
+    )
+    assert arithmetic(delay) == expected
+
+
+@pytest.mark.parametrize(
+    ("retried", "expected"),
+    [
+        (0, "default backoff min(86400, e^(2.5 * 1)) s -> 12s"),
+        (3, "default backoff min(86400, e^(2.5 * 4)) s -> 6h7m6s"),
+        (4, "default backoff min(86400, e^(2.5 * 5)) s -> 1d"),
+        (19, "default backoff min(86400, e^(2.5 * 5)) s -> 1d"),
+    ],
+)
+def test_the_default_backoff_shows_its_formula(retried: int, expected: str) -> None:
+    delay = delay_before_retry(expression=None, retried=retried, response_headers=(), now_ms=EPOCH_MS)
+    assert arithmetic(delay) == expected
+
+
+def test_a_long_expression_is_cut() -> None:
+    delay = delay_before_retry(expression="1 + " * 200 + "1", retried=0, response_headers=(), now_ms=EPOCH_MS)
+    assert arithmetic(delay) == f"'{'1 + ' * 10}'... with retried = 0 is 201 ms -> 201ms"
+
+
+RULE = AnsweringRule(rule_id=RuleId("rule_1"), url="https://x/*", method=None, forward_to=None, fault=None)
+
+
+def outcome(status: int | None, via: Via, error: str = "connection refused") -> AttemptOutcome:
+    if status is None:
+        return AttemptOutcome(response=None, error=error, via=via)
+    return AttemptOutcome(response=worlds.answered(status).response, error=None, via=via)
+
+
+@pytest.mark.parametrize(
+    ("result", "rule", "expected"),
+    [
+        pytest.param(outcome(503, Via.RULE), RULE, "was answered 503 by rule_1 (https://x/*)", id="rule"),
+        pytest.param(
+            outcome(200, Via.RULE),
+            AnsweringRule(
+                rule_id=RuleId("rule_2"), url="*", method=Method.PUT, forward_to="http://127.0.0.1:3000", fault=None
+            ),
+            "was answered 200 by rule_2 (PUT *, forwarded to http://127.0.0.1:3000)",
+            id="forwarded",
+        ),
+        pytest.param(
+            outcome(None, Via.RULE),
+            AnsweringRule(rule_id=RuleId("rule_3"), url="*", method=None, forward_to=None, fault=Fault.REFUSED),
+            "failed: connection refused, as rule_3 (*, fault refused) says",
+            id="fault",
+        ),
+        pytest.param(outcome(200, Via.RULE), None, "was answered 200 by a destination rule", id="rule-unknown"),
+        pytest.param(
+            outcome(200, Via.CAPTURE),
+            None,
+            "was answered 200 by the emulator, which captured it because the destination is external",
+            id="captured",
+        ),
+        pytest.param(
+            outcome(None, Via.CAPTURE, "connection failed: external destination x (external=fail)"),
+            None,
+            "failed: connection failed: external destination x (external=fail)",
+            id="external-fails",
+        ),
+        pytest.param(outcome(204, Via.MOUNT), None, "was answered 204 by the application mounted there", id="mount"),
+        pytest.param(outcome(500, Via.NETWORK), None, "was answered 500 by the destination", id="network"),
+        pytest.param(outcome(None, Via.NETWORK), None, "failed: connection refused", id="network-failure"),
+    ],
+)
+def test_who_answered_is_named(result: AttemptOutcome, rule: AnsweringRule | None, expected: str) -> None:
+    assert answered(result, rule) == expected
+
+
+def held(kind: HoldKind, name: str, reason: HoldReason, **fields: object) -> Held:
+    world = World(answering=None)
+    message = world.messages[world.publish("https://one.test/")]
+    values: dict[str, object] = {"position": 1, "length": 1, "maximum": 1, "holders": (), **fields}
+    return Held(message=message, kind=kind, name=name, reason=reason, since_ms=EPOCH_MS, **values)  # type: ignore[arg-type]  # a table of any fields
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        pytest.param(
+            held(HoldKind.QUEUE, "q", HoldReason.PAUSED, position=3),
+            "queue q is paused; it is number 3 in line",
+            id="paused",
+        ),
+        pytest.param(
+            held(HoldKind.QUEUE, "q", HoldReason.PARALLELISM, holders=(MessageId("msg_a"),)),
+            "queue q lets 1 through at a time, now msg_a; it is next in line",
+            id="slot",
+        ),
+        pytest.param(
+            held(
+                HoldKind.FLOW_CONTROL,
+                "k",
+                HoldReason.PARALLELISM,
+                maximum=3,
+                holders=(MessageId("msg_a"), MessageId("msg_b"), MessageId("msg_c")),
+            ),
+            "flow control key k lets 3 through at a time, now msg_a and 2 more; it is next in line",
+            id="key",
+        ),
+        pytest.param(
+            held(
+                HoldKind.FLOW_CONTROL,
+                "k",
+                HoldReason.RATE,
+                maximum=2,
+                period_ms=10 * SECOND,
+                earliest_ms=EPOCH_MS + 10 * SECOND,
+            ),
+            "flow control key k lets 2 start per 10s, this one at 2026-01-01T00:00:10.000Z at the earliest; "
+            "it is next in line",
+            id="rate",
+        ),
+        pytest.param(
+            held(HoldKind.FLOW_CONTROL, "k", HoldReason.RATE, maximum=0, period_ms=SECOND),
+            "flow control key k lets 0 start per 1s; it is next in line",
+            id="rate-of-nothing",
+        ),
+        pytest.param(
+            held(HoldKind.FLOW_CONTROL, "k", HoldReason.PARALLELISM, maximum=None, position=2),
+            "flow control key k lets those before it start first; it is number 2 in line",
+            id="behind-others",
+        ),
+        pytest.param(
+            held(HoldKind.GLOBAL, "", HoldReason.PARALLELISM, maximum=200),
+            "the account's global parallelism lets 200 through at a time; it is next in line",
+            id="global",
+        ),
+    ],
+)
+def test_what_a_line_waits_for(waiting: Held, expected: str) -> None:
+    assert waits_for(waiting) == expected
+
+
+def test_what_held_a_message() -> None:
+    assert held_by(HoldKind.QUEUE, "q", HoldReason.PAUSED) == "held by queue q (paused)"
+    assert held_by(HoldKind.GLOBAL, "", HoldReason.PARALLELISM) == "held by the account's global parallelism"

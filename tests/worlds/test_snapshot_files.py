@@ -1,0 +1,558 @@
+"""Snapshots as files: exported and imported, how long they last, and what a failure or a kill leaves of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import pytest
+
+from emulator.journal import codec, schema
+from emulator.server import bootstrap
+from emulator.server.settings import Settings
+from tests.saving import (
+    HOOK,
+    and_so_on,
+    bring,
+    db_of,
+    each_store,
+    export,
+    much_of_everything,
+    names,
+    restore,
+    save,
+    state_of,
+    told,
+)
+from tests.support import EPOCH, EPOCH_MS, InProcess, in_process, on_loop
+from tests.worlds.test_registry import create
+
+# -- import (D-204) ---------------------------------------------------------------------------
+
+
+@on_loop
+async def test_import_takes_the_place_of_the_snapshot_of_that_name() -> None:
+    async with in_process() as emulator:
+        await save(emulator, "early")
+        early = await export(emulator, "early")
+        await emulator.advance("1d")
+        await save(emulator, "late")
+
+        new, replaced = await bring(emulator, early, "copy"), await bring(emulator, early, "late")
+
+        assert (new.status, replaced.status) == (201, 200)
+        assert replaced.json["created_ms"] == EPOCH_MS
+        assert await names(emulator) == ["copy", "early", "late"]
+        assert (await restore(emulator, "late"))["clock"]["now_ms"] == EPOCH_MS
+
+
+@pytest.mark.slow
+@on_loop
+async def test_exported_file_is_what_was_saved() -> None:
+    async with in_process() as emulator:
+        await much_of_everything(emulator)
+        await save(emulator)
+        expected = await told(emulator)
+        file = await export(emulator)
+        await bring(emulator, file, "copy")
+        await emulator.control("POST", "/reset")
+
+        await restore(emulator, "copy")
+
+        assert await told(emulator) == expected
+        assert len(await export(emulator, "copy")) == len(file)
+
+
+@pytest.mark.slow
+def test_exported_file_can_be_served(tmp_path: Path) -> None:
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await much_of_everything(emulator)
+            await save(emulator)
+            (tmp_path / "served.db").write_bytes(await export(emulator))
+            expected = await and_so_on(emulator)
+        async with in_process(db=str(tmp_path / "served.db")) as served:
+            assert await and_so_on(served) == expected
+
+    test()
+
+
+def test_exported_file_that_was_served_can_be_imported(tmp_path: Path) -> None:
+    """Its content is not what was saved any more, and that is no damage."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await save(emulator)
+            (tmp_path / "served.db").write_bytes(await export(emulator))
+        async with in_process(db=str(tmp_path / "served.db")) as served:
+            await served.publish(HOOK, {"Svc-Delay": "1h"})
+        async with in_process() as emulator:
+            assert (await bring(emulator, (tmp_path / "served.db").read_bytes())).json["pending"] == 1
+
+    test()
+
+
+def test_clock_of_a_served_file_goes_at_the_rate_of_the_save(tmp_path: Path) -> None:
+    @on_loop
+    async def test() -> None:
+        async with in_process(clock="realtime") as emulator:
+            await emulator.control("PUT", "/clock", {"rate": 0})
+            await save(emulator)
+            (tmp_path / "served.db").write_bytes(await export(emulator))
+        async with in_process(clock="realtime", db=str(tmp_path / "served.db")) as served:
+            assert (await served.control("GET", "/clock")).json["rate"] == 0
+
+    test()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_database_of_a_stopped_world_can_be_imported(tmp_path: Path, how: str) -> None:
+    @on_loop
+    async def test() -> None:
+        db = tmp_path / "w.db"
+        async with in_process(db=str(db)) as emulator:
+            await much_of_everything(emulator)
+            expected = await told(emulator)
+            if how == "killed":
+                # The facts are there, and no checkpoint of them; a copy has what is in the log beside it.
+                copied = sqlite3.connect(tmp_path / "copy.db")
+                await emulator.world._store._connection.backup(copied)
+                copied.close()
+        file = (tmp_path / "copy.db" if how == "killed" else db).read_bytes()
+        async with in_process() as fresh:
+            assert (await bring(fresh, file)).status == 201
+            await restore(fresh)
+            assert await told(fresh) == expected
+
+    test()
+
+
+def _database(change: Callable[[sqlite3.Connection], object] | None = None, *, content: bytes = b"") -> bytes:
+    """The bytes of a SQLite file: a snapshot that was changed, or a new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.db"
+        path.write_bytes(content)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            if change is not None:
+                change(connection)
+            connection.commit()
+        return path.read_bytes()
+
+
+def _with_meta(name: str, value: bytes) -> Callable[[bytes], bytes]:
+    return lambda good: _database(lambda c: c.execute(schema.WRITE_META, (name, value)), content=good)
+
+
+def _with(statement: str, *parameters: object) -> Callable[[bytes], bytes]:
+    return lambda good: _database(lambda c: c.execute(statement, parameters), content=good)
+
+
+def _with_newer_format(good: bytes) -> bytes:
+    return good[:60] + (2).to_bytes(4, "big") + good[64:]
+
+
+def _with_fact(payload: bytes) -> Callable[[bytes], bytes]:
+    return _with("INSERT INTO facts (last_seq, count, payload) VALUES (1000000, 1, ?)", payload)
+
+
+BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda good: b"", "empty, expected a snapshot's file"),
+    "text": (lambda good: b"no database at all" * 20, "not a database of svc-emulator (nor any SQLite file)"),
+    "short": (lambda good: good[:50], "not a database of svc-emulator (nor any SQLite file)"),
+    "another program's": (
+        lambda good: _database(lambda c: c.execute("CREATE TABLE t (a)")),
+        "a SQLite file of another program",
+    ),
+    "newer": (_with_newer_format, "format 2, and this version of svc-emulator reads up to 1"),
+    "cut off": (lambda good: good[:-8192], "damaged: "),
+    "header only": (lambda good: good[:4096], "damaged: "),
+    "a page overwritten": (lambda good: good[:8192] + b"\x55" * 4096 + good[12288:], "damaged: "),
+    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 1"),
+    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 1"),
+    "a trigger": (
+        _with("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END"),
+        "damaged: its tables are not those of format 1",
+    ),
+    "no state": (_with("DELETE FROM checkpoint"), "damaged: "),
+    "a broken state": (_with("UPDATE checkpoint SET image = ?", b"\xff\x00"), "damaged: "),
+    "no origin": (_with("DELETE FROM meta WHERE name = 'origin'"), "damaged: "),
+    "a broken origin": (_with_meta("origin", b"\x80"), "damaged: "),
+    "no setup": (_with("DELETE FROM meta WHERE name = 'world'"), "damaged: "),
+    "a broken setup": (_with_meta("world", b"[1]"), "damaged: "),
+    "an epoch of no calendar": (
+        _with_meta("world", b'{"id": "default", "seed": 0, "epoch_ms": %d, "rate": 0, "plan": "paid"}' % 10**18),
+        "damaged: ",
+    ),
+    "a broken clock": (_with_meta("clock", b'{"rate": 1}'), "damaged: "),
+    "a broken fact": (_with_fact(b"\x93\x01"), "damaged: "),
+    "an unknown fact": (_with_fact(codec._ENCODER.encode([("Unheard", {})])), "damaged: "),
+    "a fact about nothing": (
+        _with_fact(codec._ENCODER.encode([("MessageDelivered", {"message_id": "msg_0", "at_ms": EPOCH_MS})])),
+        "damaged: ",
+    ),
+    "a broken message": (_with("UPDATE messages SET definition = ?", b"\x00"), "damaged: "),
+    "a broken attempt": (_with("UPDATE attempts SET outcome = ?", b"\xa1x"), "damaged: "),
+    "an unknown event": (_with("UPDATE events SET state = 'LOST'"), "damaged: "),
+    # Whoever goes through history by its numbers would never come to the end.
+    "an event far ahead": (_with("UPDATE events SET seq = ? WHERE seq = 1", 2**62), "damaged: its history has a gap"),
+    "numbers to come far ahead": (_with_meta("history_seq", b"%d" % 2**62), "damaged: its history has a gap"),
+    "an event of no message": (_with("UPDATE events SET number = 999"), "damaged: "),
+}
+
+
+@pytest.fixture(scope="module")
+def good() -> bytes:
+    """The file of a world with history and pending work."""
+    found: list[bytes] = []
+
+    @on_loop
+    async def make() -> None:
+        async with in_process() as emulator:
+            await much_of_everything(emulator)
+            await save(emulator)
+            found.append(await export(emulator))
+
+    make()
+    return found[0]
+
+
+@pytest.mark.slow
+@each_store
+def test_file_that_cannot_be_used_changes_nothing_and_says_why(tmp_path: Path, is_file: bool, good: bytes) -> None:
+    @on_loop
+    async def test() -> None:
+        async with in_process(db=db_of(tmp_path, is_file=is_file)) as emulator:
+            await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+            await save(emulator)
+            before, file = await told(emulator), await export(emulator)
+            # Like a world's database it has no seal, which would tell of each of these.
+            unsealed = _with(schema.BREAK_SEAL)(good)
+            for what, (spoil, reason) in BAD.items():
+                for name in ("s", "new"):
+                    answer = await bring(emulator, spoil(unsealed), name)
+                    assert (answer.status, answer.json.get("field")) == (400, "body"), what
+                    error = answer.json["error"]
+                    assert error.startswith(f"body: {reason}"), what
+                    assert what == "empty" or error.endswith("; nothing was changed"), (what, error)
+                    assert "\n" not in error
+                    assert str(tmp_path) not in error
+                    assert "svc-emulator-" not in error
+            assert await names(emulator) == ["s"]
+            assert await export(emulator) == file
+            assert await told(emulator) == before
+            # Nor is anything left of them.
+            assert emulator.world.snapshots._folder is not None
+            assert os.listdir(emulator.world.snapshots._folder) == ["s.db"]
+            changed = _with("UPDATE messages SET caller_ip = '203.0.113.8'")(good)
+            assert (await bring(emulator, changed, "new")).json["error"] == (
+                "body: damaged: its content is not what was saved; nothing was changed"
+            )
+            for content in (good, unsealed):
+                assert (await bring(emulator, content, "new")).status in (200, 201)
+
+    test()
+
+
+@pytest.mark.slow
+def test_row_missing_from_any_table_of_an_exported_file_is_noticed(good: bytes) -> None:
+    with_rows: list[str] = []
+
+    def note_tables(connection: sqlite3.Connection) -> None:
+        tables = [name for kind, name, *_ in connection.execute(schema.SELECT_SCHEMA) if kind == "table"]
+        with_rows.extend(name for name in tables if list(connection.execute(f"SELECT 1 FROM {name} LIMIT 1")))
+
+    _database(note_tables, content=good)
+    # A snapshot's facts are all in its checkpoint.
+    assert with_rows == [
+        "attempts",
+        "checkpoint",
+        "dead_letters",
+        "events",
+        "messages",
+        "meta",
+        "remarks",
+        "usage_days",
+        "usage_minutes",
+    ]
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            for table in with_rows:
+                keep = "name = 'seal'" if table == "meta" else "false"
+                answer = await bring(emulator, _with(f"DELETE FROM {table} WHERE NOT {keep}")(good))
+                assert answer.status == 400, table
+
+    test()
+
+
+@pytest.mark.slow
+def test_flipped_bit_of_an_exported_file_is_noticed_or_means_nothing(good: bytes) -> None:
+    chance = random.Random(0)
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            assert (await bring(emulator, good, "good")).status == 201
+            await restore(emulator, "good")
+            expected = await told(emulator), state_of(emulator)
+            refused = 0
+            for _ in range(80):
+                spoilt = bytearray(good)
+                spoilt[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
+                answer = await bring(emulator, bytes(spoilt))
+                if answer.status == 400:
+                    refused += 1
+                    continue
+                # It was in a page's free space.
+                await restore(emulator)
+                assert (await told(emulator), state_of(emulator)) == expected
+            assert 20 < refused < 80
+
+    test()
+
+
+# -- what lasts (D-205) -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_snapshots_survive_a_restart_and_a_reset(tmp_path: Path) -> None:
+    db = str(tmp_path / "w.db")
+
+    @on_loop
+    async def test() -> None:
+        async with in_process(db=db) as emulator:
+            await create(emulator.emulation.worlds, "other")
+            await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+            await save(emulator, "a.b")
+            await save(emulator, "c", "other")
+            listed = (await emulator.control("GET", "/snapshots")).json
+            await emulator.control("POST", "/reset")
+            assert (await emulator.control("GET", "/snapshots")).json == listed
+        async with in_process(db=db) as again:
+            assert (await again.control("GET", "/snapshots")).json == listed
+            assert await names(again, "other") == ["c"]
+            assert (await restore(again, "a.b"))["clock"]["pending"] == 1
+            assert (tmp_path / "w.db-snapshots" / "default" / "a.b.db").is_file()
+        # What was restored is what the next start finds.
+        async with in_process(db=db) as last:
+            assert len(last.world.state.messages) == 1
+
+    test()
+
+
+def test_snapshots_go_with_their_world(tmp_path: Path) -> None:
+    @on_loop
+    async def test() -> None:
+        async with in_process(db=str(tmp_path / "w.db")) as emulator:
+            worlds = emulator.emulation.worlds
+            for _ in range(2):
+                await create(worlds, "other")
+                assert await names(emulator, "other") == []
+                await save(emulator, "s", "other")
+                await worlds.delete("other")
+            assert not (tmp_path / "w.db-snapshots" / "other").exists()
+
+    test()
+
+
+def test_snapshots_of_a_world_in_memory_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await create(emulator.emulation.worlds, "other")
+            assert await names(emulator) == []
+            assert os.listdir(tmp_path) == []
+            await save(emulator)
+            await save(emulator, "s", "other")
+            assert len(os.listdir(tmp_path)) == 2
+            await emulator.emulation.worlds.delete("other")
+            assert len(os.listdir(tmp_path)) == 1
+        assert os.listdir(tmp_path) == []
+
+    test()
+
+
+# -- when something fails ---------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def with_a_snapshot(tmp_path: Path, *, is_file: bool) -> AsyncIterator[InProcess]:
+    """A world that has gone on since its snapshot was saved."""
+    async with in_process(db=db_of(tmp_path, is_file=is_file)) as emulator:
+        await emulator.publish(HOOK)
+        await save(emulator)
+        await much_of_everything(emulator)
+        yield emulator
+
+
+async def assert_goes_on(emulator: InProcess, before: list[bytes]) -> None:
+    assert await told(emulator) == before
+    await emulator.publish(HOOK)
+    await emulator.advance("1h")
+    assert (await restore(emulator))["clock"]["pending"] == 0
+
+
+@pytest.mark.slow
+@each_store
+def test_restore_that_fails_leaves_the_world_as_it_was(
+    tmp_path: Path, is_file: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @on_loop
+    async def test() -> None:
+        async with with_a_snapshot(tmp_path, is_file=is_file) as emulator:
+            before = await told(emulator)
+            with monkeypatch.context() as patched:
+                # As a disk that is full would end it, in the middle.
+                patched.setattr(schema, "TAKE_COPY", (*schema.TAKE_COPY[:12], "INSERT INTO nowhere VALUES (1)"))
+                refused = await emulator.control("POST", "/snapshots/s/restore")
+            assert refused.status == 409
+            assert "cannot be restored" in refused.json["error"]
+            await assert_goes_on(emulator, before)
+
+    test()
+
+
+@pytest.mark.slow
+@each_store
+def test_snapshot_that_was_damaged_since_is_refused(tmp_path: Path, is_file: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        async with with_a_snapshot(tmp_path, is_file=is_file) as emulator:
+            before, file = await told(emulator), await export(emulator)
+            assert emulator.world.snapshots._folder is not None
+            path = emulator.world.snapshots._folder / "s.db"
+            path.write_bytes(file[:4096])
+
+            refused = await emulator.control("POST", "/snapshots/s/restore")
+
+            assert refused.status == 409
+            assert "the snapshot s cannot be read: damaged" in refused.json["error"]
+            assert await names(emulator) == []
+            path.write_bytes(file)
+            await assert_goes_on(emulator, before)
+
+    test()
+
+
+@on_loop
+async def test_save_that_fails_is_a_conflict_and_the_world_goes_on() -> None:
+    async with in_process() as emulator:
+        await save(emulator)
+        await emulator.publish(HOOK)
+        before = await told(emulator)
+        folder = emulator.world.snapshots._folder
+        assert folder is not None
+        emulator.world.snapshots._folder = folder / "s.db"
+
+        refused = await emulator.control("POST", "/snapshots", {"name": "t"})
+
+        assert refused.status == 409
+        assert refused.json["error"].startswith("the snapshot t cannot be written: ")
+        emulator.world.snapshots._folder = folder
+        await assert_goes_on(emulator, before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["copied", "renamed"])
+def test_kill_during_a_save_or_an_import_leaves_no_half_snapshot(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are looked at as they are at the moment; what would follow is what a kill would prevent."""
+    seen: list[list[str]] = []
+    folder = tmp_path / "w.db-snapshots" / "default"
+    rename = os.replace
+
+    def watched(source: Path, target: Path) -> None:
+        if moment == "renamed":
+            rename(source, target)
+        seen.append(sorted(path.name for path in folder.iterdir()))
+        for path in folder.glob(".*"):
+            # A kill would not clean up.
+            (tmp_path / f"left{path.name}").write_bytes(path.read_bytes())
+        if moment == "copied":
+            rename(source, target)
+
+    @on_loop
+    async def test() -> None:
+        async with in_process(db=str(tmp_path / "w.db")) as emulator:
+            await save(emulator, "old")
+            file = await export(emulator, "old")
+            monkeypatch.setattr(os, "replace", watched)
+            await save(emulator)
+            await bring(emulator, file, "old")
+        visible = [[name for name in found if not name.startswith(".")] for found in seen]
+        assert visible == ([["old.db"], ["old.db", "s.db"]] if moment == "copied" else [["old.db", "s.db"]] * 2)
+        for name in os.listdir(tmp_path):
+            if name.startswith("left."):
+                (folder / name.removeprefix("left")).write_bytes((tmp_path / name).read_bytes())
+        (folder / ".t.given-wal").write_bytes(b"x")
+        (folder / ".kept").mkdir()
+        async with in_process(db=str(tmp_path / "w.db")) as again:
+            assert sorted(path.name for path in folder.iterdir()) == [".kept", "old.db", "s.db"]
+            for name in ("old", "s"):
+                await restore(again, name)
+
+    test()
+
+
+@pytest.mark.slow
+def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Path) -> None:
+    db = tmp_path / "w.db"
+
+    @on_loop
+    async def test() -> None:
+        emulation = await bootstrap.start(Settings(clock="frozen", epoch=EPOCH, db=str(db)))
+        emulator = InProcess(emulation)
+        await emulator.publish(HOOK)
+        await save(emulator)
+        saved = (await emulator.control("GET", "/trace")).body
+        await much_of_everything(emulator)
+        later = (await emulator.control("GET", "/trace")).body
+
+        copies: list[Path] = []
+        connection = emulator.world._store._connection
+        execute = connection.execute
+
+        @aiosqlite.context.contextmanager
+        async def watched(*arguments: Any) -> Any:
+            result = await execute(*arguments)
+            to = tmp_path / f"copy{len(copies)}"
+            to.mkdir()
+            for suffix in ("", "-wal"):
+                source = db.with_name(db.name + suffix)
+                if source.exists():
+                    (to / source.name).write_bytes(source.read_bytes())
+            copies.append(to / db.name)
+            return result
+
+        connection.execute = watched  # type: ignore[method-assign]  # to see the files after each statement
+        await restore(emulator)
+        connection.execute = execute  # type: ignore[method-assign]
+        await emulation.close()
+
+        found = []
+        for copy in copies:
+            async with in_process(db=str(copy)) as again:
+                found.append((await again.control("GET", "/trace")).body)
+                assert found[-1] in (saved, later)
+                await again.publish(HOOK)
+        assert found[0] == later
+        assert found[-1] == saved
+        # Once it is the other, it stays the other.
+        assert found == sorted(found, key=lambda trace: trace == saved)
+        assert len(copies) > len(schema.TAKE_COPY)
+
+    test()
