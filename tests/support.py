@@ -20,7 +20,7 @@ import httpx
 import jwt
 
 from emulator.api import strict
-from emulator.core.checkpoint import StateImage, capture
+from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.state import State
 from emulator.server import bootstrap, serving
 from emulator.server.certificates import read_certificate
@@ -82,7 +82,7 @@ class InProcess:
     def world(self) -> World:
         return self.emulation.worlds.get(DEFAULT)
 
-    def image(self) -> StateImage:
+    def image(self) -> Checkpoint:
         """The whole state of the default world."""
         return capture(cast(State, self.world.state))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import click
+from msgspec import structs
 
 from emulator.cli.control import Control, NoServer, on_world
 from emulator.cli.failures import Failure, WrongUsage
@@ -44,7 +43,7 @@ def env(control: Control, *, form: Format, dialect: str, fixtures: str, seed: in
 def _of_server(control: Control) -> dict[str, str]:
     answer = control.call("GET", "credentials")
     names, queue = answer["environment"], answer["queue"]
-    return Environment(**{entry.name: names[entry.name] for entry in fields(Environment)}).variables(
+    return Environment(**{entry.name: names[entry.name] for entry in structs.fields(Environment)}).variables(
         url=control.url,
         token=queue["token"],
         current_signing_key=queue["current_signing_key"],

@@ -109,7 +109,7 @@ def no_home() -> Home | None:
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Door:
+class AsgiBridge:
     """The emulator's application, for callers on other event loops than its own.
 
     Give it to `httpx.ASGITransport` or a test client: each exchange runs where the emulator lives.

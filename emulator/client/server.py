@@ -15,7 +15,7 @@ from typing import Any, TypedDict, cast
 import httpx
 
 from emulator.client.background import Background
-from emulator.client.bridges import AsgiApp, Door, Home
+from emulator.client.bridges import AsgiApp, AsgiBridge, Home
 from emulator.client.errors import EmulatorError, Refused, Unreachable, is_told
 from emulator.client.lifespan import Life
 from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
@@ -234,9 +234,9 @@ class Server:
         if not is_well:
             raise EmulatorError(f"{self.url} is no emulator: it answered, but not as one does")
 
-    def door(self) -> Door:
+    def door(self) -> AsgiBridge:
         """The application itself. Raises EmulatorError for a server in another process."""
-        return Door(self._own("asgi").app, self.background.submit)
+        return AsgiBridge(self._own("asgi").app, self.background.submit)
 
     def _own(self, what: str) -> bootstrap.Emulation:
         if self._emulation is None:

@@ -265,7 +265,7 @@ class Running(Protocol):
     def _here(self) -> Session: ...
 
 
-class Birth(Protocol):
+class SessionSource(Protocol):
     """How a session comes to be, and what ends with it."""
 
     def begin(self) -> Future[Session]: ...

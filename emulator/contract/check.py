@@ -18,6 +18,7 @@ from emulator.contract.schemas import closed, validator
 from emulator.contract.words import described, meant, meant_header, shown, spelt
 from emulator.core.errors import InvalidInput
 from emulator.core.language.headers import canonical_name
+from emulator.core.record import Record
 from emulator.wire.dialect import BUILT_IN, Dialect, load
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import Pairs, RequestParts
@@ -40,8 +41,7 @@ _MOST_ERRORS = 8
 _WITH_SLASHES = ("flowControlKey",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Record):
     """One operation of the contract, ready to be compared with requests."""
 
     api: Api

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from emulator.contract.document import items, operations, parameters, resolved, table, text
+from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
 
 # Schemas may hold themselves; nothing that people send is nested deeper.
@@ -32,8 +33,7 @@ _BOTH = frozenset(Side)
 _NOBODY: frozenset[Side] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Record):
     """One difference: in which operation, of what, what each document says, and whose clients it breaks."""
 
     operation: str
@@ -290,8 +290,7 @@ def _json_of(content: JsonObject) -> JsonObject | None:
 # -- schemas ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
+class _Shape(Record):
     """What matters of a schema; no types mean any type, no choices (None) any value."""
 
     types: frozenset[str] = frozenset()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from emulator.core.errors import InvalidInput, NotAcceptable
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import RequestParts
@@ -54,8 +54,7 @@ _ANY_TYPES = ("*/*", "application/*")
 # -- what a request asks for ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Record):
     """Which APIs, and in which format."""
 
     apis: tuple[Api, ...]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from html import escape
 
 from emulator.contract.document import Api, items, operations, parameters, resolved, table, text
+from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
 
 # What a browser may load for the page: nothing but the style within it.
@@ -33,8 +33,7 @@ def page(documents: Mapping[Api, JsonObject], url: str, version: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chapter:
+class _Chapter(Record):
     """One API on the page. Its anchors begin with the API's name."""
 
     api: Api
@@ -66,8 +65,7 @@ class _Chapter:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Operation:
+class _Operation(Record):
     """One operation on the page."""
 
     chapter: _Chapter

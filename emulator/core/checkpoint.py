@@ -6,8 +6,6 @@ proportional to what is pending.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from emulator.core.model import (
     Account,
     DeadLetter,
@@ -25,21 +23,20 @@ from emulator.core.model import (
     UrlGroup,
     VectorIndex,
 )
+from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.core.state_view import AccountBook
+from emulator.core.state_view import AccountState
 from emulator.core.timers import Timer
-from emulator.core.wait_list import Line
+from emulator.core.wait_list import WaitList
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeduplicationImage:
+class DeduplicationCheckpoint(Record):
     key: str
     message_id: MessageId
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueImage:
+class QueueCheckpoint(Record):
     """What a queue name stands for besides its record; it outlives a deleted queue until its last message ends."""
 
     name: QueueName
@@ -47,8 +44,7 @@ class QueueImage:
     slots: tuple[tuple[MessageId, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountImage:
+class AccountCheckpoint(Record):
     account: Account
     active: int
     usage_day: int
@@ -56,14 +52,13 @@ class AccountImage:
     schedules: tuple[ScheduleProgress, ...]
     groups: tuple[UrlGroup, ...]
     queues: tuple[Queue, ...]
-    queue_books: tuple[QueueImage, ...]
+    queue_books: tuple[QueueCheckpoint, ...]
     flow_keys: tuple[FlowState, ...]
-    deduplications: tuple[DeduplicationImage, ...]
+    deduplications: tuple[DeduplicationCheckpoint, ...]
     dead_letters: tuple[DeadLetter, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountersImage:
+class CountersCheckpoint(Record):
     messages: int
     schedules: int
     rules: int
@@ -75,12 +70,11 @@ class CountersImage:
     index_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateImage:
+class Checkpoint(Record):
     key: bytes
     now_ms: int
-    counters: CountersImage
-    accounts: tuple[AccountImage, ...]
+    counters: CountersCheckpoint
+    accounts: tuple[AccountCheckpoint, ...]
     messages: tuple[Progress, ...]
     rules: tuple[DestinationRule, ...]
     timers: tuple[Timer, ...]
@@ -90,13 +84,13 @@ class StateImage:
     team: tuple[TeamMember, ...] = ()
 
 
-def capture(state: State) -> StateImage:
+def capture(state: State) -> Checkpoint:
     """The state as it is now."""
     counters = state.counters
-    return StateImage(
+    return Checkpoint(
         key=state.key,
         now_ms=state.now_ms,
-        counters=CountersImage(
+        counters=CountersCheckpoint(
             messages=counters.messages,
             schedules=counters.schedules,
             rules=counters.rules,
@@ -118,8 +112,8 @@ def capture(state: State) -> StateImage:
     )
 
 
-def _capture_account(book: AccountBook) -> AccountImage:
-    return AccountImage(
+def _capture_account(book: AccountState) -> AccountCheckpoint:
+    return AccountCheckpoint(
         account=book.account,
         active=book.active,
         usage_day=book.usage_day,
@@ -128,19 +122,19 @@ def _capture_account(book: AccountBook) -> AccountImage:
         groups=tuple(book.groups.values()),
         queues=tuple(book.queues.values()),
         queue_books=tuple(
-            QueueImage(name=name, lag=lag, slots=tuple(book.queue_slots[name].items()))
+            QueueCheckpoint(name=name, lag=lag, slots=tuple(book.queue_slots[name].items()))
             for name, lag in book.queue_lag.items()
         ),
         flow_keys=tuple(book.flow_keys.values()),
         deduplications=tuple(
-            DeduplicationImage(key=key, message_id=message_id, until_ms=until_ms)
+            DeduplicationCheckpoint(key=key, message_id=message_id, until_ms=until_ms)
             for key, (message_id, until_ms) in book.deduplications.items()
         ),
         dead_letters=tuple(book.dead_letters.values()),
     )
 
 
-def restore(image: StateImage) -> State:
+def restore(image: Checkpoint) -> State:
     """A new state that goes on exactly where the image was taken."""
     state = State(key=image.key, now_ms=image.now_ms, accounts=[each.account for each in image.accounts])
     counters = state.counters
@@ -166,7 +160,7 @@ def restore(image: StateImage) -> State:
     return state
 
 
-def _restore_account(book: AccountBook, image: AccountImage) -> None:
+def _restore_account(book: AccountState, image: AccountCheckpoint) -> None:
     book.active = image.active
     book.usage_day = image.usage_day
     book.usage_count = image.usage_count
@@ -174,25 +168,25 @@ def _restore_account(book: AccountBook, image: AccountImage) -> None:
     book.groups = {group.name: group for group in image.groups}
     book.queues = {queue.name: queue for queue in image.queues}
     for each in image.queue_books:
-        book.queue_lines[each.name] = Line()
+        book.queue_wait_lists[each.name] = WaitList()
         book.queue_slots[each.name] = dict(each.slots)
         book.queue_lag[each.name] = each.lag
     for flow in image.flow_keys:
         book.flow_keys[flow.key] = flow
-        book.flow_lines[flow.key] = Line()
+        book.flow_wait_lists[flow.key] = WaitList()
     book.deduplications = {each.key: (each.message_id, each.until_ms) for each in image.deduplications}
     book.dead_letters = {letter.dead_letter_id: letter for letter in image.dead_letters}
 
 
-def _restore_place(book: AccountBook, progress: Progress) -> None:
+def _restore_place(book: AccountState, progress: Progress) -> None:
     """Put a held message back into its line; its ticket is its place."""
     hold = progress.hold
     if hold is None:
         return
     message_id = progress.message.message_id
     if hold.kind is HoldKind.QUEUE:
-        book.queue_lines[QueueName(hold.name)].join(message_id, progress.ticket)
+        book.queue_wait_lists[QueueName(hold.name)].join(message_id, progress.ticket)
     elif hold.kind is HoldKind.FLOW_CONTROL:
-        book.flow_lines[FlowKey(hold.name)].join(message_id, progress.ticket)
+        book.flow_wait_lists[FlowKey(hold.name)].join(message_id, progress.ticket)
     else:
-        book.global_line.join(message_id, progress.ticket)
+        book.global_wait_list.join(message_id, progress.ticket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from emulator.core.errors import Refused
@@ -29,21 +28,19 @@ from emulator.core.model import (
     SigningKeys,
 )
 from emulator.core.plans import PlanName
+from emulator.core.record import Record
 
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Command(Generic[R_co]):
+class Command(Record, Generic[R_co]):
     """Marks an input whose reply is an R_co."""
-
-    __slots__ = ()
 
 
 # -- replies ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(Record):
     """One message of a publish; `deduplicated` means that an earlier one stands for it."""
 
     message_id: MessageId
@@ -51,8 +48,7 @@ class Published:
     deduplicated: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishReply:
+class PublishReply(Record):
     """What one publish made: one message for a URL, one per endpoint for a group."""
 
     is_group: bool
@@ -65,14 +61,12 @@ BatchReply = tuple[PublishReply | Refused, ...]
 # -- time and attempts ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceClock(Command[None]):
     """Move virtual time to `to_ms`, which is at most the next due instant."""
 
     to_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAttempt(Command[None]):
     """Attempt `number` of a message came back."""
 
@@ -84,8 +78,7 @@ class RecordAttempt(Command[None]):
 # -- messages ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishItem:
+class PublishItem(Record):
     """One thing to publish: to a URL or group, through a queue if one is named."""
 
     destination: Destination
@@ -95,13 +88,11 @@ class PublishItem:
     queue: QueueName | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Publish(Command[PublishReply]):
     account_id: AccountId
     item: PublishItem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishBatch(Command[BatchReply]):
     """Publish many; an item that was refused (already while reading it, or by the rules) holds up none."""
 
@@ -109,13 +100,11 @@ class PublishBatch(Command[BatchReply]):
     items: tuple[PublishItem | Refused, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelMessage(Command[None]):
     account_id: AccountId
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelMessages(Command[int]):
     """Cancel all live messages that match, at most `count`; the reply counts them."""
 
@@ -127,7 +116,6 @@ class CancelMessages(Command[int]):
 # -- dead letters -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteDeadLetters(Command[int]):
     """Delete dead letters; ids that are gone do not count, unless `strict` makes one a refusal."""
 
@@ -136,15 +124,13 @@ class DeleteDeadLetters(Command[int]):
     strict: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterContent:
+class DeadLetterContent(Record):
     """A dead letter together with the message the journal keeps for it."""
 
     dead_letter_id: DeadLetterId
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDeadLetters(Command[tuple[Published, ...]]):
     """Publish dead letters again as new messages; `overrides` win over their own settings."""
 
@@ -157,7 +143,6 @@ class RetryDeadLetters(Command[tuple[Published, ...]]):
 # -- schedules --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSchedule(Command[ScheduleId]):
     """Create a schedule, or replace the one with that id as a whole."""
 
@@ -170,14 +155,12 @@ class WriteSchedule(Command[ScheduleId]):
     caller_ip: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetSchedulePaused(Command[None]):
     account_id: AccountId
     schedule_id: ScheduleId
     paused: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSchedule(Command[None]):
     account_id: AccountId
     schedule_id: ScheduleId
@@ -186,7 +169,6 @@ class DeleteSchedule(Command[None]):
 # -- URL groups -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertEndpoints(Command[None]):
     """Add endpoints, or update those with the same name or URL; makes the group if it is new."""
 
@@ -195,28 +177,24 @@ class UpsertEndpoints(Command[None]):
     endpoints: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointSelector:
+class EndpointSelector(Record):
     """Endpoints to remove: by name, by URL, or both."""
 
     url: str | None
     name: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveEndpoints(Command[None]):
     account_id: AccountId
     name: GroupName
     selectors: tuple[EndpointSelector, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUrlGroup(Command[None]):
     account_id: AccountId
     name: GroupName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroupDefaults(Command[None]):
     """Replace the group's default headers: `headers` as given, `defaults` as read."""
 
@@ -229,7 +207,6 @@ class SetGroupDefaults(Command[None]):
 # -- queues -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertQueue(Command[None]):
     account_id: AccountId
     name: QueueName
@@ -237,14 +214,12 @@ class UpsertQueue(Command[None]):
     paused: bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetQueuePaused(Command[None]):
     account_id: AccountId
     name: QueueName
     paused: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteQueue(Command[None]):
     account_id: AccountId
     name: QueueName
@@ -253,14 +228,12 @@ class DeleteQueue(Command[None]):
 # -- flow control -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlowPaused(Command[None]):
     account_id: AccountId
     key: FlowKey
     paused: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PinFlow(Command[None]):
     """Fix a key's limits against what later messages say; None leaves that limit unpinned as it is."""
 
@@ -271,7 +244,6 @@ class PinFlow(Command[None]):
     period_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnpinFlow(Command[None]):
     account_id: AccountId
     key: FlowKey
@@ -279,7 +251,6 @@ class UnpinFlow(Command[None]):
     rate: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResetFlow(Command[None]):
     """Start a key's rate period again, and with `parallelism` forget its active attempts too."""
 
@@ -291,24 +262,20 @@ class ResetFlow(Command[None]):
 # -- accounts and rules -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RotateSigningKeys(Command[SigningKeys]):
     account_id: AccountId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAccount(Command[None]):
     account: Account
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RotateToken(Command[Account]):
     """Give a queue account new credentials; the old ones end with this."""
 
     account_id: AccountId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetPlan(Command[None]):
     """Move a queue account to a plan, whose limits hold from this instant on."""
 
@@ -316,7 +283,6 @@ class SetPlan(Command[None]):
     plan: PlanName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudget(Command[None]):
     """`budget` is in dollars a month; 0 means none is set."""
 
@@ -324,13 +290,11 @@ class SetBudget(Command[None]):
     budget: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetProductionPack(Command[None]):
     account_id: AccountId
     enabled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MoveToTeam(Command[None]):
     """Make a team the customer of a queue account."""
 
@@ -338,21 +302,18 @@ class MoveToTeam(Command[None]):
     team_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddRule(Command[RuleId]):
     """Append a destination rule; its `rule_id` is replaced by a new one, which is the reply."""
 
     rule: DestinationRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRules(Command[None]):
     """Remove one destination rule, or all of them (None)."""
 
     rule_id: RuleId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetBackClock(Command[None]):
     """Move virtual time back, which a world allows only as long as nothing has happened in it."""
 
@@ -362,7 +323,6 @@ class SetBackClock(Command[None]):
 # -- search indexes ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSearchIndex(Command[SearchIndex]):
     """`customer_id` is whoever creates it."""
 
@@ -372,25 +332,21 @@ class CreateSearchIndex(Command[SearchIndex]):
     type: IndexType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RenameSearchIndex(Command[None]):
     index_id: IndexId
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResetSearchIndexPassword(Command[SearchIndex]):
     """Give a search index new tokens, the read-only one too."""
 
     index_id: IndexId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSearchIndex(Command[None]):
     index_id: IndexId
     target_account: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSearchIndex(Command[None]):
     index_id: IndexId

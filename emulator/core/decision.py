@@ -16,7 +16,7 @@ R = TypeVar("R")
 Decision = Generator[Fact, None, R]
 
 
-def book_of(state: StateView, account_id: AccountId) -> AccountView:
+def account_state(state: StateView, account_id: AccountId) -> AccountView:
     """The account's book. Raises NotFound for an account this world does not have."""
     book = state.accounts.get(account_id)
     if book is None:

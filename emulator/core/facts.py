@@ -7,8 +7,6 @@ transition in `lifecycle.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from emulator.core.model import (
     Account,
     AccountId,
@@ -31,10 +29,10 @@ from emulator.core.model import (
     SigningKeys,
     UrlGroup,
 )
+from emulator.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockMoved:
+class ClockMoved(Record):
     """Virtual time stands at `now_ms`."""
 
     now_ms: int
@@ -43,8 +41,7 @@ class ClockMoved:
 # -- messages ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCreated:  # (nothing) -> PENDING
+class MessageCreated(Record):  # (nothing) -> PENDING
     """A message was accepted. With a `deduplication_key`, the same key finds it until `deduplicate_until_ms`."""
 
     message: Message
@@ -52,16 +49,14 @@ class MessageCreated:  # (nothing) -> PENDING
     deduplicate_until_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishDeduplicated:
+class PublishDeduplicated(Record):
     """A publish was answered with a message that already stood for it; only its history tells (D-213)."""
 
     message_id: MessageId
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageHeld:  # PENDING | RETRYING | HELD -> HELD
+class MessageHeld(Record):  # PENDING | RETRYING | HELD -> HELD
     """A due message joined a line. `ticket` orders the lines."""
 
     message_id: MessageId
@@ -70,8 +65,7 @@ class MessageHeld:  # PENDING | RETRYING | HELD -> HELD
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSlotTaken:
+class QueueSlotTaken(Record):
     """A queued message was let in by its queue; it keeps the slot until it and its callbacks have ended."""
 
     message_id: MessageId
@@ -79,8 +73,7 @@ class QueueSlotTaken:
     queue: QueueName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSlotReleased:
+class QueueSlotReleased(Record):
     """The queued message and its callbacks have ended; the next in line may start."""
 
     message_id: MessageId
@@ -88,8 +81,7 @@ class QueueSlotReleased:
     queue: QueueName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted:  # PENDING | RETRYING | HELD -> ACTIVE
+class AttemptStarted(Record):  # PENDING | RETRYING | HELD -> ACTIVE
     """Attempt `number` (1 for the first) left for its destination."""
 
     message_id: MessageId
@@ -98,8 +90,7 @@ class AttemptStarted:  # PENDING | RETRYING | HELD -> ACTIVE
     answer: ScriptedAnswer | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerPromised:  # ACTIVE -> ACTIVE
+class ResponseDelayed(Record):  # ACTIVE -> ACTIVE
     """The outcome is known and a scripted latency holds it back until `due_ms`."""
 
     message_id: MessageId
@@ -107,8 +98,7 @@ class AnswerPromised:  # ACTIVE -> ACTIVE
     due_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFinished:  # ACTIVE -> ACTIVE
+class AttemptFinished(Record):  # ACTIVE -> ACTIVE
     """The attempt that started at `started_ms` has its outcome; its flow control slot is free again."""
 
     message_id: MessageId
@@ -118,8 +108,7 @@ class AttemptFinished:  # ACTIVE -> ACTIVE
     outcome: AttemptOutcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryScheduled:  # ACTIVE -> RETRYING
+class RetryScheduled(Record):  # ACTIVE -> RETRYING
     """The next attempt is due at `due_ms`; `reason` names the header or rule that set the delay."""
 
     message_id: MessageId
@@ -128,14 +117,12 @@ class RetryScheduled:  # ACTIVE -> RETRYING
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDelivered:  # ACTIVE -> DELIVERED
+class MessageDelivered(Record):  # ACTIVE -> DELIVERED
     message_id: MessageId
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageFailed:  # ACTIVE -> FAILED
+class MessageFailed(Record):  # ACTIVE -> FAILED
     """All retries are spent, or the answer forbade another; the message is a dead letter now."""
 
     message_id: MessageId
@@ -143,20 +130,17 @@ class MessageFailed:  # ACTIVE -> FAILED
     dead_letter_id: DeadLetterId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelRequested:  # any live phase -> the same
+class CancelRequested(Record):  # any live phase -> the same
     message_id: MessageId
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCanceled:  # any live phase -> CANCELED
+class MessageCanceled(Record):  # any live phase -> CANCELED
     message_id: MessageId
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeduplicationsExpired:
+class DeduplicationsExpired(Record):
     """Deduplication keys whose ten minutes are over."""
 
     account_id: AccountId
@@ -166,8 +150,7 @@ class DeduplicationsExpired:
 # -- dead letters -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLettersRemoved:
+class DeadLettersRemoved(Record):
     """Dead letters left the queue: deleted, retried, expired, or pushed out by its size."""
 
     account_id: AccountId
@@ -179,16 +162,14 @@ class DeadLettersRemoved:
 # -- schedules --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleWritten:
+class ScheduleWritten(Record):
     """A schedule was created, or replaced as a whole."""
 
     schedule: Schedule
     next_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleFired:
+class ScheduleFired(Record):
     """A schedule published at `at_ms` (or could not: `error`), and is due again at `next_ms`."""
 
     account_id: AccountId
@@ -198,23 +179,20 @@ class ScheduleFired:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulePaused:
+class SchedulePaused(Record):
     account_id: AccountId
     schedule_id: ScheduleId
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleResumed:
+class ScheduleResumed(Record):
     account_id: AccountId
     schedule_id: ScheduleId
     at_ms: int
     next_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleDeleted:
+class ScheduleDeleted(Record):
     account_id: AccountId
     schedule_id: ScheduleId
     at_ms: int
@@ -223,30 +201,25 @@ class ScheduleDeleted:
 # -- URL groups, queues, flow control ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlGroupWritten:
+class UrlGroupWritten(Record):
     group: UrlGroup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlGroupDeleted:
+class UrlGroupDeleted(Record):
     account_id: AccountId
     name: GroupName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueWritten:
+class QueueWritten(Record):
     queue: Queue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDeleted:
+class QueueDeleted(Record):
     account_id: AccountId
     name: QueueName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowKeyChanged:
+class FlowKeyChanged(Record):
     """The limits of a flow control key as they stand from now on."""
 
     account_id: AccountId
@@ -259,8 +232,7 @@ class FlowKeyChanged:
     pinned_rate: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowCountersReset:
+class FlowCountersReset(Record):
     """A key's counters start again at `at_ms`; `parallelism` tells whether active attempts are forgotten too."""
 
     account_id: AccountId
@@ -269,8 +241,7 @@ class FlowCountersReset:
     parallelism: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateWindowOpened:
+class RateWindowOpened(Record):
     """A key's rate period ended with messages in line; the next period counts from `at_ms`."""
 
     account_id: AccountId
@@ -281,23 +252,20 @@ class RateWindowOpened:
 # -- accounts and rules -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountChanged:
+class AccountChanged(Record):
     """An account's record as it stands from now on; a change of its state is under way until `settles_ms`."""
 
     account: Account
     settles_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountSettled:
+class AccountSettled(Record):
     """The change of the account's state is through: it is no longer in transition."""
 
     account_id: AccountId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountTokenRotated:
+class AccountTokenRotated(Record):
     """The account has new credentials; nobody holds the old ones any more."""
 
     account_id: AccountId
@@ -306,39 +274,33 @@ class AccountTokenRotated:
     read_only_token: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKeysRotated:
+class SigningKeysRotated(Record):
     account_id: AccountId
     keys: SigningKeys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleAdded:
+class RuleAdded(Record):
     rule: DestinationRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RulesRemoved:
+class RulesRemoved(Record):
     rule_ids: tuple[RuleId, ...]
 
 
 # -- search indexes ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchIndexCreated:
+class SearchIndexCreated(Record):
     index: SearchIndex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchIndexChanged:
+class SearchIndexChanged(Record):
     """A search index was renamed, transferred, or given new tokens."""
 
     index: SearchIndex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchIndexDeleted:
+class SearchIndexDeleted(Record):
     index_id: IndexId
 
 
@@ -354,7 +316,7 @@ Fact = (
     | MessageHeld
     | QueueSlotTaken
     | QueueSlotReleased
-    | AnswerPromised
+    | ResponseDelayed
     | MessageFailed
     | CancelRequested
     | MessageCanceled

@@ -4,7 +4,7 @@
 |-------------------|--------------------------|-----------|
 | MessageHeld       | PENDING, HELD, RETRYING  | HELD      |
 | AttemptStarted    | PENDING, HELD, RETRYING  | ACTIVE    |
-| AnswerPromised    | ACTIVE                   | ACTIVE    |
+| ResponseDelayed    | ACTIVE                   | ACTIVE    |
 | AttemptFinished   | ACTIVE                   | ACTIVE    |
 | RetryScheduled    | ACTIVE                   | RETRYING  |
 | MessageDelivered  | ACTIVE                   | DELIVERED |
@@ -30,7 +30,7 @@ _LIVE = (*_STARTABLE, Phase.ACTIVE)
 TRANSITIONS: dict[tuple[Phase, type[object]], Phase] = {
     **{(phase, facts.MessageHeld): Phase.HELD for phase in _STARTABLE},
     **{(phase, facts.AttemptStarted): Phase.ACTIVE for phase in _STARTABLE},
-    (Phase.ACTIVE, facts.AnswerPromised): Phase.ACTIVE,
+    (Phase.ACTIVE, facts.ResponseDelayed): Phase.ACTIVE,
     (Phase.ACTIVE, facts.AttemptFinished): Phase.ACTIVE,
     (Phase.ACTIVE, facts.RetryScheduled): Phase.RETRYING,
     (Phase.ACTIVE, facts.MessageDelivered): Phase.DELIVERED,

@@ -6,9 +6,10 @@ collections are tuples of `(name, value)` in the order the client gave them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
+
+from emulator.core.record import Record
 
 AccountId = NewType("AccountId", str)
 MessageId = NewType("MessageId", str)
@@ -120,16 +121,14 @@ class DestinationKind(StrEnum):
     GROUP = "group"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class Destination(Record):
     """What a publish names: a URL exactly as typed, or the name of a URL group."""
 
     kind: DestinationKind
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redaction:
+class Redaction(Record):
     """What API answers hide; deliveries always carry the original. Names are lower-case."""
 
     body: bool
@@ -137,8 +136,7 @@ class Redaction:
     header_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowControl:
+class FlowControl(Record):
     """The flow control a message asks for. Values left out (None) leave the key's own limit unset."""
 
     key: FlowKey
@@ -147,8 +145,7 @@ class FlowControl:
     period_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageOptions:
+class MessageOptions(Record):
     """What the configuration headers of one request say; None is "not said".
 
     `forwarded` are the headers behind the forward prefix. `incoming` are the request's other
@@ -175,24 +172,21 @@ class MessageOptions:
     content_deduplication: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackOptions:
+class CallbackOptions(Record):
     """Where a callback goes, and the configuration of the callback message itself."""
 
     url: str
     options: MessageOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSlot:
+class QueueSlot(Record):
     """A place in a queue, held by the message that was let in and by its callbacks."""
 
     queue: QueueName
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Record):
     """One message as it was accepted; nothing here changes afterwards.
 
     `number` counts the messages of the world from 1. `headers` are those to deliver, the
@@ -231,8 +225,7 @@ class Message:
     not_applied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Record):
     """What a destination answered."""
 
     status: int
@@ -240,8 +233,7 @@ class Response:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptOutcome:
+class AttemptOutcome(Record):
     """How one attempt went: a response, or the text of the failure that prevented one.
 
     `request_headers` are the headers exactly as sent. `non_retryable` says that the answer
@@ -272,8 +264,7 @@ class HoldReason(StrEnum):
     RATE = "rate"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Record):
     """Why a due message waits: the line it stands in, and what that line waits for."""
 
     kind: HoldKind
@@ -281,8 +272,7 @@ class Hold:
     reason: HoldReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Record):
     """A live message and how far it has come.
 
     `retried` counts retries already made, `due_ms` is its next delivery time. `ticket` is its
@@ -305,8 +295,7 @@ class Progress:
     holds_key_slot: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedResponse:
+class ScriptedResponse(Record):
     """A response as a destination rule writes it; `latency_ms` passes on the virtual clock."""
 
     status: int = 200
@@ -315,8 +304,7 @@ class ScriptedResponse:
     latency_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedAnswer:
+class ScriptedAnswer(Record):
     """What a rule decided for one attempt: exactly one of the three is set."""
 
     rule_id: RuleId
@@ -326,8 +314,7 @@ class ScriptedAnswer:
     latency_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DestinationRule:
+class DestinationRule(Record):
     """What happens at a destination instead of, or before, the network.
 
     `url` is exact, or a glob in which `*` matches any characters; `times` limits how many
@@ -348,8 +335,7 @@ class DestinationRule:
     is_sequence: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(Record):
     """A schedule as it was last written: what is published at every firing of `cron`."""
 
     schedule_id: ScheduleId
@@ -362,8 +348,7 @@ class Schedule:
     created_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleProgress:
+class ScheduleProgress(Record):
     """A schedule and what has come of it; `next_ms` is None while it is paused."""
 
     schedule: Schedule
@@ -374,14 +359,12 @@ class ScheduleProgress:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(Record):
     url: str
     name: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlGroup:
+class UrlGroup(Record):
     """A named set of endpoints. `headers` are the default headers as given, `defaults` what they say."""
 
     name: GroupName
@@ -393,8 +376,7 @@ class UrlGroup:
     updated_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class Queue(Record):
     name: QueueName
     account_id: AccountId
     parallelism: int
@@ -403,8 +385,7 @@ class Queue:
     updated_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowState:
+class FlowState(Record):
     """One flow control key: its limits, and what they have let through.
 
     `parallelism` and `rate` are None while no message or pin has set them. `window_start_ms` is
@@ -424,8 +405,7 @@ class FlowState:
     pinned_rate: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(Record):
     """The index entry of a dead letter; its message and last response are history, in the journal."""
 
     dead_letter_id: DeadLetterId
@@ -434,8 +414,7 @@ class DeadLetter:
     failed_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKeys:
+class SigningKeys(Record):
     current: str
     next: str
 
@@ -445,8 +424,7 @@ class Plan(StrEnum):
     PAID = "paid"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(Record):
     """A queue account with every field of the interface document's table, in its units.
 
     The limits are enforced as they stand here: sizes in bytes, `max_delay` and `timeout` in
@@ -507,8 +485,7 @@ class IndexType(StrEnum):
     FIXED = "fixed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchIndex:
+class SearchIndex(Record):
     """A search index with every field of the interface document's table but `throughput_vector`.
 
     That one is a statistic. `profile_number` is the index's own number in its world: what seeds
@@ -538,8 +515,7 @@ class SearchIndex:
     input_enrichment_enabled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorIndex:
+class VectorIndex(Record):
     """A vector index, of which the service shows only statistics; its caps are those of its type."""
 
     id: IndexId
@@ -558,8 +534,7 @@ class TeamRole(StrEnum):
     FINANCE = "finance"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamMember:
+class TeamMember(Record):
     """A person of the team that owns the world's resources."""
 
     name: str
@@ -567,8 +542,7 @@ class TeamMember:
     role: TeamRole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageFilter:
+class MessageFilter(Record):
     """Which live messages a bulk operation means: values of one field are OR-ed, fields AND-ed."""
 
     message_ids: tuple[str, ...] = ()
@@ -585,8 +559,7 @@ class MessageFilter:
     to_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Record):
     """One attempt to make: all that is needed to send it, and nothing that changes.
 
     `number` is 1 for the first attempt; `at_ms` its virtual start. `signing_key` is the account's

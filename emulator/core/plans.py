@@ -7,10 +7,12 @@ its price list (D-160).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from emulator.core.model import Account, IndexType, Plan
+from emulator.core.record import Record
 
 _UNLIMITED = 2_147_483_647
 
@@ -32,8 +34,7 @@ class PlanName(StrEnum):
 PLAN_OF_TYPE = {Plan.FREE: PlanName.FREE, Plan.PAID: PlanName.QUEUE_FIXED_1M}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTerms:
+class PlanTerms(Record):
     """The fields of an account that follow from its plan, in the units of the account's record."""
 
     type: Plan
@@ -153,11 +154,10 @@ TERMS: dict[PlanName, PlanTerms] = {
 def on_plan(account: Account, plan: PlanName) -> Account:
     """The account with its plan's type, price and limits, and everything else as it was."""
     terms = TERMS[plan]
-    return replace(account, **{name: getattr(terms, name) for name in terms.__dataclass_fields__})
+    return replace(account, **{name: getattr(terms, name) for name in terms.__struct_fields__})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCaps:
+class IndexCaps(Record):
     """The limits of an index, -1 for none (interface document, Limits 1)."""
 
     max_vector_count: int

@@ -8,7 +8,6 @@ a timer that is already due.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from emulator.core import commands
@@ -17,6 +16,7 @@ from emulator.core.decision import Decision
 from emulator.core.errors import Conflict, Refused, WorldBroken
 from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
+from emulator.core.record import Record
 from emulator.core.rules import (
     accounts,
     attempts,
@@ -36,8 +36,7 @@ from emulator.core.timers import Timer
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[R]):
+class Outcome(Record, Generic[R]):
     """What a command led to: its reply, and every fact in order."""
 
     reply: R
@@ -141,7 +140,7 @@ class Simulation:
         try:
             while True:
                 fact = next(decision)
-                # Noted before it is applied: one that fails half-way counts as one that has happened.
+                # LoggedEvent before it is applied: one that fails half-way counts as one that has happened.
                 produced.append(fact)
                 apply(fact)
         except StopIteration as stop:

@@ -7,8 +7,9 @@ it. Decisions see the same object through `books.StateView`, which has no `apply
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from emulator.core import facts, lifecycle
 from emulator.core.model import (
@@ -36,9 +37,9 @@ from emulator.core.model import (
     TimerKind,
     VectorIndex,
 )
-from emulator.core.state_view import AccountBook, Counters, progress_of, subject_of
+from emulator.core.state_view import AccountState, Counters, progress_of, subject_of
 from emulator.core.timers import Timers
-from emulator.core.wait_list import Line
+from emulator.core.wait_list import WaitList
 
 
 class State:
@@ -53,7 +54,7 @@ class State:
         self.counters = Counters()
         self.messages: dict[MessageId, Progress] = {}
         self.rules: dict[RuleId, DestinationRule] = {}
-        self.accounts: dict[AccountId, AccountBook] = {account.id: AccountBook(account) for account in accounts}
+        self.accounts: dict[AccountId, AccountState] = {account.id: AccountState(account) for account in accounts}
         self.search_indexes: dict[IndexId, SearchIndex] = {}
         # No command changes these two: they are what the world was made with.
         self.vector_indexes: dict[IndexId, VectorIndex] = {}
@@ -85,7 +86,7 @@ class State:
                 self.accounts[fact.account_id].queue_slots[fact.queue][fact.message_id] = 1
             case facts.QueueSlotReleased():
                 self.accounts[fact.account_id].queue_slots.get(fact.queue, {}).pop(fact.message_id, None)
-            case facts.AnswerPromised():
+            case facts.ResponseDelayed():
                 self._answer_promised(fact)
             case facts.MessageFailed():
                 self._message_failed(fact)
@@ -191,12 +192,12 @@ class State:
         book = self.accounts[progress.message.account_id]
         hold = fact.hold
         if hold.kind is HoldKind.QUEUE:
-            book.queue_lines[QueueName(hold.name)].join(fact.message_id, fact.ticket)
+            book.queue_wait_lists[QueueName(hold.name)].join(fact.message_id, fact.ticket)
         elif hold.kind is HoldKind.FLOW_CONTROL:
             key = FlowKey(hold.name)
-            book.flow_lines[key].join(fact.message_id, fact.ticket)
+            book.flow_wait_lists[key].join(fact.message_id, fact.ticket)
         else:
-            book.global_line.join(fact.message_id, fact.ticket)
+            book.global_wait_list.join(fact.message_id, fact.ticket)
         self.messages[fact.message_id] = Progress(
             message=progress.message,
             phase=phase,
@@ -240,9 +241,9 @@ class State:
             holds_key_slot=message.flow_control is not None,
         )
 
-    def _answer_promised(self, fact: facts.AnswerPromised) -> None:
+    def _answer_promised(self, fact: facts.ResponseDelayed) -> None:
         progress = self.messages[fact.message_id]
-        lifecycle.next_phase(progress.phase, facts.AnswerPromised)
+        lifecycle.next_phase(progress.phase, facts.ResponseDelayed)
         self.messages[fact.message_id] = Progress(
             message=progress.message,
             phase=progress.phase,
@@ -325,21 +326,21 @@ class State:
         book = self.accounts[progress.message.account_id]
         message_id = progress.message.message_id
         if hold.kind is HoldKind.QUEUE:
-            book.queue_lines[QueueName(hold.name)].leave(message_id)
+            book.queue_wait_lists[QueueName(hold.name)].leave(message_id)
         elif hold.kind is HoldKind.FLOW_CONTROL:
             key = FlowKey(hold.name)
-            book.flow_lines[key].leave(message_id)
-            if len(book.flow_lines[key]) == 0:
+            book.flow_wait_lists[key].leave(message_id)
+            if len(book.flow_wait_lists[key]) == 0:
                 self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(book.account.id, key))
         else:
-            book.global_line.leave(message_id)
+            book.global_wait_list.leave(message_id)
 
-    def _count_on_slot(self, book: AccountBook, slot: QueueSlot, change: int) -> None:
+    def _count_on_slot(self, book: AccountState, slot: QueueSlot, change: int) -> None:
         slots = book.queue_slots[slot.queue]
         if slot.message_id in slots:
             slots[slot.message_id] += change
 
-    def _note_run(self, book: AccountBook, message: Message, run: ScheduleRunState) -> None:
+    def _note_run(self, book: AccountState, message: Message, run: ScheduleRunState) -> None:
         assert message.schedule_id is not None
         progress = book.schedules.get(message.schedule_id)
         if progress is None or message.source_message_id is not None:
@@ -382,14 +383,14 @@ class State:
 
     # -- expiries ---------------------------------------------------------------------------
 
-    def _arm_deduplication_expiry(self, book: AccountBook) -> None:
+    def _arm_deduplication_expiry(self, book: AccountState) -> None:
         first = next(iter(book.deduplications.values()), None)
         if first is None:
             self.timers.disarm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id)
         else:
             self.timers.arm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id, first[1])
 
-    def _arm_dead_letter_expiry(self, book: AccountBook) -> None:
+    def _arm_dead_letter_expiry(self, book: AccountState) -> None:
         first = next(iter(book.dead_letters.values()), None)
         if first is None:
             self.timers.disarm(TimerKind.DEAD_LETTER_EXPIRY, book.account.id)
@@ -453,14 +454,14 @@ class State:
     def _queue_written(self, queue: Queue) -> None:
         book = self.accounts[queue.account_id]
         book.queues[queue.name] = queue
-        book.queue_lines.setdefault(queue.name, Line())
+        book.queue_wait_lists.setdefault(queue.name, WaitList())
         book.queue_slots.setdefault(queue.name, {})
         book.queue_lag.setdefault(queue.name, 0)
 
     def _flow_key_changed(self, fact: facts.FlowKeyChanged) -> None:
         book = self.accounts[fact.account_id]
         old = book.flow_keys.get(fact.key)
-        book.flow_lines.setdefault(fact.key, Line())
+        book.flow_wait_lists.setdefault(fact.key, WaitList())
         book.flow_keys[fact.key] = FlowState(
             key=fact.key,
             account_id=fact.account_id,
@@ -476,7 +477,7 @@ class State:
         )
         self._arm_rate_window(book, fact.key)
 
-    def _count_dispatch(self, book: AccountBook, key: FlowKey, at_ms: int) -> None:
+    def _count_dispatch(self, book: AccountState, key: FlowKey, at_ms: int) -> None:
         flow = book.flow_keys[key]
         is_new_window = flow.window_start_ms == 0 or at_ms >= flow.window_start_ms + flow.period_ms
         self._replace_flow(
@@ -486,11 +487,11 @@ class State:
             window_start_ms=at_ms if is_new_window else flow.window_start_ms,
         )
 
-    def _arm_rate_window(self, book: AccountBook, key: FlowKey) -> None:
+    def _arm_rate_window(self, book: AccountState, key: FlowKey) -> None:
         """The end of the rate period is work while somebody waits for it, and nothing otherwise."""
         flow = book.flow_keys[key]
         subject = subject_of(book.account.id, key)
-        waits = len(book.flow_lines[key]) > 0 and flow.rate is not None and flow.window_start_ms > 0
+        waits = len(book.flow_wait_lists[key]) > 0 and flow.rate is not None and flow.window_start_ms > 0
         if waits and not flow.paused and flow.rate_count >= (flow.rate or 0):
             self.timers.arm(TimerKind.RATE_WINDOW, subject, flow.window_start_ms + flow.period_ms)
         else:

@@ -35,7 +35,7 @@ from emulator.core.model import (
     VectorIndex,
 )
 from emulator.core.timers import Timers
-from emulator.core.wait_list import Line
+from emulator.core.wait_list import WaitList
 
 
 def subject_of(account_id: AccountId, name: str) -> str:
@@ -48,7 +48,7 @@ def split_subject(subject: str) -> tuple[AccountId, str]:
     return AccountId(account_id), name
 
 
-class AccountBook:
+class AccountState:
     """Everything that belongs to one account. Filled by `State.apply`, read by all."""
 
     __slots__ = (
@@ -57,12 +57,12 @@ class AccountBook:
         "dead_letters",
         "deduplications",
         "flow_keys",
-        "flow_lines",
-        "global_line",
+        "flow_wait_lists",
+        "global_wait_list",
         "groups",
         "queue_lag",
-        "queue_lines",
         "queue_slots",
+        "queue_wait_lists",
         "queues",
         "schedules",
         "usage_count",
@@ -78,13 +78,13 @@ class AccountBook:
         self.schedules: dict[ScheduleId, ScheduleProgress] = {}
         self.groups: dict[GroupName, UrlGroup] = {}
         self.queues: dict[QueueName, Queue] = {}
-        self.queue_lines: dict[QueueName, Line] = {}
+        self.queue_wait_lists: dict[QueueName, WaitList] = {}
         # Per queue, the messages that hold a slot and how many of (itself, its callbacks) are still going.
         self.queue_slots: dict[QueueName, dict[MessageId, int]] = {}
         self.queue_lag: dict[QueueName, int] = {}
         self.flow_keys: dict[FlowKey, FlowState] = {}
-        self.flow_lines: dict[FlowKey, Line] = {}
-        self.global_line = Line()
+        self.flow_wait_lists: dict[FlowKey, WaitList] = {}
+        self.global_wait_list = WaitList()
         # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
         self.deduplications: dict[str, tuple[MessageId, int]] = {}
         self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
@@ -108,7 +108,7 @@ class AccountView(Protocol):
     @property
     def queues(self) -> Mapping[QueueName, Queue]: ...
     @property
-    def queue_lines(self) -> Mapping[QueueName, Line]: ...
+    def queue_wait_lists(self) -> Mapping[QueueName, WaitList]: ...
     @property
     def queue_slots(self) -> Mapping[QueueName, Mapping[MessageId, int]]: ...
     @property
@@ -116,9 +116,9 @@ class AccountView(Protocol):
     @property
     def flow_keys(self) -> Mapping[FlowKey, FlowState]: ...
     @property
-    def flow_lines(self) -> Mapping[FlowKey, Line]: ...
+    def flow_wait_lists(self) -> Mapping[FlowKey, WaitList]: ...
     @property
-    def global_line(self) -> Line: ...
+    def global_wait_list(self) -> WaitList: ...
     @property
     def deduplications(self) -> Mapping[str, tuple[MessageId, int]]: ...
     @property

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from emulator.core.model import TimerKind
+from emulator.core.record import Record
 
 _Entry = tuple[int, int, TimerKind, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timer:
+class Timer(Record):
     """One wait: `subject` names the message, or the account and the thing in it, that waits."""
 
     due_ms: int

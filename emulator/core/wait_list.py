@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from emulator.core.model import MessageId
 
 
-class Line:
+class WaitList:
     """Messages ordered by ticket; leaving from the middle is lazy and cheap."""
 
     __slots__ = ("_heap", "_tickets")

@@ -12,11 +12,11 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import TypedDict
 
+from emulator.core.record import Record
 from emulator.wire.urls import canonical_host, read_target
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -136,8 +136,7 @@ def _is_metadata_name(host: str) -> bool:
     return any(host == name or host.endswith("." + name) for name in _METADATA_NAMES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressPolicy:
+class EgressPolicy(Record):
     """What may be contacted. `allow_hosts` are names, addresses, or `*.example.com` for every name below one."""
 
     external: ExternalPolicy = ExternalPolicy.CAPTURE

@@ -11,12 +11,12 @@ import errno
 import io
 import socket
 import ssl
-from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, cast
 
 from emulator.core.model import Headers, Method, Response
+from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressRefused
 from emulator.wire.urls import Target, read_target
@@ -70,8 +70,7 @@ def name_not_known(host: str) -> str:
     return f"name not known: {host}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Record):
     """Why there is no response, in one of the texts above."""
 
     text: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, assert_never
 
 from emulator.core.model import Attempt, AttemptOutcome, Fault, Headers, Method, Response, ScriptedAnswer, Via
+from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery import http
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Route
@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 _CAPTURED = Response(status=200, headers=(), body=b"")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountedRequest:
+class MountedRequest(Record):
     """A delivery to a mounted application: the request as a receiver at `url` would get it."""
 
     method: Method

@@ -7,8 +7,8 @@ the next due instant, then let the driver do what is due.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
+from emulator.core.record import Record
 from emulator.engine.driver import Driver
 from emulator.wire.instants import MAX_INSTANT_MS
 
@@ -21,8 +21,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class Anchor(Record):
     """Where virtual and real time met: `virtual_ms` was at `wall_ms`, and passes at `rate` since."""
 
     virtual_ms: int

@@ -51,7 +51,7 @@ class Journal(Protocol):
 
     def append(self, facts: Sequence[facts.Fact]) -> None: ...
     async def commit(self) -> None: ...
-    async def relieve(self) -> None: ...
+    async def apply_backpressure(self) -> None: ...
 
 
 class Transport(Protocol):
@@ -234,9 +234,9 @@ class Driver:
             self._break(str(error))
             raise
 
-    async def _relieve(self) -> None:
+    async def _apply_backpressure(self) -> None:
         try:
-            await self._journal.relieve()
+            await self._journal.apply_backpressure()
         except WorldBroken as error:
             self._break(str(error))
             raise
@@ -399,7 +399,7 @@ class Driver:
                 self._record(first.attempt, outcome)
                 turns += 1
                 if turns % _BREATHE_AFTER == 0:
-                    await self._relieve()
+                    await self._apply_backpressure()
                     await asyncio.sleep(0)
         finally:
             # On the way out early (a refusal, a cancellation) what was not recorded is tried again.
@@ -553,7 +553,7 @@ class Driver:
             self._handle(commands.AdvanceClock(to_ms=due_ms))
             steps += 1
             if steps % _BREATHE_AFTER == 0:
-                await self._relieve()
+                await self._apply_backpressure()
                 await asyncio.sleep(0)
         if target_ms > simulation.now_ms:
             self._handle(commands.AdvanceClock(to_ms=target_ms))

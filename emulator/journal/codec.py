@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from emulator.core.checkpoint import StateImage
+from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
 from emulator.queries.message_log import AnsweringRule
@@ -16,7 +16,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
 _GROUP: Final = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
 _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Fact]]] = {}
-_IMAGE: Final[list[msgspec.msgpack.Decoder[StateImage]]] = []
+_IMAGE: Final[list[msgspec.msgpack.Decoder[Checkpoint]]] = []
 _MESSAGE: Final = msgspec.msgpack.Decoder(Message)
 _OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
 _RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
@@ -35,14 +35,14 @@ def decode_facts(payload: bytes) -> Iterable[Fact]:
         yield decoder.decode(raw)
 
 
-def encode_image(image: StateImage) -> bytes:
+def encode_checkpoint(image: Checkpoint) -> bytes:
     return _ENCODER.encode(image)
 
 
-def decode_image(payload: bytes) -> StateImage:
+def decode_checkpoint(payload: bytes) -> Checkpoint:
     if not _IMAGE:
         # Made at first use: a decoder for the whole state takes a while to build.
-        _IMAGE.append(msgspec.msgpack.Decoder(StateImage))
+        _IMAGE.append(msgspec.msgpack.Decoder(Checkpoint))
     return _IMAGE[0].decode(payload)
 
 

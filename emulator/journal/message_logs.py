@@ -9,7 +9,15 @@ from emulator.core.model import EventState, HoldReason, MessageId
 from emulator.journal import codec
 from emulator.journal.store import Store
 from emulator.queries.history import EndedMessage
-from emulator.queries.message_log import Entry, Failure, Noted, Remark, RemarkKind, Story, Tried
+from emulator.queries.message_log import (
+    Annotation,
+    AnnotationKind,
+    Entry,
+    Failure,
+    LoggedEvent,
+    MessageLog,
+    RecordedAttempt,
+)
 
 _SELECT_MESSAGE = "SELECT number, definition FROM messages WHERE message_id = ?"
 _SELECT_EVENTS = "SELECT seq, at_ms, state, next_delivery_ms FROM events WHERE number = ? ORDER BY seq"
@@ -37,20 +45,20 @@ WHERE events.seq >= ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED') OR
 """
 
 
-class Stories:
+class MessageLogs:
     """The recorded side of explanations and previews, read after everything that has happened is written."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def story(self, message_id: MessageId) -> Story | None:
+    async def story(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""
         for number, definition in await self._store.rows(_SELECT_MESSAGE, (message_id,)):
             placed: list[tuple[int, int, Entry]] = []
             for seq, at_ms, state, next_ms in await self._store.rows(_SELECT_EVENTS, (number,)):
-                placed.append((seq, 0, Noted(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
+                placed.append((seq, 0, LoggedEvent(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
             for seq, at_ms, finished_ms, attempt, outcome, rule in await self._store.rows(_SELECT_ATTEMPTS, (number,)):
-                tried = Tried(
+                tried = RecordedAttempt(
                     at_ms=finished_ms,
                     started_ms=at_ms,
                     number=attempt,
@@ -60,10 +68,10 @@ class Stories:
                 placed.append((seq, 0, tried))
             for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_REMARKS, (message_id,)):
                 hold = None if reason is None else HoldReason(reason)
-                placed.append((seq, 1, Remark(at_ms=at_ms, kind=RemarkKind(kind), name=name, reason=hold)))
+                placed.append((seq, 1, Annotation(at_ms=at_ms, kind=AnnotationKind(kind), name=name, reason=hold)))
             # A stable sort: remarks behind the same entry keep the order in which they were made.
             placed.sort(key=lambda each: each[:2])
-            return Story(message=codec.decode_message(definition), entries=tuple(entry for _, _, entry in placed))
+            return MessageLog(message=codec.decode_message(definition), entries=tuple(entry for _, _, entry in placed))
         return None
 
     async def last_failures(self, numbers: Iterable[int]) -> dict[MessageId, Failure]:

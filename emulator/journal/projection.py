@@ -23,7 +23,7 @@ from emulator.journal.meters import (
     Meter,
     UsageRow,
 )
-from emulator.queries.message_log import HOLDS, RemarkKind, answering
+from emulator.queries.message_log import HOLDS, AnnotationKind, answering
 
 Row = tuple[object, ...]
 
@@ -133,9 +133,9 @@ class Projector:
                     self._dead_letters_removed(rows, fact)
                 case facts.MessageHeld():
                     hold = fact.hold
-                    self._remark(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
+                    self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
                 case facts.PublishDeduplicated():
-                    self._remark(rows, fact.message_id, fact.at_ms, RemarkKind.DEDUPLICATED)
+                    self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
                 case facts.RuleAdded():
                     self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
                 case facts.RulesRemoved():
@@ -173,14 +173,14 @@ class Projector:
         self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
-            self._remark(rows, message_id, at_ms, RemarkKind.DEDUPLICATION, fact.deduplication_key)
+            self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
         if message.created_by is CreatedBy.DEAD_LETTER:
-            row = (self.seq, at_ms, RemarkKind.PUBLISHED_AGAIN.value, message_id, message.from_dead_letter)
+            row = (self.seq, at_ms, AnnotationKind.PUBLISHED_AGAIN.value, message_id, message.from_dead_letter)
             rows.remarks_on_dead_letters.append(row)
         elif message.source_message_id is not None:
             is_failure = message.created_by is CreatedBy.FAILURE_CALLBACK
-            kind = RemarkKind.FAILURE_CALLBACK if is_failure else RemarkKind.CALLBACK
-            self._remark(rows, message.source_message_id, at_ms, kind, message_id)
+            kind = AnnotationKind.FAILURE_CALLBACK if is_failure else AnnotationKind.CALLBACK
+            self._annotate(rows, message.source_message_id, at_ms, kind, message_id)
 
     def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
         self.seq += 1
@@ -221,21 +221,27 @@ class Projector:
         live = self._live.pop(fact.message_id)
         self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
         rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
-        self._remark(rows, fact.message_id, fact.at_ms, RemarkKind.DEAD_LETTER, fact.dead_letter_id)
+        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEAD_LETTER, fact.dead_letter_id)
 
     def _dead_letters_removed(self, rows: Rows, fact: facts.DeadLettersRemoved) -> None:
         rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
         # One that is retried is told of by the message that it becomes.
         if fact.cause != "retried":
-            kind = RemarkKind.DEAD_LETTER_REMOVED.value
+            kind = AnnotationKind.DEAD_LETTER_REMOVED.value
             rows.remarks_on_dead_letters.extend(
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
 
-    def _remark(
-        self, rows: Rows, message_id: MessageId, at_ms: int, kind: RemarkKind, name: str = "", reason: str | None = None
+    def _annotate(
+        self,
+        rows: Rows,
+        message_id: MessageId,
+        at_ms: int,
+        kind: AnnotationKind,
+        name: str = "",
+        reason: str | None = None,
     ) -> None:
-        """A remark takes no number of the common count: it stands behind the entry before it."""
+        """An annotation takes no number of the common count: it stands behind the entry before it."""
         rows.remarks.append((message_id, self.seq, at_ms, kind.value, name, reason))
 
     def _event(

@@ -15,12 +15,12 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from emulator.core.checkpoint import restore
 from emulator.core.errors import Conflict, InvalidInput, NotFound
+from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.journal import codec, files, schema
 from emulator.journal.history import History
@@ -38,8 +38,7 @@ _NEW, _GIVEN = _BEGUN = (".new", ".given")
 _UNCHANGED = "; nothing was changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedWorld:
+class SavedWorld(Record):
     """What a snapshot holds. `origin` is what a reset of the restored world returns to."""
 
     path: Path
@@ -243,8 +242,8 @@ def _read(path: Path) -> SavedWorld:
         return SavedWorld(
             path=path,
             meta=meta,
-            state=restore(codec.decode_image(image)),
-            origin=restore(codec.decode_image(meta["origin"])),
+            state=restore(codec.decode_checkpoint(image)),
+            origin=restore(codec.decode_checkpoint(meta["origin"])),
         )
     except files.DAMAGE as error:
         raise files.UnusableDatabase(f"{path}: damaged: {error!r}") from error
@@ -337,7 +336,7 @@ async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object])
         state = await store.resume()
         meta = await store.meta()
         check(meta)
-        for each in (state, restore(codec.decode_image(meta["origin"]))):
+        for each in (state, restore(codec.decode_checkpoint(meta["origin"]))):
             if not (EARLIEST_VIRTUAL_MS <= each.now_ms <= MAX_INSTANT_MS and each.accounts):
                 raise ValueError("no world is like that")
         async for _ in History(store).trace():

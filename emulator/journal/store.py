@@ -15,7 +15,7 @@ from pathlib import Path
 
 import aiosqlite
 
-from emulator.core.checkpoint import StateImage, capture, restore
+from emulator.core.checkpoint import Checkpoint, capture, restore
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
 from emulator.core.state import State
@@ -42,7 +42,7 @@ class Store:
         # One at a time: a reader must not see half of a transaction.
         self._turn = asyncio.Lock()
         self._projector = Projector(0)
-        self._image: Callable[[], StateImage] | None = None
+        self._image: Callable[[], Checkpoint] | None = None
         # How many facts were ever appended; the others are numbers of the same count: how far the
         # facts are written, how far history shows them, how far a checkpoint covers them.
         self._appended = 0
@@ -62,13 +62,13 @@ class Store:
 
     # -- opening ----------------------------------------------------------------------------
 
-    async def begin(self, image: StateImage, meta: dict[str, bytes]) -> State:
+    async def begin(self, image: Checkpoint, meta: dict[str, bytes]) -> State:
         """Fill a new database with the state a world starts from. Raises UnusableDatabase.
 
         All of it is one transaction, which also marks the file as ours: killed at any moment, it
         leaves an empty file or a whole world.
         """
-        encoded = codec.encode_image(image)
+        encoded = codec.encode_checkpoint(image)
         try:
             await self._connection.executescript(schema.CREATE)
             await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", encoded)])
@@ -95,7 +95,7 @@ class Store:
         self._projected = int(meta.get("projected", b"0"))
         self._projector = Projector(int(meta.get("history_seq", b"0")))
         (covers, image), *_ = await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT)
-        state = restore(codec.decode_image(image))
+        state = restore(codec.decode_checkpoint(image))
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
         async with self._connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
@@ -117,7 +117,7 @@ class Store:
     def _know(self, state: State) -> None:
         self._projector.know(state.messages.values(), state.rules.values())
 
-    def _begin(self, image: StateImage) -> State:
+    def _begin(self, image: Checkpoint) -> State:
         state = restore(image)
         self._know(state)
         return self._go(state)
@@ -157,12 +157,12 @@ class Store:
             return
         await self._queue(self._commits)
 
-    async def relieve(self) -> None:
+    async def apply_backpressure(self) -> None:
         """Let history catch up when it has fallen far behind, so that memory stays bounded."""
         if len(self._to_project) >= _RELIEVE_AT or self._body_bytes >= 2 * _PROJECT_AT_BYTES:
-            await self.settle()
+            await self.flush_history()
 
-    async def settle(self) -> None:
+    async def flush_history(self) -> None:
         """Return when history shows everything appended so far."""
         self._check()
         if self._projected < self._appended:
@@ -276,7 +276,7 @@ class Store:
         """Store the state as a whole, and drop the facts it covers."""
         assert self._image is not None
         # Taken at once and together: the state is exactly what the facts appended so far made of it.
-        image, covers = codec.encode_image(self._image()), self._appended
+        image, covers = codec.encode_checkpoint(self._image()), self._appended
         facts, self._to_project, self._body_bytes = self._to_project, [], 0
         self._to_write = []
         async with self._transaction():
@@ -332,7 +332,7 @@ class Store:
             with contextlib.suppress(sqlite3.Error, ValueError):
                 await self._connection.close()
 
-    async def start_over(self, meta: dict[str, bytes], image: StateImage | None = None) -> tuple[Store, State]:
+    async def start_over(self, meta: dict[str, bytes], image: Checkpoint | None = None) -> tuple[Store, State]:
         """A store on the same database as it was right after `begin`; this one is done for.
 
         With an image, as if that had been what it began with. Raises Conflict once it is closed.
@@ -341,16 +341,16 @@ class Store:
         await self._stop_writing()
         if self._failure is not None:
             raise WorldBroken(f"the database cannot be written: {self._failure}")
-        origin = (await self.meta())["origin"] if image is None else codec.encode_image(image)
+        origin = (await self.meta())["origin"] if image is None else codec.encode_checkpoint(image)
         async with self._transaction():
             for statement in schema.EMPTY_EVERYTHING:
                 await self._connection.execute(statement)
             await self._connection.executemany(schema.WRITE_META, [*meta.items(), ("origin", origin)])
             await self._connection.execute(schema.WRITE_CHECKPOINT, (0, origin))
         fresh = self._successor()
-        return fresh, fresh._begin(codec.decode_image(origin))
+        return fresh, fresh._begin(codec.decode_checkpoint(origin))
 
-    async def take_over(self, path: str, image: StateImage, origin: StateImage, meta: dict[str, bytes]) -> None:
+    async def take_over(self, path: str, image: Checkpoint, origin: Checkpoint, meta: dict[str, bytes]) -> None:
         """Put the world of a copy in place of this one, whole or not at all; `go_on` tells which it became.
 
         The image and the rest replace what the copy, which has no facts beyond its checkpoint, says of
@@ -369,9 +369,9 @@ class Store:
                 async with self._transaction():
                     for statement in schema.TAKE_COPY:
                         await self._connection.execute(statement)
-                    await self._connection.execute(schema.REPLACE_IMAGE, (codec.encode_image(image),))
+                    await self._connection.execute(schema.REPLACE_IMAGE, (codec.encode_checkpoint(image),))
                     await self._connection.executemany(
-                        schema.WRITE_META, [*meta.items(), ("origin", codec.encode_image(origin))]
+                        schema.WRITE_META, [*meta.items(), ("origin", codec.encode_checkpoint(origin))]
                     )
             finally:
                 async with self._turn:
@@ -402,7 +402,7 @@ class Store:
 
     async def rows(self, statement: str, parameters: Sequence[object]) -> Iterable[sqlite3.Row]:
         """Read history as it stands after everything that has happened so far."""
-        await self.settle()
+        await self.flush_history()
         async with self._turn:
             # While this waited for its turn, the database may have become another store's, or nobody's.
             self._check()

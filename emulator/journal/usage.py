@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
+from emulator.core.record import Record
 from emulator.journal import codec
 from emulator.journal.store import Store
 from emulator.statistics.series import RecordedUsage, Usage, Window, usage_of
@@ -23,8 +23,7 @@ FROM usage_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
 _SET_BACK_TO = "set_back_to"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class Beginning(Record):
     """When a world's own history begins, and its accounts as they were then, in their order."""
 
     at_ms: int
@@ -42,7 +41,7 @@ class UsageHistory:
         """When recording began: at the epoch, or where the clock of the unused world was set back to."""
         if self._beginning is None:
             meta = await self._store.meta()
-            origin = codec.decode_image(meta["origin"])
+            origin = codec.decode_checkpoint(meta["origin"])
             at_ms = int(meta[_SET_BACK_TO]) if _SET_BACK_TO in meta else origin.now_ms
             accounts = {each.account.id: each.account for each in origin.accounts}
             self._beginning = Beginning(at_ms=min(at_ms, origin.now_ms), accounts=accounts)

@@ -1,4 +1,4 @@
-"""Why a message is where it is: its reason chain, made of its story and of what waits now.
+"""Why a message is where it is: its reason chain, made of its log and of what waits now.
 
 A message is explained as long as its world lasts (D-212). Nothing here decides anything again: the
 delay of a retry comes from the function that set it, asked with what was recorded; who answered an
@@ -8,7 +8,6 @@ attempt and what held a message is recorded as it happened.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
@@ -23,12 +22,23 @@ from emulator.core.model import (
     Phase,
     Progress,
 )
+from emulator.core.record import Record
 from emulator.core.rules import retries
 from emulator.core.rules.deduplication import WINDOW_MS
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import StateView
 from emulator.queries import waiting
-from emulator.queries.message_log import HOLDS, AnsweringRule, Entry, Noted, Remark, RemarkKind, Story, Tried, answering
+from emulator.queries.message_log import (
+    HOLDS,
+    Annotation,
+    AnnotationKind,
+    AnsweringRule,
+    Entry,
+    LoggedEvent,
+    MessageLog,
+    RecordedAttempt,
+    answering,
+)
 
 _HOLD_KINDS = {remark: hold for hold, remark in HOLDS.items()}
 _ENDS = {
@@ -48,16 +58,14 @@ class FailureCause(StrEnum):
 # -- reasons ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Created:
+class Created(Record):
     """The message was accepted; the message itself says by what."""
 
     at_ms: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deduplicated:
+class Deduplicated(Record):
     """The message stands for later publishes with the same key; `count` of them were answered with it so far."""
 
     at_ms: int
@@ -67,24 +75,21 @@ class Deduplicated:
     last_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotApplied:
+class NotApplied(Record):
     """Configuration headers that were given and do not apply to a queued message."""
 
     at_ms: int
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delayed:
+class Delayed(Record):
     """The first attempt was not to come before an instant."""
 
     at_ms: int
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class HeldBack(Record):
     """The message was due and stood in a line, until `until_ms`; None: it still does, and `now` says for what."""
 
     at_ms: int
@@ -95,8 +100,7 @@ class HeldBack:
     now: waiting.Held | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
+class Attempted(Record):
     """An attempt. Without an outcome it is under way; `due_ms` is when a rule's latency lets its answer through."""
 
     at_ms: int
@@ -107,8 +111,7 @@ class Attempted:
     due_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackedOff:
+class BackedOff(Record):
     """Retry `number` was set to `due_ms`, by this arithmetic."""
 
     at_ms: int
@@ -117,8 +120,7 @@ class BackedOff:
     delay: RetryDelay
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalledBack:
+class CalledBack(Record):
     """An outcome was told to a callback, which is a message of its own."""
 
     at_ms: int
@@ -126,21 +128,18 @@ class CalledBack:
     is_failure: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelAsked:
+class CancelAsked(Record):
     """Somebody asked for the message's cancellation."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class Delivered(Record):
     at_ms: int
     attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Record):
     """No further attempt: the message became a dead letter."""
 
     at_ms: int
@@ -149,14 +148,12 @@ class Failed:
     dead_letter_id: DeadLetterId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canceled:
+class Canceled(Record):
     at_ms: int
     attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterRemoved:
+class DeadLetterRemoved(Record):
     """The dead letter left its queue; if it was retried, it became the message `published_as`."""
 
     at_ms: int
@@ -181,8 +178,7 @@ Reason = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Record):
     """A message, where it stands at `now_ms`, and the reasons in the order in which they came about."""
 
     now_ms: int
@@ -191,27 +187,27 @@ class Explanation:
     reasons: tuple[Reason, ...]
 
 
-def explain(state: StateView, story: Story) -> Explanation:
+def explain(state: StateView, log: MessageLog) -> Explanation:
     """The reason chain of a message, live or ended."""
-    message = story.message
+    message = log.message
     progress = state.messages.get(message.message_id)
     if progress is None:
-        phase = next(_ENDS[each.state] for each in story.entries if isinstance(each, Noted) and each.state in _ENDS)
+        phase = next(_ENDS[each.state] for each in log.entries if isinstance(each, LoggedEvent) and each.state in _ENDS)
     else:
         phase = progress.phase
-    reasons = (*_beginnings(story), *_course(state, story, progress))
+    reasons = (*_beginnings(log), *_course(state, log, progress))
     return Explanation(now_ms=state.now_ms, message=message, phase=phase, reasons=reasons)
 
 
 # -- what the message was given ---------------------------------------------------------------
 
 
-def _beginnings(story: Story) -> Iterator[Reason]:
-    message, at_ms = story.message, story.message.created_ms
+def _beginnings(log: MessageLog) -> Iterator[Reason]:
+    message, at_ms = log.message, log.message.created_ms
     yield Created(at_ms=at_ms, message=message)
-    repeats = [each.at_ms for each in _remarks(story) if each.kind is RemarkKind.DEDUPLICATED]
-    for remark in _remarks(story):
-        if remark.kind is RemarkKind.DEDUPLICATION:
+    repeats = [each.at_ms for each in _remarks(log) if each.kind is AnnotationKind.DEDUPLICATED]
+    for remark in _remarks(log):
+        if remark.kind is AnnotationKind.DEDUPLICATION:
             yield Deduplicated(
                 at_ms=at_ms,
                 key=remark.name,
@@ -225,35 +221,35 @@ def _beginnings(story: Story) -> Iterator[Reason]:
         yield Delayed(at_ms=at_ms, until_ms=message.not_before_ms)
 
 
-def _remarks(story: Story) -> Iterator[Remark]:
-    return (each for each in story.entries if isinstance(each, Remark))
+def _remarks(log: MessageLog) -> Iterator[Annotation]:
+    return (each for each in log.entries if isinstance(each, Annotation))
 
 
 # -- what happened to it ----------------------------------------------------------------------
 
 
-def _course(state: StateView, story: Story, progress: Progress | None) -> Iterator[Reason]:
-    tries = {entry.number: entry for entry in story.entries if isinstance(entry, Tried)}
+def _course(state: StateView, log: MessageLog, progress: Progress | None) -> Iterator[Reason]:
+    tries = {entry.number: entry for entry in log.entries if isinstance(entry, RecordedAttempt)}
     started = 0
-    for index, entry in enumerate(story.entries):
+    for index, entry in enumerate(log.entries):
         match entry:
-            case Noted(state=EventState.ACTIVE):
+            case LoggedEvent(state=EventState.ACTIVE):
                 started += 1
                 if started in tries:
                     yield _attempted(tries[started])
                 elif progress is not None and progress.phase is Phase.ACTIVE:
                     yield _under_way(state, progress)
-            case Noted():
-                yield from _noted(story, index, entry, tries.get(started))
-            case Remark():
-                yield from _remarked(state, story, index, progress)
-            case Tried():
+            case LoggedEvent():
+                yield from _noted(log, index, entry, tries.get(started))
+            case Annotation():
+                yield from _remarked(state, log, index, progress)
+            case RecordedAttempt():
                 pass  # Told where it started.
             case unknown:
                 assert_never(unknown)
 
 
-def _attempted(tried: Tried) -> Attempted:
+def _attempted(tried: RecordedAttempt) -> Attempted:
     return Attempted(
         at_ms=tried.started_ms,
         number=tried.number,
@@ -275,12 +271,12 @@ def _under_way(state: StateView, progress: Progress) -> Attempted:
     )
 
 
-def _noted(story: Story, index: int, entry: Noted, last: Tried | None) -> Iterator[Reason]:
+def _noted(log: MessageLog, index: int, entry: LoggedEvent, last: RecordedAttempt | None) -> Iterator[Reason]:
     """`last` is the attempt before the entry."""
     attempts = 0 if last is None else last.number
     match entry.state:
         case EventState.RETRY if last is not None and entry.next_delivery_ms is not None:
-            delay = retries.delay_after(story.message, last.outcome, retried=last.number - 1, now_ms=entry.at_ms)
+            delay = retries.delay_after(log.message, last.outcome, retried=last.number - 1, now_ms=entry.at_ms)
             yield BackedOff(at_ms=entry.at_ms, number=last.number, due_ms=entry.next_delivery_ms, delay=delay)
         case EventState.DELIVERED:
             yield Delivered(at_ms=entry.at_ms, attempts=attempts)
@@ -290,7 +286,7 @@ def _noted(story: Story, index: int, entry: Noted, last: Tried | None) -> Iterat
                 at_ms=entry.at_ms,
                 attempts=attempts,
                 cause=FailureCause.NON_RETRYABLE if is_final else FailureCause.RETRIES_EXHAUSTED,
-                dead_letter_id=_dead_letter_of(story.entries[index:]),
+                dead_letter_id=_dead_letter_of(log.entries[index:]),
             )
         case EventState.CANCEL_REQUESTED:
             yield CancelAsked(at_ms=entry.at_ms)
@@ -302,33 +298,33 @@ def _noted(story: Story, index: int, entry: Noted, last: Tried | None) -> Iterat
 
 def _dead_letter_of(following: tuple[Entry, ...]) -> DeadLetterId | None:
     for entry in following:
-        if isinstance(entry, Remark) and entry.kind is RemarkKind.DEAD_LETTER:
+        if isinstance(entry, Annotation) and entry.kind is AnnotationKind.DEAD_LETTER:
             return DeadLetterId(entry.name)
     return None
 
 
-def _remarked(state: StateView, story: Story, index: int, progress: Progress | None) -> Iterator[Reason]:
-    remark = story.entries[index]
-    assert isinstance(remark, Remark)
+def _remarked(state: StateView, log: MessageLog, index: int, progress: Progress | None) -> Iterator[Reason]:
+    remark = log.entries[index]
+    assert isinstance(remark, Annotation)
     at_ms = remark.at_ms
     match remark.kind:
-        case RemarkKind.QUEUE_HOLD | RemarkKind.KEY_HOLD | RemarkKind.GLOBAL_HOLD:
-            yield from _held_back(state, remark, story.entries[index + 1 :], progress)
-        case RemarkKind.CALLBACK | RemarkKind.FAILURE_CALLBACK:
-            is_failure = remark.kind is RemarkKind.FAILURE_CALLBACK
+        case AnnotationKind.QUEUE_HOLD | AnnotationKind.KEY_HOLD | AnnotationKind.GLOBAL_HOLD:
+            yield from _held_back(state, remark, log.entries[index + 1 :], progress)
+        case AnnotationKind.CALLBACK | AnnotationKind.FAILURE_CALLBACK:
+            is_failure = remark.kind is AnnotationKind.FAILURE_CALLBACK
             yield CalledBack(at_ms=at_ms, message_id=MessageId(remark.name), is_failure=is_failure)
-        case RemarkKind.PUBLISHED_AGAIN:
+        case AnnotationKind.PUBLISHED_AGAIN:
             yield DeadLetterRemoved(at_ms=at_ms, cause="retried", published_as=MessageId(remark.name))
-        case RemarkKind.DEAD_LETTER_REMOVED:
+        case AnnotationKind.DEAD_LETTER_REMOVED:
             yield DeadLetterRemoved(at_ms=at_ms, cause=remark.name, published_as=None)
-        case RemarkKind.DEDUPLICATION | RemarkKind.DEDUPLICATED | RemarkKind.DEAD_LETTER:
+        case AnnotationKind.DEDUPLICATION | AnnotationKind.DEDUPLICATED | AnnotationKind.DEAD_LETTER:
             pass  # Told at the beginning, and with the failure.
         case unknown:
             assert_never(unknown)
 
 
 def _held_back(
-    state: StateView, remark: Remark, following: tuple[Entry, ...], progress: Progress | None
+    state: StateView, remark: Annotation, following: tuple[Entry, ...], progress: Progress | None
 ) -> Iterator[HeldBack]:
     assert remark.reason is not None
     kind, reason, until_ms = _HOLD_KINDS[remark.kind], remark.reason, _end_of_hold(following)
@@ -348,9 +344,9 @@ def _held_back(
 def _end_of_hold(following: tuple[Entry, ...]) -> int | None:
     """When a message left its line: for another line, an attempt, or for good. None: it has not."""
     for entry in following:
-        if isinstance(entry, Remark):
+        if isinstance(entry, Annotation):
             if entry.kind in _HOLD_KINDS:
                 return entry.at_ms
-        elif isinstance(entry, Noted) and entry.state in (EventState.ACTIVE, EventState.CANCELED):
+        elif isinstance(entry, LoggedEvent) and entry.state in (EventState.ACTIVE, EventState.CANCELED):
             return entry.at_ms
     return None

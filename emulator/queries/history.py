@@ -5,7 +5,6 @@ History is a view of facts. The journal stores and finds it; the wire layer show
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from emulator.core.model import (
@@ -17,6 +16,7 @@ from emulator.core.model import (
     MessageId,
     Response,
 )
+from emulator.core.record import Record
 
 T = TypeVar("T")
 
@@ -24,16 +24,14 @@ T = TypeVar("T")
 READABLE_AFTER_END_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T]):
+class Page(Record, Generic[T]):
     """One page of a listing; `cursor` continues it, None is the last page."""
 
     items: tuple[T, ...]
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Record):
     """One entry of the event log (D-013). `response` and `error` belong to ERROR and FAILED entries."""
 
     seq: int
@@ -45,8 +43,7 @@ class Event:
     next_delivery_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventQuery:
+class EventQuery(Record):
     """A page of the event log; values of one field are OR-ed, fields AND-ed.
 
     `since_ms` is the end of the retention, `newest` the number of entries the plan keeps.
@@ -73,8 +70,7 @@ class EventQuery:
     newest: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterEntry:
+class DeadLetterEntry(Record):
     """A dead letter with its message and the last attempt's outcome."""
 
     dead_letter_id: DeadLetterId
@@ -83,8 +79,7 @@ class DeadLetterEntry:
     outcome: AttemptOutcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterQuery:
+class DeadLetterQuery(Record):
     """A page of the dead letter queue; values of one field are OR-ed, fields AND-ed."""
 
     account_id: AccountId
@@ -105,8 +100,7 @@ class DeadLetterQuery:
     to_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Record):
     """One attempt in the delivery journal: what was sent, what came back, on the virtual clock."""
 
     seq: int
@@ -117,8 +111,7 @@ class Delivery:
     outcome: AttemptOutcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryQuery:
+class DeliveryQuery(Record):
     """A page of the delivery journal, oldest first. `url` is exact or a glob; `outcome` as in the control API."""
 
     limit: int = 100
@@ -128,8 +121,7 @@ class DeliveryQuery:
     outcome: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Record):
     """A place in history: behind the entry `seq`, 0 for the beginning.
 
     `life` names the history itself. A world has another life after each reset, and counts anew.
@@ -139,8 +131,7 @@ class Place:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedMessage:
+class EndedMessage(Record):
     """A message that is no longer live, and when it ended."""
 
     message_id: MessageId

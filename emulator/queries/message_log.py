@@ -6,7 +6,6 @@ explanation needs is recorded beside them: remarks, and which rule answered an a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from emulator.core.model import (
@@ -20,10 +19,10 @@ from emulator.core.model import (
     Method,
     RuleId,
 )
+from emulator.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweringRule:
+class AnsweringRule(Record):
     """The destination rule that decided an attempt, without what it answered: that is in the outcome."""
 
     rule_id: RuleId
@@ -33,7 +32,7 @@ class AnsweringRule:
     fault: Fault | None
 
 
-class RemarkKind(StrEnum):
+class AnnotationKind(StrEnum):
     """What a remark is about, and in brackets what its name says."""
 
     DEDUPLICATION = "deduplication"  # the message stands for later publishes (the key)
@@ -49,24 +48,22 @@ class RemarkKind(StrEnum):
 
 
 HOLDS = {
-    HoldKind.QUEUE: RemarkKind.QUEUE_HOLD,
-    HoldKind.FLOW_CONTROL: RemarkKind.KEY_HOLD,
-    HoldKind.GLOBAL: RemarkKind.GLOBAL_HOLD,
+    HoldKind.QUEUE: AnnotationKind.QUEUE_HOLD,
+    HoldKind.FLOW_CONTROL: AnnotationKind.KEY_HOLD,
+    HoldKind.GLOBAL: AnnotationKind.GLOBAL_HOLD,
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class Annotation(Record):
     """Something that neither the event log nor the delivery journal shows. `reason` is a hold's."""
 
     at_ms: int
-    kind: RemarkKind
+    kind: AnnotationKind
     name: str = ""
     reason: HoldReason | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class LoggedEvent(Record):
     """An entry of the event log. `next_delivery_ms` is set on retries."""
 
     at_ms: int
@@ -74,8 +71,7 @@ class Noted:
     next_delivery_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class RecordedAttempt(Record):
     """An attempt that has come back, at its end. `answered_by` is the rule that decided it, if one did."""
 
     at_ms: int
@@ -85,19 +81,17 @@ class Tried:
     answered_by: AnsweringRule | None = None
 
 
-Entry = Noted | Tried | Remark
+Entry = LoggedEvent | RecordedAttempt | Annotation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class MessageLog(Record):
     """A message and its entries, in the order in which things happened."""
 
     message: Message
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Record):
     """The last failed attempt of a message: what the delay of its retry follows from."""
 
     number: int

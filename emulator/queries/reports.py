@@ -6,16 +6,15 @@ Times are milliseconds since the Unix epoch on the virtual clock; `wall_ms` alon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from emulator.core.model import AccountId, Plan
+from emulator.core.record import Record
 
 DEFAULT_MAX_DELIVERIES = 1_000_000
 DEFAULT_HORIZON_MS = 30 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStatus:
+class ClockStatus(Record):
     """Where a clock stands. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
 
     now_ms: int
@@ -25,8 +24,7 @@ class ClockStatus:
     in_flight: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdvanceReport:
+class AdvanceReport(Record):
     """What a clock advance did. `stopped` names what ended it early; `idle` is the answer of a drain only."""
 
     from_ms: int
@@ -41,16 +39,14 @@ class AdvanceReport:
     idle: bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockChange:
+class ClockChange(Record):
     """A new rate, a new instant, or both; at least one is set."""
 
     rate: float | None
     now_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdvanceRequest:
+class AdvanceRequest(Record):
     """How far to advance: by a duration or to an instant, exactly one of them."""
 
     by_ms: int | None
@@ -58,16 +54,14 @@ class AdvanceRequest:
     max_deliveries: int = DEFAULT_MAX_DELIVERIES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainRequest:
+class DrainRequest(Record):
     """Run until nothing but schedules is due, at most `horizon_ms` further on."""
 
     horizon_ms: int = DEFAULT_HORIZON_MS
     max_deliveries: int = DEFAULT_MAX_DELIVERIES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldRequest:
+class WorldRequest(Record):
     """A world to make; None leaves a choice to the server. `fixtures` is a document that is still to be read."""
 
     id: str | None = None
@@ -78,15 +72,13 @@ class WorldRequest:
     plan: Plan | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetRequest:
+class ResetRequest(Record):
     """Start a world again, with other fixtures if any are given."""
 
     fixtures: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Record):
     """A saved world: where its clock stood, how many live messages it had, and how large its file is."""
 
     name: str
@@ -95,8 +87,7 @@ class Snapshot:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(Record):
     """All a client needs to use a world: both APIs' credentials, and the ids it can ask for."""
 
     account_id: AccountId

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from emulator.core.model import (
     AccountId,
@@ -25,6 +26,7 @@ from emulator.core.model import (
     ScheduleId,
     TimerKind,
 )
+from emulator.core.record import Record
 from emulator.core.rules import destination_rules, retries
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
@@ -40,8 +42,7 @@ MAX_LIMIT = 10_000
 # -- what has an instant ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleFiring:
+class ScheduleFiring(Record):
     """A schedule publishes; its zone's clock is `offset_minutes` ahead of UTC then."""
 
     at_ms: int
@@ -53,16 +54,14 @@ class ScheduleFiring:
     offset_minutes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstAttempt:
+class FirstAttempt(Record):
     """A delayed message may leave."""
 
     at_ms: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Record):
     """Retry `number` (1 for the first) of a message; `delay` is the arithmetic behind the instant."""
 
     at_ms: int
@@ -71,8 +70,7 @@ class Retry:
     delay: RetryDelay | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Record):
     """A rule's latency passes, and the attempt under way has its answer, or has timed out."""
 
     at_ms: int
@@ -83,8 +81,7 @@ class Answer:
     has_timed_out: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateWindowEnd:
+class RateWindowEnd(Record):
     """A flow control key's rate period ends, with so many messages in its line."""
 
     at_ms: int
@@ -92,8 +89,7 @@ class RateWindowEnd:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeduplicationExpiry:
+class DeduplicationExpiry(Record):
     """A publish with this key is a new message again."""
 
     at_ms: int
@@ -102,24 +98,21 @@ class DeduplicationExpiry:
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageExpiry:
+class MessageExpiry(Record):
     """A message that has ended is no longer found by its id."""
 
     at_ms: int
     ended: EndedMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterExpiry:
+class DeadLetterExpiry(Record):
     """A dead letter leaves the queue by age."""
 
     at_ms: int
     letter: DeadLetter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountTransition:
+class AccountTransition(Record):
     """A change of an account's state is through."""
 
     at_ms: int
@@ -140,8 +133,7 @@ Item = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upcoming:
+class Upcoming(Record):
     """The preview. `is_truncated`: there is more of one list than was asked for."""
 
     now_ms: int
@@ -247,7 +239,7 @@ def _item(state: StateView, timer: Timer) -> Item | None:
         case TimerKind.RATE_WINDOW:
             account_id, name = split_subject(timer.subject)
             book, key = state.accounts[account_id], FlowKey(name)
-            return RateWindowEnd(at_ms=timer.due_ms, flow=book.flow_keys[key], waiting=len(book.flow_lines[key]))
+            return RateWindowEnd(at_ms=timer.due_ms, flow=book.flow_keys[key], waiting=len(book.flow_wait_lists[key]))
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)

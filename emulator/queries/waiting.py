@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from emulator.core.model import FlowState, HoldKind, HoldReason, Message, MessageId, Phase, QueueName
+from emulator.core.record import Record
 from emulator.core.rules import flow_control
 from emulator.core.state_view import AccountView, StateView, subject_of
-from emulator.core.wait_list import Line
+from emulator.core.wait_list import WaitList
 
 # Of a long list of messages in the way, the first are as telling as all.
 MAX_HOLDERS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Record):
     """A due message in a line, `position` 1 being the next to start.
 
     `maximum` is the limit it waits for, per `period_ms` if that is a rate, and `holders` are the
@@ -37,8 +38,7 @@ class Held:
     earliest_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class UnderWay(Record):
     """An attempt that has left and not come back; nobody knows when it will, but its timeout is the last moment."""
 
     message: Message
@@ -60,15 +60,17 @@ def waits(state: StateView) -> Iterator[Waiting]:
             if progress.outcome is None:
                 yield UnderWay(message=message, attempt=progress.retried + 1, since_ms=progress.started_ms)
     for book in state.accounts.values():
-        for name, line in book.queue_lines.items():
+        for name, line in book.queue_wait_lists.items():
             yield from _in_queue(state, book, name, line)
-        for key, line in book.flow_lines.items():
+        for key, line in book.flow_wait_lists.items():
             holders = tuple(on_key.get(subject_of(book.account.id, key), ()))
             yield from _on_key(state, book.flow_keys[key], line, holders)
-        yield from _in_line(state, HoldKind.GLOBAL, "", book.global_line, maximum=book.account.max_global_parallelism)
+        yield from _in_line(
+            state, HoldKind.GLOBAL, "", book.global_wait_list, maximum=book.account.max_global_parallelism
+        )
 
 
-def _in_queue(state: StateView, book: AccountView, name: QueueName, line: Line) -> Iterator[Held]:
+def _in_queue(state: StateView, book: AccountView, name: QueueName, line: WaitList) -> Iterator[Held]:
     queue = book.queues.get(name)
     is_paused = queue is not None and queue.paused
     yield from _in_line(
@@ -82,7 +84,7 @@ def _in_queue(state: StateView, book: AccountView, name: QueueName, line: Line) 
     )
 
 
-def _on_key(state: StateView, flow: FlowState, line: Line, holders: tuple[MessageId, ...]) -> Iterator[Held]:
+def _on_key(state: StateView, flow: FlowState, line: WaitList, holders: tuple[MessageId, ...]) -> Iterator[Held]:
     # What the key says now: it may have been paused or pinned since the messages joined.
     reason = flow_control.reason_to_hold(flow, state.now_ms) or HoldReason.PARALLELISM
     for held in _in_line(
@@ -112,7 +114,7 @@ def _in_line(
     state: StateView,
     kind: HoldKind,
     name: str,
-    line: Line,
+    line: WaitList,
     *,
     reason: HoldReason = HoldReason.PARALLELISM,
     maximum: int | None,

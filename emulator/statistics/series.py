@@ -8,13 +8,15 @@ fields; `wire/statistics_json.py` writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
 from enum import StrEnum
+
+from msgspec.structs import astuple, fields
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Account, IndexType, Plan
+from emulator.core.record import Record
 from emulator.statistics.synthetic import (
     Counts,
     IndexCourse,
@@ -32,8 +34,7 @@ INDEX_DAYS = 5
 # -- periods ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
+class Period(Record):
     """A value of the query parameter `period`: so many points, each of `step` minutes."""
 
     name: str
@@ -66,8 +67,7 @@ def read_period(text: str | None) -> Period:
     return period
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(Record):
     """The points of a period that ends now, in minutes since the Unix epoch (D-191).
 
     A point stands for the `step` minutes that end with its own; the last one's own minute is the
@@ -114,8 +114,7 @@ class Window:
 # -- queue accounts ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Record):
     """What passed through an account in a stretch of time.
 
     `created` counts the messages that were taken in, callbacks among them, as the daily quota
@@ -167,16 +166,14 @@ def together(one: Usage, other: Usage) -> Usage:
     return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedUsage:
+class RecordedUsage(Record):
     """What was recorded: by point of a window (0 is the first) and by day; nothing where there was nothing."""
 
     points: Mapping[int, Usage]
     days: Mapping[int, Usage]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatistics:
+class QueueStatistics(Record):
     """The statistics of a queue account. `days` and `billings` (thousandths of a dollar) cover the month."""
 
     window: Window
@@ -191,8 +188,7 @@ class QueueStatistics:
         return sum(self.billings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invented:
+class Invented(Record):
     """An account's usage before its world began: `profile` tells it up to the minute `end_minute`.
 
     `account` is the record the account began with: later changes of its plan do not change the past.
@@ -256,8 +252,7 @@ def _billing(account: Account, day: int, month: Month, usage: Usage) -> int:
 # -- search and vector indexes ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexUsage:
+class IndexUsage(Record):
     """What passed through an index in a stretch of time."""
 
     queries: int
@@ -269,8 +264,7 @@ class IndexUsage:
 NO_INDEX_USAGE = IndexUsage(queries=0, updates=0, reranks=0, bytes=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatistics:
+class IndexStatistics(Record):
     """The statistics of an index. `days` are its last five, `month` is the current one up to now.
 
     `vectors` and `sizes` hold one value for each point of the window, as of the end of the point.
@@ -354,8 +348,7 @@ def _index_cost(type_: IndexType, window: Window, month: IndexUsage, stored: int
             return 60_000 * (window.today - window.month.first_day + 1) // window.month.length
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSummary:
+class IndexSummary(Record):
     """The statistics of several indexes together, for the month so far; `billing` in thousandths of a dollar."""
 
     record_count: int

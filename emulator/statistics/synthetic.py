@@ -9,11 +9,11 @@ between two such sums, and therefore all sums of points agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 
 from emulator.core.language.calendar import DAY_MINUTES, is_weekend
+from emulator.core.record import Record
 
 # How an hour compares with the peak, by its distance from it: a day's bell, in percent.
 _BELL = (100, 97, 90, 80, 68, 55, 42, 30, 20, 12, 5, 1, 0, 1, 5, 12, 20, 30, 42, 55, 68, 80, 90, 97)
@@ -28,8 +28,7 @@ Counts = tuple[int, ...]
 SoFar = Callable[[int, int], Counts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class Rhythm(Record):
     """How often something happens: on an ordinary day, and what makes days and hours differ.
 
     `base` is an ordinary first day. `growth` is what the level has gained in percent in the long
@@ -49,8 +48,7 @@ class Rhythm:
     limit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hours:
+class _Hours(Record):
     """A day in hours: the weight of each, and of those before it together; the last is all of them."""
 
     weights: tuple[int, ...]
@@ -154,8 +152,7 @@ def spread(count: int, size: int) -> int:
 # -- queue accounts ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueProfile:
+class QueueProfile(Record):
     """What an account did before its world began: how many messages, and how they went, per 10,000.
 
     `failing` and `erring` are those of an ordinary day; a day of trouble has ten times as many.
@@ -208,8 +205,7 @@ def queue_so_far(profile: QueueProfile) -> SoFar:
 # -- search and vector indexes ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexProfile:
+class IndexProfile(Record):
     """What an index is used for, and how it grows: to half of `vectors` in `half_days`.
 
     `vectors` over `half_days` is the most that a day adds, which `updates.limit` must allow.
@@ -272,8 +268,7 @@ class IndexCourse:
         return self._profile.vectors * age // (age + self._profile.half_days)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
+class Latency(Record):
     """Microseconds: the mean, and the 99th percentile, which lies well above it."""
 
     mean_us: int

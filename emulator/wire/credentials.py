@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from dataclasses import dataclass
 
 from emulator.core.errors import InvalidInput
+from emulator.core.record import Record
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import RequestParts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasicCredentials:
+class BasicCredentials(Record):
     """The user name and password of HTTP Basic authentication."""
 
     username: str

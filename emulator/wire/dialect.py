@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from emulator import resources
 from emulator.core.language.excerpts import excerpt
 from emulator.core.language.headers import canonical_name
+from emulator.core.record import Record
 
 BUILT_IN = ("svc", "upstash")
 DOCUMENT_PREFIX = "Svc-"
@@ -27,8 +28,7 @@ class DialectError(ValueError):
     """A dialect cannot be used; the text names the file, and the key where one is to blame."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(Record):
     """The variables from which the dialect's clients take their configuration."""
 
     url: str
@@ -46,8 +46,7 @@ class Environment:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialectCredentials:
+class DialectCredentials(Record):
     """Credentials that the dialect's clients expect of a local server, for its default account."""
 
     token: str

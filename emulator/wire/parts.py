@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.headers import canonical_name
+from emulator.core.record import Record
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestParts:
+class RequestParts(Record):
     """One request. `path` and `raw_query` hold its bytes as they came, one character for each.
 
     Header names are in lower case; `query` is decoded, in the order of the request.

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
+
+from emulator.core.record import Record
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE | re.DOTALL)
@@ -22,8 +23,7 @@ _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _NOT_IN_REQUEST_LINE = re.compile(r"[^\x21-\x7e]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Record):
     """Where a URL points.
 
     `host` is canonical: lower case, no trailing dot, ASCII, an IP address in its usual form and

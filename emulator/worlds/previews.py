@@ -5,7 +5,7 @@ from __future__ import annotations
 from emulator.core.errors import NotFound
 from emulator.core.model import MessageId
 from emulator.core.state_view import StateView
-from emulator.journal.message_logs import Stories
+from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
@@ -18,7 +18,7 @@ class Previews:
     """Previews and explanations of one world. They change nothing."""
 
     def __init__(self, store: Store) -> None:
-        self._stories = Stories(store)
+        self._stories = MessageLogs(store)
 
     async def upcoming(self, state: StateView, query: UpcomingQuery) -> Upcoming:
         """The due work to come, without doing it."""

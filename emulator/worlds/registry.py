@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+from msgspec.structs import replace
 
 from emulator.core.checkpoint import capture
 from emulator.core.errors import Conflict, InvalidInput, NotFound

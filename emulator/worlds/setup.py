@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+
+from msgspec.structs import asdict, replace
 
 from emulator.core.identifiers import world_key
 from emulator.core.model import Plan
+from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.engine.clock import Anchor, PacedClock
 from emulator.fixtures import initial_state
@@ -19,8 +21,7 @@ from emulator.wire.instants import EARLIEST_VIRTUAL_MS, MAX_INSTANT_MS
 DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldSetup:
+class WorldSetup(Record):
     """What a world was made of; it is made of the same again by a reset."""
 
     id: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+
+from emulator.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockMove:
+class ClockMove(Record):
     """Where the clock stands and how fast it goes; `from_ms` is where it was moved from, None if it was not.
 
     Time that passes by itself is no move (D-223).

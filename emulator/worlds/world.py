@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from emulator.core import commands, facts
-from emulator.core.checkpoint import StateImage, capture
+from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.errors import Conflict, InvalidInput, NotFound, WorldBroken
 from emulator.core.identifiers import token_text
 from emulator.core.model import Account, AccountId, IndexId
@@ -166,7 +168,7 @@ class World:
         """Carry out a command; see `Driver.submit`."""
         return await self.driver.submit(command)
 
-    async def present(self) -> StateView:
+    async def current_state(self) -> StateView:
         """The state as of now, with everything done that has come due."""
         await self.driver.catch_up()
         return self.driver.state
@@ -174,7 +176,7 @@ class World:
     # -- the clock --------------------------------------------------------------------------
 
     async def clock_status(self) -> ClockStatus:
-        state = await self.present()
+        state = await self.current_state()
         return ClockStatus(
             now_ms=state.now_ms,
             rate=self.clock.rate,
@@ -185,7 +187,7 @@ class World:
 
     async def set_clock(self, *, rate: float | None, now_ms: int | None) -> ClockStatus:
         """Change the pace, the instant, or both. Forward does the work on the way; back only in an unused world."""
-        state = await self.present()
+        state = await self.current_state()
         if now_ms is not None and now_ms != state.now_ms:
             if now_ms > state.now_ms:
                 await self.driver.advance_to(now_ms)
@@ -206,19 +208,19 @@ class World:
 
     async def advance_by(self, duration_ms: int, max_deliveries: int) -> AdvanceReport:
         """Raises InvalidInput for a target that no calendar shows."""
-        state = await self.present()
+        state = await self.current_state()
         if duration_ms > MAX_INSTANT_MS - state.now_ms:
             raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
         return await self._moved(await self.driver.advance_by(duration_ms, max_deliveries))
 
     async def advance_to_next(self) -> AdvanceReport:
-        next_ms = (await self.present()).timers.next_work_ms()
+        next_ms = (await self.current_state()).timers.next_work_ms()
         if next_ms is not None and next_ms > MAX_INSTANT_MS:
             raise Conflict("what is due next is due after the year 9999")
         return await self._moved(await self.driver.advance_to_next())
 
     async def advance_until_idle(self, horizon_ms: int, max_deliveries: int) -> AdvanceReport:
-        state = await self.present()
+        state = await self.current_state()
         horizon_ms = min(horizon_ms, MAX_INSTANT_MS - state.now_ms)
         return await self._moved(await self.driver.advance_until_idle(horizon_ms, max_deliveries))
 
@@ -280,7 +282,7 @@ class World:
 
     async def queue_statistics(self, account_id: AccountId, period: str | None) -> dict[str, Json]:
         """What passed through a queue account. Raises NotFound, and InvalidInput naming the period."""
-        return await self._statistics.queue_account(await self.present(), account_id, period)
+        return await self._statistics.queue_account(await self.current_state(), account_id, period)
 
     def vector_statistics(self, index_id: IndexId, period: str | None) -> dict[str, Json]:
         """The statistics of a vector index. Raises NotFound, and InvalidInput naming the period."""
@@ -308,7 +310,7 @@ class World:
         """Keep the world as it is now. Raises Conflict for a name that is taken, and during an advance (D-201)."""
         async with self._lock:
             self._check_is_at_rest()
-            await self.present()
+            await self.current_state()
             await self._store.write_meta("clock", encoded(self.clock.anchor))
             return await self.snapshots.save(name, self._store)
 
@@ -378,7 +380,7 @@ class World:
         image = None if fixtures is None else capture(self._worlds.first_state(self.setup, fixtures))
         await self._to_the_end(self._start_over(image))
 
-    async def _start_over(self, image: StateImage | None) -> None:
+    async def _start_over(self, image: Checkpoint | None) -> None:
         async with self._lock:
             await self._stop(grace_s=0)
             self.clock.set_rate(self.setup.rate, self.setup.epoch_ms)

@@ -12,8 +12,8 @@ _QUOTES = '"""'
 _TEXTS = (
     ("an emulator for tests on asyncio or trio.", "an emulator for tests that do not await."),
     (
-        "from emulator.client.bridges import Door, home, wait",
-        "from emulator.client.bridges import Door, blocking_wait, no_home",
+        "from emulator.client.bridges import AsgiBridge, home, wait",
+        "from emulator.client.bridges import AsgiBridge, blocking_wait, no_home",
     ),
     (
         "An ASGI application or an asynchronous function runs on the caller's event loop, and its\n"

@@ -8,10 +8,10 @@ from emulator.core import facts, lifecycle
 from emulator.core.errors import WorldBroken
 from emulator.core.model import Phase
 
-STEPS = {
+STEPS: dict[type[object], tuple[set[str], str]] = {
     facts.MessageHeld: ({"PENDING", "HELD", "RETRYING"}, "HELD"),
     facts.AttemptStarted: ({"PENDING", "HELD", "RETRYING"}, "ACTIVE"),
-    facts.AnswerPromised: ({"ACTIVE"}, "ACTIVE"),
+    facts.ResponseDelayed: ({"ACTIVE"}, "ACTIVE"),
     facts.AttemptFinished: ({"ACTIVE"}, "ACTIVE"),
     facts.RetryScheduled: ({"ACTIVE"}, "RETRYING"),
     facts.MessageDelivered: ({"ACTIVE"}, "DELIVERED"),

@@ -59,4 +59,4 @@ SAMPLES = {
 def test_an_account_starts_on_the_published_samples(kind: Plan) -> None:
     """D-030."""
     terms = TERMS[PLAN_OF_TYPE[kind]]
-    assert {name: getattr(terms, name) for name in terms.__dataclass_fields__} == SAMPLES[kind]
+    assert {name: getattr(terms, name) for name in terms.__struct_fields__} == SAMPLES[kind]

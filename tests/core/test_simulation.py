@@ -142,7 +142,8 @@ def test_a_refusal_after_the_first_fact_breaks_the_world(monkeypatch: pytest.Mon
         yield facts.ClockMoved(now_ms=state.now_ms + 1)
         raise NotFound("nobody")
 
-    monkeypatch.setitem(_DECISIONS, commands.AdvanceClock, refuse_too_late)
+    decisions: dict[type[object], object] = _DECISIONS  # type: ignore[assignment]  # by class, as it is looked up
+    monkeypatch.setitem(decisions, type(commands.AdvanceClock(to_ms=0)), refuse_too_late)
     with pytest.raises(WorldBroken):
         World().do(commands.AdvanceClock(to_ms=EPOCH_MS))
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.model import MessageId
-from emulator.core.wait_list import Line
+from emulator.core.wait_list import WaitList
 
 A, B, C = MessageId("a"), MessageId("b"), MessageId("c")
 
 
 def test_the_first_ticket_is_first_whoever_joined_first() -> None:
-    line = Line()
+    line = WaitList()
     line.join(A, 3)
     line.join(B, 1)
     line.join(C, 2)
@@ -23,7 +23,7 @@ def test_the_first_ticket_is_first_whoever_joined_first() -> None:
 
 
 def test_leaving_from_the_middle_and_from_the_front() -> None:
-    line = Line()
+    line = WaitList()
     for ticket, message_id in enumerate((A, B, C)):
         line.join(message_id, ticket)
     line.leave(B)
@@ -35,7 +35,7 @@ def test_leaving_from_the_middle_and_from_the_front() -> None:
 
 
 def test_leaving_twice_or_never_having_joined_is_no_harm() -> None:
-    line = Line()
+    line = WaitList()
     line.leave(A)
     line.join(A, 1)
     line.leave(A)
@@ -44,7 +44,7 @@ def test_leaving_twice_or_never_having_joined_is_no_harm() -> None:
 
 
 def test_coming_back_with_the_same_ticket_takes_the_same_place() -> None:
-    line = Line()
+    line = WaitList()
     line.join(A, 1)
     line.join(B, 2)
     line.leave(A)
@@ -55,7 +55,7 @@ def test_coming_back_with_the_same_ticket_takes_the_same_place() -> None:
 
 
 def test_coming_back_with_a_later_ticket_takes_a_later_place() -> None:
-    line = Line()
+    line = WaitList()
     line.join(A, 1)
     line.join(B, 2)
     line.leave(A)
@@ -66,7 +66,7 @@ def test_coming_back_with_a_later_ticket_takes_a_later_place() -> None:
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from((A, B, C)), st.integers(0, 4))))
 def test_a_line_agrees_with_a_sorted_table(steps: list[tuple[bool, MessageId, int]]) -> None:
-    line = Line()
+    line = WaitList()
     tickets: dict[MessageId, int] = {}
     for joins, message_id, ticket in steps:
         if joins and ticket not in tickets.values():

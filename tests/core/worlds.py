@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from emulator.core import commands, facts
-from emulator.core.checkpoint import StateImage, capture
+from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import Command, Published, PublishItem, PublishReply
 from emulator.core.identifiers import world_key
 from emulator.core.model import (
@@ -46,7 +47,7 @@ from emulator.core.model import (
 )
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
-from emulator.core.state_view import AccountBook
+from emulator.core.state_view import AccountState
 
 R = TypeVar("R")
 F = TypeVar("F", bound=facts.Fact)
@@ -381,7 +382,7 @@ class World:
         return None if due_ms is None else due_ms - self.began_ms
 
     @property
-    def book(self) -> AccountBook:
+    def book(self) -> AccountState:
         return self._state.accounts[self.account_id]
 
     def queue(self, name: str) -> Queue:
@@ -449,16 +450,16 @@ def _events(recorded: Iterable[facts.Fact], message_id: MessageId) -> Iterable[E
 
 # -- comparing states -------------------------------------------------------------------------
 
-StateDump = tuple[StateImage, tuple[tuple[str, tuple[MessageId, ...]], ...]]
+StateDump = tuple[Checkpoint, tuple[tuple[str, tuple[MessageId, ...]], ...]]
 
 
 def dump(state: State) -> StateDump:
     """A whole state as plain data that compares by value: every record, timers and lines in order."""
     lines: list[tuple[str, tuple[MessageId, ...]]] = []
     for account_id, book in state.accounts.items():
-        lines += [(f"{account_id}/queue/{name}", tuple(line)) for name, line in book.queue_lines.items()]
-        lines += [(f"{account_id}/key/{key}", tuple(line)) for key, line in book.flow_lines.items()]
-        lines.append((f"{account_id}/global", tuple(book.global_line)))
+        lines += [(f"{account_id}/queue/{name}", tuple(line)) for name, line in book.queue_wait_lists.items()]
+        lines += [(f"{account_id}/key/{key}", tuple(line)) for key, line in book.flow_wait_lists.items()]
+        lines.append((f"{account_id}/global", tuple(book.global_wait_list)))
     return capture(state), tuple(lines)
 
 

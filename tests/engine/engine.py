@@ -69,7 +69,7 @@ class FakeJournal:
         self.commits += 1
         self.durable = max(self.durable, wanted)
 
-    async def relieve(self) -> None:
+    async def apply_backpressure(self) -> None:
         if self.failing:
             raise WorldBroken("the disk is full")
 

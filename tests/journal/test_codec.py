@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import types
 from enum import Enum
@@ -11,10 +10,12 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import fields as fields_of
 
-from emulator.core.checkpoint import StateImage
+from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
+from emulator.core.record import Record
 from emulator.journal import codec
 
 _DEPTH = 4
@@ -35,9 +36,9 @@ def any_of(kind: Any, depth: int = _DEPTH) -> st.SearchStrategy[Any]:
         return any_of(kind.__supertype__, depth)
     if kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Record):
         hints = get_type_hints(kind)
-        fields = {field.name: any_of(hints[field.name], depth - 1) for field in dataclasses.fields(kind)}
+        fields = {field.name: any_of(hints[field.name], depth - 1) for field in fields_of(kind)}
         return st.builds(kind, **fields)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return st.sampled_from(list(kind))
@@ -74,9 +75,9 @@ def test_group_is_read_back_in_order(group: list[Fact]) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None)
-@given(image=any_of(StateImage, 3))
-def test_image_is_read_back_as_it_was(image: StateImage) -> None:
-    assert codec.decode_image(codec.encode_image(image)) == image
+@given(image=any_of(Checkpoint, 3))
+def test_image_is_read_back_as_it_was(image: Checkpoint) -> None:
+    assert codec.decode_checkpoint(codec.encode_checkpoint(image)) == image
 
 
 @settings(max_examples=25, deadline=None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
@@ -451,7 +451,7 @@ async def test_trace_is_read_in_steps_without_a_seam(monkeypatch: pytest.MonkeyP
 def test_query_has_a_condition_for_every_field() -> None:
     """A field of a query that no condition reads would be accepted and do nothing."""
     tested = {name for changes, _ in FILTERS.values() for name in changes} | {"message_ids"}
-    assert tested == set(EventQuery.__dataclass_fields__) - {
+    assert tested == set(EventQuery.__struct_fields__) - {
         "account_id",
         "count",
         "cursor",
@@ -459,7 +459,7 @@ def test_query_has_a_condition_for_every_field() -> None:
         "newest",
     }
     tested = {name for changes, _ in DEAD_FILTERS.values() for name in changes} | {"message_ids", "dead_letter_ids"}
-    assert tested == set(DeadLetterQuery.__dataclass_fields__) - {
+    assert tested == set(DeadLetterQuery.__struct_fields__) - {
         "account_id",
         "count",
         "cursor",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from emulator.core import commands
 from emulator.core.model import AttemptOutcome, EventState, Fault, MessageId, Method, Via
-from emulator.journal.message_logs import Stories
-from emulator.queries.message_log import AnsweringRule, Failure, Noted, Remark, Story, Tried
+from emulator.journal.message_logs import MessageLogs
+from emulator.queries.message_log import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
 from tests.core.worlds import EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, flow
 from tests.journal.keeping import KeptWorld, kept, on_loop
 
@@ -15,23 +15,23 @@ URL, DOWN = "https://one.test/a", "https://down.test/b"
 ANSWERS = by_url({DOWN: [answered(500), answered(503), answered()]})
 
 
-async def story_of(world: KeptWorld, message_id: MessageId) -> Story:
-    story = await Stories(world.store).story(message_id)
-    assert story is not None
-    assert story.message == world.messages[message_id]
-    return story
+async def story_of(world: KeptWorld, message_id: MessageId) -> MessageLog:
+    log = await MessageLogs(world.store).story(message_id)
+    assert log is not None
+    assert log.message == world.messages[message_id]
+    return log
 
 
-def shown(story: Story) -> list[tuple[str, int]]:
+def shown(log: MessageLog) -> list[tuple[str, int]]:
     """Every entry by what it is, and its instant counted from the world's beginning."""
     found: list[tuple[str, int]] = []
-    for entry in story.entries:
+    for entry in log.entries:
         match entry:
-            case Noted():
+            case LoggedEvent():
                 what = entry.state.value
-            case Tried():
+            case RecordedAttempt():
                 what = f"attempt {entry.number}"
-            case Remark():
+            case Annotation():
                 what = " ".join(filter(None, (entry.kind.value, entry.name, entry.reason)))
         found.append((what, entry.at_ms - EPOCH_MS))
     return found
@@ -44,9 +44,9 @@ async def test_a_story_has_every_event_and_attempt_in_order() -> None:
         world.publish(URL)
         world.run_for(HOUR)
 
-        story = await story_of(world, message_id)
+        log = await story_of(world, message_id)
 
-        assert shown(story) == [
+        assert shown(log) == [
             ("CREATED", 0),
             ("ACTIVE", 0),
             ("attempt 1", 0),
@@ -60,18 +60,18 @@ async def test_a_story_has_every_event_and_attempt_in_order() -> None:
             ("attempt 3", 2000),
             ("DELIVERED", 2000),
         ]
-        assert [entry.outcome for entry in story.entries if isinstance(entry, Tried)] == [
+        assert [entry.outcome for entry in log.entries if isinstance(entry, RecordedAttempt)] == [
             answered(500),
             answered(503),
             answered(),
         ]
-        assert story.entries[4] == Noted(at_ms=EPOCH_MS, state=EventState.RETRY, next_delivery_ms=EPOCH_MS + SECOND)
+        assert log.entries[4] == LoggedEvent(at_ms=EPOCH_MS, state=EventState.RETRY, next_delivery_ms=EPOCH_MS + SECOND)
 
 
 @on_loop
 async def test_nobody_has_a_story_who_never_was() -> None:
     async with kept() as world:
-        assert await Stories(world.store).story(MessageId("msg_nobody")) is None
+        assert await MessageLogs(world.store).story(MessageId("msg_nobody")) is None
 
 
 @on_loop
@@ -161,7 +161,7 @@ async def test_an_attempt_is_recorded_with_the_rule_that_decided_it_though_that_
         world.run_for(MINUTE)
         world.finish(message_id)
 
-        tries = [entry for entry in (await story_of(world, message_id)).entries if isinstance(entry, Tried)]
+        tries = [entry for entry in (await story_of(world, message_id)).entries if isinstance(entry, RecordedAttempt)]
 
         decided = AnsweringRule(
             rule_id=rule_id, url="https://one.test/*", method=Method.POST, forward_to=None, fault=Fault.RESET
@@ -187,9 +187,9 @@ async def test_a_rule_is_known_after_a_restart(tmp_path: Path) -> None:
                 outcome=AttemptOutcome(response=None, error="unknown host", via=Via.RULE),
             )
         )
-        story = await Stories(world.store).story(message_id)
-        assert story is not None
-        (tried,) = (entry for entry in story.entries if isinstance(entry, Tried))
+        log = await MessageLogs(world.store).story(message_id)
+        assert log is not None
+        (tried,) = (entry for entry in log.entries if isinstance(entry, RecordedAttempt))
         assert tried.answered_by is not None
         assert tried.answered_by.rule_id == rule_id
 
@@ -203,17 +203,17 @@ async def test_the_last_failure_of_each_message_is_found() -> None:
         world.run_for(1_500)
         numbers = [world.messages[each].number for each in (twice, once, fine)]
 
-        assert await Stories(world.store).last_failures(numbers) == {
+        assert await MessageLogs(world.store).last_failures(numbers) == {
             twice: Failure(number=2, at_ms=EPOCH_MS + SECOND, outcome=answered(503)),
             once: Failure(number=1, at_ms=EPOCH_MS, outcome=answered(404)),
         }
-        assert await Stories(world.store).last_failures([]) == {}
+        assert await MessageLogs(world.store).last_failures([]) == {}
 
 
 @on_loop
 async def test_messages_that_ended_after_an_instant_are_found_in_order() -> None:
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
-        stories = Stories(world.store)
+        stories = MessageLogs(world.store)
         assert await stories.ended_after(0, 10) == []
         ids = []
         for number in range(40):

@@ -395,7 +395,7 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
     async with kept(path) as world:
         world.publish("https://a.example.com/")
         waiting = asyncio.get_running_loop().create_task(world.store.commit())
-        reading = asyncio.get_running_loop().create_task(world.store.settle())
+        reading = asyncio.get_running_loop().create_task(world.store.flush_history())
         await asyncio.sleep(0)
         await world.store.close()
         await waiting
@@ -426,7 +426,7 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(
             world.publish("https://a.example.com/")
             with monkeypatch.context() as patch:
                 patch.setattr(codec, "encode_message", fail)
-                readers = [asyncio.get_running_loop().create_task(world.store.settle()) for _ in range(3)]
+                readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
                 results = await asyncio.gather(*readers, return_exceptions=True)
 
             assert [type(result) for result in results] == [WorldBroken] * 3
@@ -449,7 +449,7 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
             for _ in range(12):
                 for _ in range(5):
                     world.publish(DOWN, max_retries=0)
-                await world.store.settle()
+                await world.store.flush_history()
 
         async def read() -> None:
             for _ in range(12):

@@ -158,7 +158,7 @@ def test_a_restart_changes_no_count(tmp_path: Path, how: str) -> None:
         async with kept(path, ANSWERS) as world:
             some_of_everything(world)
             if how == "killed":
-                await world.store.settle()
+                await world.store.flush_history()
             if how == "killed after a checkpoint":
                 await world.store.checkpoint()
             # In the middle of a minute that has counts already, with a message under way.

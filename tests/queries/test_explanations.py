@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.model import (
@@ -36,7 +37,15 @@ from emulator.queries.explanations import (
     HeldBack,
     NotApplied,
 )
-from emulator.queries.message_log import AnsweringRule, Entry, Noted, Remark, RemarkKind, Story, Tried
+from emulator.queries.message_log import (
+    Annotation,
+    AnnotationKind,
+    AnsweringRule,
+    Entry,
+    LoggedEvent,
+    MessageLog,
+    RecordedAttempt,
+)
 from tests.core.worlds import (
     EPOCH_MS,
     HOUR,
@@ -56,7 +65,7 @@ BUSY = answered(503, headers=(("Retry-After", "10"),))
 
 def explained(world: World, message_id: MessageId, *entries: Entry) -> Explanation:
     """The explanation of a message with these entries behind its CREATED."""
-    story = Story(message=world.messages[message_id], entries=(noted("CREATED"), *entries))
+    story = MessageLog(message=world.messages[message_id], entries=(noted("CREATED"), *entries))
     before = world.snapshot()
     found = explanations.explain(world.simulation.state, story)
     assert world.snapshot() == before
@@ -64,17 +73,17 @@ def explained(world: World, message_id: MessageId, *entries: Entry) -> Explanati
     return replace(found, reasons=found.reasons[1:])
 
 
-def noted(state: str, at: int = 0, next_delivery: int | None = None) -> Noted:
+def noted(state: str, at: int = 0, next_delivery: int | None = None) -> LoggedEvent:
     next_ms = None if next_delivery is None else EPOCH_MS + next_delivery
-    return Noted(at_ms=EPOCH_MS + at, state=EventState(state), next_delivery_ms=next_ms)
+    return LoggedEvent(at_ms=EPOCH_MS + at, state=EventState(state), next_delivery_ms=next_ms)
 
 
-def tried(number: int, outcome: AttemptOutcome, start: int = 0, end: int = 0) -> Tried:
-    return Tried(at_ms=EPOCH_MS + end, started_ms=EPOCH_MS + start, number=number, outcome=outcome)
+def tried(number: int, outcome: AttemptOutcome, start: int = 0, end: int = 0) -> RecordedAttempt:
+    return RecordedAttempt(at_ms=EPOCH_MS + end, started_ms=EPOCH_MS + start, number=number, outcome=outcome)
 
 
-def remark(kind: RemarkKind, name: str = "", at: int = 0, reason: HoldReason | None = None) -> Remark:
-    return Remark(at_ms=EPOCH_MS + at, kind=kind, name=name, reason=reason)
+def remark(kind: AnnotationKind, name: str = "", at: int = 0, reason: HoldReason | None = None) -> Annotation:
+    return Annotation(at_ms=EPOCH_MS + at, kind=kind, name=name, reason=reason)
 
 
 # -- what is recorded with the message itself -------------------------------------------------
@@ -149,9 +158,9 @@ def test_a_key_tells_how_many_publishes_the_message_stood_for() -> None:
     found = explained(
         world,
         message_id,
-        remark(RemarkKind.DEDUPLICATION, "id:x"),
-        remark(RemarkKind.DEDUPLICATED, at=SECOND),
-        remark(RemarkKind.DEDUPLICATED, at=MINUTE),
+        remark(AnnotationKind.DEDUPLICATION, "id:x"),
+        remark(AnnotationKind.DEDUPLICATED, at=SECOND),
+        remark(AnnotationKind.DEDUPLICATED, at=MINUTE),
     )
     assert found.reasons[0] == Deduplicated(
         at_ms=EPOCH_MS, key="id:x", until_ms=EPOCH_MS + 10 * MINUTE, count=2, last_ms=EPOCH_MS + MINUTE
@@ -177,10 +186,10 @@ def test_retries_come_with_what_set_their_delay_and_the_end_with_its_cause() -> 
         tried(3, BUSY, 12_500, 12_500),
         noted("ERROR", 12_500),
         noted("FAILED", 12_500),
-        remark(RemarkKind.DEAD_LETTER, "1-0", 12_500),
-        remark(RemarkKind.FAILURE_CALLBACK, "msg_f", 12_500),
-        remark(RemarkKind.CALLBACK, "msg_c", 12_500),
-        remark(RemarkKind.PUBLISHED_AGAIN, "msg_n", HOUR),
+        remark(AnnotationKind.DEAD_LETTER, "1-0", 12_500),
+        remark(AnnotationKind.FAILURE_CALLBACK, "msg_f", 12_500),
+        remark(AnnotationKind.CALLBACK, "msg_c", 12_500),
+        remark(AnnotationKind.PUBLISHED_AGAIN, "msg_n", HOUR),
     )
 
     backoffs = [each for each in found.reasons if isinstance(each, BackedOff)]
@@ -209,7 +218,7 @@ def test_an_answer_that_asks_for_no_further_attempt_is_the_cause() -> None:
     message_id = world.publish(URL)
     entries = (noted("ACTIVE"), tried(1, final), noted("ERROR"), noted("FAILED"))
     (_, failed) = explained(
-        world, message_id, *entries, remark(RemarkKind.DEAD_LETTER_REMOVED, "expired", HOUR)
+        world, message_id, *entries, remark(AnnotationKind.DEAD_LETTER_REMOVED, "expired", HOUR)
     ).reasons[:2]
     assert isinstance(failed, Failed)
     assert failed.cause is FailureCause.NON_RETRYABLE
@@ -219,7 +228,7 @@ def test_a_rule_is_named_by_the_attempt_it_decided() -> None:
     world = World()
     message_id = world.publish(URL)
     rule = AnsweringRule(rule_id=world.add_rule(URL), url=URL, method=None, forward_to=None, fault=None)
-    decided = Tried(at_ms=EPOCH_MS, started_ms=EPOCH_MS, number=1, outcome=answered(), answered_by=rule)
+    decided = RecordedAttempt(at_ms=EPOCH_MS, started_ms=EPOCH_MS, number=1, outcome=answered(), answered_by=rule)
     found = explained(world, message_id, noted("ACTIVE"), decided, noted("DELIVERED"))
     assert found.reasons == (
         Attempted(at_ms=EPOCH_MS, number=1, finished_ms=EPOCH_MS, outcome=answered(), answered_by=rule, due_ms=None),
@@ -233,9 +242,9 @@ def test_a_hold_ends_with_the_next_line_or_the_attempt() -> None:
     found = explained(
         world,
         message_id,
-        remark(RemarkKind.QUEUE_HOLD, "q", 0, HoldReason.PAUSED),
-        remark(RemarkKind.KEY_HOLD, "k", MINUTE, HoldReason.RATE),
-        remark(RemarkKind.DEDUPLICATED, at=MINUTE),
+        remark(AnnotationKind.QUEUE_HOLD, "q", 0, HoldReason.PAUSED),
+        remark(AnnotationKind.KEY_HOLD, "k", MINUTE, HoldReason.RATE),
+        remark(AnnotationKind.DEDUPLICATED, at=MINUTE),
         noted("ACTIVE", HOUR),
         tried(1, answered(), HOUR, HOUR),
         noted("DELIVERED", HOUR),
@@ -257,7 +266,7 @@ def test_a_hold_that_lasts_tells_what_the_line_waits_for_now() -> None:
     world.write_queue("q", paused=True)
     message_id = world.enqueue("q", URL)
     world.run_for(MINUTE)
-    hold = remark(RemarkKind.QUEUE_HOLD, "q", 0, HoldReason.PARALLELISM)
+    hold = remark(AnnotationKind.QUEUE_HOLD, "q", 0, HoldReason.PARALLELISM)
 
     (waits,) = explained(world, message_id, hold).reasons
 
@@ -275,7 +284,7 @@ def test_a_message_that_was_canceled_in_its_line() -> None:
     found = explained(
         world,
         message_id,
-        remark(RemarkKind.QUEUE_HOLD, "q", 0, HoldReason.PAUSED),
+        remark(AnnotationKind.QUEUE_HOLD, "q", 0, HoldReason.PAUSED),
         noted("CANCEL_REQUESTED", SECOND),
         noted("CANCELED", SECOND),
     )

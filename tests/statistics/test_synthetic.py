@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from emulator.core.language.calendar import DAY_MINUTES, is_weekend
 from emulator.statistics.synthetic import (

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core.checkpoint import StateImage
+from emulator.core.checkpoint import Checkpoint
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Plan, Via
 from emulator.core.state import State
@@ -267,7 +267,7 @@ async def test_token_of_a_world_that_is_being_made_is_taken(monkeypatch: pytest.
     begun, opened = asyncio.Event(), asyncio.Event()
     begin = Store.begin
 
-    async def slow_begin(store: Store, image: StateImage, meta: dict[str, bytes]) -> State:
+    async def slow_begin(store: Store, image: Checkpoint, meta: dict[str, bytes]) -> State:
         begun.set()
         await opened.wait()
         return await begin(store, image, meta)

@@ -13,11 +13,11 @@ from emulator.wire.control.upcoming import read_upcoming, upcoming_view
 
 async def list_upcoming(call: Call) -> Response:
     query = read_upcoming(call.parts.query)
-    state = await call.world.present()
+    state = await call.world.current_state()
     return Answer(upcoming_view(await call.world.previews.upcoming(state, query)))
 
 
 async def explain_message(call: Call) -> Response:
-    state = await call.world.present()
+    state = await call.world.current_state()
     explanation = await call.world.previews.explain(state, MessageId(call.name))
     return Answer(explanation_view(explanation, call.worlds.dialect))

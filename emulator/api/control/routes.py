@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict
 
+from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 
 from emulator.api.control.call import Call, ControlOptions, Handler, check_caller
@@ -95,7 +95,7 @@ async def drain(call: Call) -> Response:
 async def list_deliveries(call: Call) -> Response:
     query = control_json.delivery_query(call.parts.query)
     redact = control_json.read_redact(call.parts.query)
-    await call.world.present()
+    await call.world.current_state()
     return Answer(control_json.deliveries_page(await call.world.history.deliveries(query), redact=redact))
 
 
@@ -105,7 +105,7 @@ async def clear_deliveries(call: Call) -> Response:
 
 
 async def list_rules(call: Call) -> Response:
-    state = await call.world.present()
+    state = await call.world.current_state()
     return Answer({"destinations": [control_json.rule_view(rule) for rule in state.rules.values()]})
 
 
@@ -176,7 +176,7 @@ async def _world_view(world: World) -> dict[str, Json]:
 
 
 async def list_accounts(call: Call) -> Response:
-    state = await call.world.present()
+    state = await call.world.current_state()
     dialect = call.worlds.dialect
     return Answer({"accounts": [account_view(book.account, dialect) for book in state.accounts.values()]})
 
@@ -196,7 +196,7 @@ async def list_team(call: Call) -> Response:
 
 
 async def get_trace(call: Call) -> Response:
-    await call.world.present()
+    await call.world.current_state()
     return StreamingResponse(_trace_lines(call.world), media_type="application/x-ndjson")
 
 

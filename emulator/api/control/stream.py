@@ -37,7 +37,7 @@ Emit = Callable[[bytes], Awaitable[None]]
 async def stream(call: Call) -> Response:
     wanted = event_stream.read_stream_request(call.parts.query, call.parts.header("last-event-id"))
     world, history = call.world, call.world.history
-    await world.present()
+    await world.current_state()
     # Before the answer begins: whoever has it may rely on being told all that they do next.
     beginning = await _beginning(history, wanted)
     return EventStream(_Follower(call.worlds, world, wanted, history, beginning).run)

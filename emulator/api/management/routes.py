@@ -75,7 +75,7 @@ def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call] | Endpoint[Request]]:
         if world is None:
             raise Unauthenticated("unable to authenticate: the management API needs a user name and password")
         check_accepts_json(request.parts)
-        await world.present()
+        await world.current_state()
         return Call(request=request, dialect=dialect, world=world)
 
     async def open_freely(request: Request) -> Request:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Endpoint, Request
@@ -96,7 +97,7 @@ def endpoints(worlds: Worlds) -> dict[str, Endpoint[Call]]:
     async def open_call(request: Request) -> Call:
         call = await open_publish(request)
         # What has come due comes first. A publish need not wait for it here: submitting sees to that.
-        await call.world.present()
+        await call.world.current_state()
         call.world.count_call(call.account_id)
         return call
 
@@ -334,7 +335,7 @@ async def list_flow_keys(call: Call) -> Response:
     book, now_ms = call.book, call.world.state.now_ms
     return Answer(
         [
-            views.flow_key(flow, len(book.flow_lines[key]), now_ms)
+            views.flow_key(flow, len(book.flow_wait_lists[key]), now_ms)
             for key, flow in book.flow_keys.items()
             if search is None or search in key
         ]
@@ -344,7 +345,7 @@ async def list_flow_keys(call: Call) -> Response:
 async def get_flow_key(call: Call) -> Response:
     key = names.read_flow_key(call.request.raw_rest(2))
     flow = find_flow_key(call.world.state, call.account_id, key)
-    return Answer(views.flow_key(flow, len(call.book.flow_lines[key]), call.world.state.now_ms))
+    return Answer(views.flow_key(flow, len(call.book.flow_wait_lists[key]), call.world.state.now_ms))
 
 
 async def pause_flow_key(call: Call) -> Response:

@@ -16,12 +16,12 @@ import httpx
 from emulator.client.aio.clock import AsyncClock
 from emulator.client.aio.destinations import AsyncDestinations
 from emulator.client.aio.snapshots import AsyncSnapshots
-from emulator.client.bridges import Door, home, wait
+from emulator.client.bridges import AsgiBridge, home, wait
 from emulator.client.errors import EmulatorError, is_told
 from emulator.client.mounts import Application, Interface
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Birth, Connected, NewWorld, Running, Session, Shared, Started
+from emulator.client.session import Connected, NewWorld, Running, Session, SessionSource, Shared, Started
 from emulator.client.values import Instant, given, instant
 from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.verifying import difference
@@ -49,7 +49,7 @@ class AsyncEmulator:
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""
-        self._birth: Birth = Started(options)
+        self._birth: SessionSource = Started(options)
         self._session: Session | None = None
         self.clock = AsyncClock(self)
         self.destinations = AsyncDestinations(self)
@@ -105,7 +105,7 @@ class AsyncEmulator:
         return self._born(NewWorld(self._here(), given(wanted)))
 
     @classmethod
-    def _born(cls, birth: Birth) -> AsyncEmulator:
+    def _born(cls, birth: SessionSource) -> AsyncEmulator:
         born = cls()
         born._birth = birth
         return born
@@ -182,7 +182,7 @@ class AsyncEmulator:
         return self._here().dialect
 
     @property
-    def asgi(self) -> Door:
+    def asgi(self) -> AsgiBridge:
         """The application itself, for `httpx.ASGITransport` and test clients, on any event loop.
 
         Raises EmulatorError for a server in another process.

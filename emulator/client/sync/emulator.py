@@ -13,12 +13,12 @@ from typing import Any, Literal, NoReturn, TypeVar, Unpack
 
 import httpx
 
-from emulator.client.bridges import Door, blocking_wait, no_home
+from emulator.client.bridges import AsgiBridge, blocking_wait, no_home
 from emulator.client.errors import EmulatorError, is_told
 from emulator.client.mounts import Application, Interface
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Birth, Connected, NewWorld, Running, Session, Shared, Started
+from emulator.client.session import Connected, NewWorld, Running, Session, SessionSource, Shared, Started
 from emulator.client.sync.clock import Clock
 from emulator.client.sync.destinations import Destinations
 from emulator.client.sync.snapshots import Snapshots
@@ -49,7 +49,7 @@ class Emulator:
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""
-        self._birth: Birth = Started(options)
+        self._birth: SessionSource = Started(options)
         self._session: Session | None = None
         self.clock = Clock(self)
         self.destinations = Destinations(self)
@@ -105,7 +105,7 @@ class Emulator:
         return self._born(NewWorld(self._here(), given(wanted)))
 
     @classmethod
-    def _born(cls, birth: Birth) -> Emulator:
+    def _born(cls, birth: SessionSource) -> Emulator:
         born = cls()
         born._birth = birth
         return born
@@ -182,7 +182,7 @@ class Emulator:
         return self._here().dialect
 
     @property
-    def asgi(self) -> Door:
+    def asgi(self) -> AsgiBridge:
         """The application itself, for `httpx.ASGITransport` and test clients, on any event loop.
 
         Raises EmulatorError for a server in another process.

@@ -6,7 +6,7 @@ last year that can be written needs no special case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from emulator.core.record import Record
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -15,15 +15,13 @@ DAY_MINUTES = 1_440
 _SATURDAY = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CivilDate:
+class CivilDate(Record):
     year: int
     month: int
     day: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Month:
+class Month(Record):
     """A month by its first day and the number of its days."""
 
     first_day: int

@@ -29,6 +29,7 @@ from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 
 MAX_LENGTH = 256
 MAX_ZONE_LENGTH = 64
@@ -90,8 +91,7 @@ def parse(text: str) -> CronSchedule:
 # --- the grammar ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bounds:
+class _Bounds(Record):
     """What the values of one field may be; both ends included."""
 
     title: str
@@ -245,8 +245,7 @@ def _mask(values: Sequence[object], bounds: _Bounds) -> int:
 # --- the calendar: from label to label --------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Calendar:
+class _Calendar(Record):
     """The fields of an expression as bit masks, bit 0 being each field's lowest value.
 
     `weekday_patterns[w]` marks the days with a matching day of the week in a month that begins on
@@ -293,8 +292,7 @@ class _Calendar:
         return days & month.all_days
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Month:
+class _Month(Record):
     """One month of one year; `first_day` counts days since the epoch, `first_weekday` from Sunday."""
 
     number: int
@@ -358,8 +356,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stretch:
+class _Stretch(Record):
     """Minutes [start, end) over which a zone keeps its offset, in minutes east of UTC.
 
     `reached` is the highest label that the zone's clock has shown before `start`.

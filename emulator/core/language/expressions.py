@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 
 MAX_LENGTH = 1000
 MAX_NESTING = 50
@@ -216,8 +217,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Token:
+class _Token(Record):
     kind: str
     text: str
     position: int

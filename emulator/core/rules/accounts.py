@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.core.commands import AddRule, ChangeAccount, RemoveRules, RotateSigningKeys
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import AccountChanged, RuleAdded, RulesRemoved, SigningKeysRotated
 from emulator.core.identifiers import signing_key
@@ -19,7 +19,7 @@ TRANSITION_MS = 60_000
 
 def rotate_signing_keys(state: StateView, command: RotateSigningKeys) -> Decision[SigningKeys]:
     """The next key becomes the current one, and a fresh one the next."""
-    account = book_of(state, command.account_id).account
+    account = account_state(state, command.account_id).account
     fresh = signing_key(state.key, state.counters.signing_keys + 1)
     keys = SigningKeys(current=account.signing_keys.next, next=fresh)
     yield SigningKeysRotated(account_id=command.account_id, keys=keys)
@@ -31,7 +31,7 @@ def change_account(state: StateView, command: ChangeAccount) -> Decision[None]:
 
     A change of its state holds at once too, and shows as a transition for a minute (D-166).
     """
-    old, account = book_of(state, command.account.id).account, command.account
+    old, account = account_state(state, command.account.id).account, command.account
     settles_ms: int | None = None
     if account.state != old.state:
         settles_ms = state.now_ms + TRANSITION_MS

@@ -11,7 +11,6 @@ from itertools import islice
 from emulator.core.commands import RecordAttempt
 from emulator.core.decision import Decision
 from emulator.core.facts import (
-    AnswerPromised,
     AttemptFinished,
     AttemptStarted,
     DeadLettersRemoved,
@@ -21,6 +20,7 @@ from emulator.core.facts import (
     MessageHeld,
     QueueSlotReleased,
     QueueSlotTaken,
+    ResponseDelayed,
     RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
@@ -91,7 +91,7 @@ def _queue_holds(book: AccountView, name: QueueName, message: Message) -> HoldRe
         return None
     if len(slots) >= queue.parallelism:
         return HoldReason.PARALLELISM
-    first = book.queue_lines[name].first_ticket
+    first = book.queue_wait_lists[name].first_ticket
     is_overtaking = first is not None and first < message.number
     return HoldReason.PARALLELISM if is_overtaking else None
 
@@ -101,14 +101,14 @@ def _held_by_key(state: StateView, book: AccountView, message: Message) -> Hold 
         return None
     key = message.flow_control.key
     reason = flow_control.reason_to_hold(book.flow_keys[key], state.now_ms)
-    if reason is None and book.flow_lines[key].first not in (None, message.message_id):
+    if reason is None and book.flow_wait_lists[key].first not in (None, message.message_id):
         reason = HoldReason.PARALLELISM
     return None if reason is None else Hold(kind=HoldKind.FLOW_CONTROL, name=key, reason=reason)
 
 
 def _held_globally(book: AccountView, message_id: MessageId) -> Hold | None:
     has_slot = book.active < book.account.max_global_parallelism
-    if has_slot and book.global_line.first in (None, message_id):
+    if has_slot and book.global_wait_list.first in (None, message_id):
         return None
     return Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM)
 
@@ -134,7 +134,7 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
             response=None, error=TIMEOUT_ERROR, via=outcome.via, request_headers=outcome.request_headers
         )
     if due_ms > state.now_ms:
-        yield AnswerPromised(message_id=command.message_id, outcome=outcome, due_ms=due_ms)
+        yield ResponseDelayed(message_id=command.message_id, outcome=outcome, due_ms=due_ms)
     else:
         yield from _finish(state, progress, outcome)
 
@@ -231,7 +231,7 @@ def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -
     queue = book.queues.get(name)
     if queue is None or queue.paused:
         return
-    line = book.queue_lines[name]
+    line = book.queue_wait_lists[name]
     for message_id in [holder for holder in book.queue_slots[name] if holder in line]:
         yield from start_or_hold(state, message_id)
     while (first := line.first) is not None and len(book.queue_slots[name]) < queue.parallelism:
@@ -241,7 +241,7 @@ def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -
 def admit_by_key(state: StateView, account_id: AccountId, key: FlowKey) -> Decision[None]:
     """Let in as many of a flow control key's line as its limits allow now."""
     book = state.accounts[account_id]
-    line = book.flow_lines[key]
+    line = book.flow_wait_lists[key]
     while (first := line.first) is not None:
         if flow_control.reason_to_hold(book.flow_keys[key], state.now_ms) is not None:
             return
@@ -264,7 +264,7 @@ def bring_limits(state: StateView, account_id: AccountId, wanted: FlowControl | 
 def admit_globally(state: StateView, account_id: AccountId) -> Decision[None]:
     """Let in as many of the account's own line as its global parallelism allows now."""
     book = state.accounts[account_id]
-    line = book.global_line
+    line = book.global_wait_list
     while (first := line.first) is not None and book.active < book.account.max_global_parallelism:
         yield from start_or_hold(state, first)
         if line.first == first:

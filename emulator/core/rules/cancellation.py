@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from emulator.core.commands import CancelMessage, CancelMessages
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import CancelRequested, MessageCanceled
 from emulator.core.model import AccountId, Message, MessageFilter, MessageId, Phase, Progress
@@ -24,7 +24,7 @@ def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
 
 def cancel_messages(state: StateView, command: CancelMessages) -> Decision[int]:
     """Cancel what the filter means, oldest first; one that is already being cancelled does not count (D-062)."""
-    book_of(state, command.account_id)
+    account_state(state, command.account_id)
     found = [
         progress.message.message_id
         for progress in state.messages.values()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
@@ -18,7 +18,7 @@ from emulator.core.state_view import StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     # dict.fromkeys: an id named twice is deleted, and counted, once.
     present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in book.dead_letters)
     missing = next((wanted for wanted in command.dead_letter_ids if wanted not in book.dead_letters), None)
@@ -33,7 +33,7 @@ def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decisio
 
 def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[Published, ...]]:
     """Publish dead letters as new messages with the same body and headers; the entries leave the queue (D-046)."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     account = book.account
     limits.check_account_is_active(account)
     limits.check_options(account, command.overrides, state.now_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.commands import PinFlow, ResetFlow, SetFlowPaused, UnpinFlow
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import FlowCountersReset, FlowKeyChanged
 from emulator.core.model import AccountId, FlowKey, FlowState
@@ -14,7 +14,7 @@ from emulator.core.state_view import StateView
 
 def flow_key(state: StateView, account_id: AccountId, key: FlowKey) -> FlowState:
     """A key's books. Raises NotFound for a key that no message and no pin has named yet."""
-    flow = book_of(state, account_id).flow_keys.get(key)
+    flow = account_state(state, account_id).flow_keys.get(key)
     if flow is None:
         raise NotFound(f"flow control key {key} not found")
     return flow
@@ -30,7 +30,7 @@ def set_flow_paused(state: StateView, command: SetFlowPaused) -> Decision[None]:
 
 def pin_flow(state: StateView, command: PinFlow) -> Decision[None]:
     """Fix limits against those of later messages; a new key is made. Pinning a rate starts its period again (D-025)."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     flow = book.flow_keys.get(command.key)
     if flow is None:
         flow = FlowState(

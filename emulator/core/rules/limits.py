@@ -5,10 +5,11 @@ A refusal names the limit and its number (D-042).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
+from emulator.core.record import Record
 from emulator.core.state_view import AccountView
 
 DAY_MS = 86_400_000
@@ -86,8 +87,7 @@ def check_count(name: str, present: int, limit: int) -> None:
         raise LimitReached(f"quota {name} exceeded, current limit: {limit}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BurstWindow:
+class BurstWindow(Record):
     """The second in which calls are being counted, by the virtual and by the wall clock."""
 
     virtual_s: int
@@ -116,8 +116,7 @@ def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_m
     return replace(window, count=window.count + 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DailyQuota:
+class DailyQuota(Record):
     """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
 
     limit: int

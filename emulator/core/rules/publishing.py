@@ -6,10 +6,10 @@ turns a plan into facts and cannot refuse.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from emulator.core.commands import BatchReply, Publish, PublishBatch, Published, PublishItem, PublishReply
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
@@ -25,6 +25,7 @@ from emulator.core.model import (
     Method,
     ScheduleId,
 )
+from emulator.core.record import Record
 from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, not_applied_in_a_queue, over
@@ -32,8 +33,7 @@ from emulator.core.rules.queues import new_queue
 from emulator.core.state_view import AccountView, StateView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Record):
     """A publish that nothing speaks against: one message to create for each endpoint."""
 
     account_id: AccountId
@@ -73,7 +73,7 @@ def plan(
     created_by: CreatedBy = CreatedBy.PUBLISH,
 ) -> Plan:
     """Check one publish against the account and its plan. Raises Refused; changes nothing."""
-    book = book_of(state, account_id)
+    book = account_state(state, account_id)
     account = book.account
     limits.check_account_is_active(account)
     options = item.options

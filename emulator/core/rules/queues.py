@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.core.commands import DeleteQueue, SetQueuePaused, UpsertQueue
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import LimitReached, NotFound
 from emulator.core.facts import QueueDeleted, QueueWritten
 from emulator.core.model import AccountId, Queue, QueueName
@@ -22,7 +22,7 @@ def new_queue(account_id: AccountId, name: QueueName, now_ms: int) -> Queue:
 
 def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
     """Create a queue, or change what the command names of one that exists; both may let messages start."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     account = book.account
     limits.check_account_is_active(account)
     if command.parallelism is not None and command.parallelism > account.max_parallelism:
@@ -43,7 +43,7 @@ def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
 
 def set_queue_paused(state: StateView, command: SetQueuePaused) -> Decision[None]:
     """Pause or resume a queue that exists; doing it again changes nothing."""
-    queue = book_of(state, command.account_id).queues.get(command.name)
+    queue = account_state(state, command.account_id).queues.get(command.name)
     if queue is None:
         raise NotFound(f"queue {command.name} not found")
     if queue.paused != command.paused:
@@ -53,7 +53,7 @@ def set_queue_paused(state: StateView, command: SetQueuePaused) -> Decision[None
 
 def delete_queue(state: StateView, command: DeleteQueue) -> Decision[None]:
     """Delete a queue and drop its messages; deleting one that is not there is no error (D-034)."""
-    if command.name not in book_of(state, command.account_id).queues:
+    if command.name not in account_state(state, command.account_id).queues:
         return
     yield QueueDeleted(account_id=command.account_id, name=command.name)
     mine = [

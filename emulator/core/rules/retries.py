@@ -14,11 +14,11 @@ import calendar
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.language import expressions
 from emulator.core.model import AttemptOutcome, Message
+from emulator.core.record import Record
 
 DAY_MS = 86_400_000
 
@@ -34,8 +34,7 @@ class RetryReason(Enum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hint:
+class Hint(Record):
     """A readable backoff hint of a response. `delay_ms` is not capped: beyond a day it is not obeyed.
 
     `value` is the header's value as received.
@@ -43,11 +42,10 @@ class Hint:
 
     delay_ms: int
     reason: RetryReason
-    value: str = field(default="", compare=False)
+    value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryDelay:
+class RetryDelay(Record):
     """The wait before a retry, from 0 to one day, and what decided it.
 
     The other fields are the arithmetic, for people: `retried` as it was counted, the `hint` whether
@@ -56,10 +54,10 @@ class RetryDelay:
 
     delay_ms: int
     reason: RetryReason
-    retried: int = field(default=0, compare=False)
-    hint: Hint | None = field(default=None, compare=False)
-    expression: str | None = field(default=None, compare=False)
-    value: float | None = field(default=None, compare=False)
+    retried: int = 0
+    hint: Hint | None = None
+    expression: str | None = None
+    value: float | None = None
 
 
 # When a response carries several, the first in this order counts (D-014).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.commands import DeleteSchedule, PublishItem, SetSchedulePaused, WriteSchedule
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
 from emulator.core.identifiers import schedule_id as make_schedule_id
@@ -15,7 +15,7 @@ from emulator.core.state_view import StateView, cron_of, split_subject
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
     """Create or replace a schedule; a replaced one keeps its creation time and stays paused (D-037)."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     limits.check_account_is_active(book.account)
     schedule_id = command.schedule_id
     if schedule_id is None:
@@ -95,7 +95,7 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
 
 
 def _schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:
-    progress = book_of(state, account_id).schedules.get(schedule_id)
+    progress = account_state(state, account_id).schedules.get(schedule_id)
     if progress is None:
         raise NotFound(f"schedule {schedule_id} not found")
     return progress

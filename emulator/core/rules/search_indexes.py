@@ -7,11 +7,12 @@ seed share everything else: an account's id, which no two worlds have in common,
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import replace
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from emulator.core import commands
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import (
     AccountChanged,
@@ -31,7 +32,7 @@ from emulator.core.state_view import StateView
 
 def rotate_token(state: StateView, command: commands.RotateToken) -> Decision[Account]:
     """New credentials, the read-only ones too; the reply is the record that holds them (D-162)."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     number = state.counters.account_tokens + 1
     password = token_text(state.key, f"password of {command.account_id}", number, 40)
     read_only = token_text(state.key, f"read-only token of {command.account_id}", number, 40)
@@ -46,24 +47,24 @@ def rotate_token(state: StateView, command: commands.RotateToken) -> Decision[Ac
 
 def set_plan(state: StateView, command: commands.SetPlan) -> Decision[None]:
     """The plan's limits hold from this instant on; what exists beyond them stays (D-163)."""
-    account = on_plan(book_of(state, command.account_id).account, command.plan)
+    account = on_plan(account_state(state, command.account_id).account, command.plan)
     yield AccountChanged(account=replace(account, last_plan_upgrade_time=state.now_ms // 1000))
     yield from admit_globally(state, command.account_id)
 
 
 def set_budget(state: StateView, command: commands.SetBudget) -> Decision[None]:
-    account = book_of(state, command.account_id).account
+    account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, budget=command.budget))
 
 
 def set_production_pack(state: StateView, command: commands.SetProductionPack) -> Decision[None]:
-    account = book_of(state, command.account_id).account
+    account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
 
 
 def move_to_team(state: StateView, command: commands.MoveToTeam) -> Decision[None]:
     """The team becomes the account's customer; nothing else depends on it (D-164)."""
-    account = book_of(state, command.account_id).account
+    account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, customer_id=command.team_id))
 
 

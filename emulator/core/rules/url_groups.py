@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, SetGroupDefaults, UpsertEndpoints
-from emulator.core.decision import Decision, book_of
+from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, LimitReached, NotFound
 from emulator.core.facts import UrlGroupDeleted, UrlGroupWritten
 from emulator.core.model import AccountId, Endpoint, GroupName, MessageOptions, UrlGroup
@@ -15,7 +15,7 @@ from emulator.core.state_view import StateView
 
 def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[None]:
     """Add endpoints and update those already there; a new name makes a new group."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     limits.check_account_is_active(book.account)
     group = book.groups.get(command.name)
     if group is None:
@@ -75,7 +75,7 @@ def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[Non
 
 def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None]:
     """Delete a group, also one that is not there; refused while a schedule publishes to it (D-035)."""
-    book = book_of(state, command.account_id)
+    book = account_state(state, command.account_id)
     for schedule_id, progress in book.schedules.items():
         destination = progress.schedule.destination
         if destination.kind == "group" and destination.text == command.name:
@@ -87,14 +87,14 @@ def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None
 def set_group_defaults(state: StateView, command: SetGroupDefaults) -> Decision[None]:
     """Replace the default headers of a group that exists."""
     group = _group(state, command.account_id, command.name)
-    limits.check_options(book_of(state, command.account_id).account, command.defaults, state.now_ms)
+    limits.check_options(account_state(state, command.account_id).account, command.defaults, state.now_ms)
     yield UrlGroupWritten(
         group=replace(group, headers=command.headers, defaults=command.defaults, updated_ms=state.now_ms)
     )
 
 
 def _group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGroup:
-    group = book_of(state, account_id).groups.get(name)
+    group = account_state(state, account_id).groups.get(name)
     if group is None:
         raise NotFound(f"topic {name} not found")
     return group

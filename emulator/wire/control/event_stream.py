@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 from emulator.queries.history import Event, Place
 from emulator.wire.control.bodies import read_parameters, read_redact
 from emulator.wire.instants import iso
@@ -60,8 +60,7 @@ class EndReason(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRequest:
+class StreamRequest(Record):
     """What a client wants to be told: from where on, whether it waits for more, and what is hidden from it."""
 
     after: Place | None = None
@@ -147,8 +146,7 @@ def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
 # -- reading ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEvent:
+class StreamEvent(Record):
     """An event as it was received; `id` is what to resume from once it is dealt with, None before the first id."""
 
     kind: str

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import assert_never
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationKind, Message
+from emulator.core.record import Record
 from emulator.queries import upcoming
 from emulator.queries.history import READABLE_AFTER_END_MS
 from emulator.queries.upcoming import Upcoming
@@ -26,8 +26,7 @@ from emulator.wire.reasons import LINES, arithmetic, waits_for
 LAST_MS = MAX_INSTANT_MS - 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpcomingQuery:
+class UpcomingQuery(Record):
     """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
 
     until_ms: int | None

@@ -6,8 +6,9 @@ Names and units are those of the interface document's table; a dialect renames s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Account, Plan, TeamMember
@@ -98,7 +99,7 @@ def read_account_changes(value: Json, account: Account, dialect: Dialect) -> Acc
     Raises: InvalidInput naming a field that is unknown, fixed (`id`), or of another type.
     """
     given = read_object(value, "", account_fields(dialect))
-    return replace(account, **read_account_fields(given, "", dialect))  # type: ignore[arg-type]  # each reader gives its own field's type
+    return replace(account, **read_account_fields(given, "", dialect))
 
 
 def account_fields(dialect: Dialect) -> tuple[str, ...]:

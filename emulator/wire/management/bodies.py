@@ -6,13 +6,13 @@ Keys that nobody knows are ignored, and a key may have the document's name or th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.model import AccountId, IndexType, SearchIndex
 from emulator.core.plans import SEARCH_REGIONS, PlanName
+from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, kind_of, read_choice
@@ -29,8 +29,7 @@ _PLANS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSearchIndex:
+class NewSearchIndex(Record):
     """What the creation of a search index asks for."""
 
     name: str
@@ -38,8 +37,7 @@ class NewSearchIndex:
     type: IndexType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamMove:
+class TeamMove(Record):
     """Which queue account is to belong to which team."""
 
     account_id: AccountId

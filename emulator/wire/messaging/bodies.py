@@ -10,7 +10,6 @@ that public clients send (D-077).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from emulator.core.commands import EndpointSelector, PublishItem
 from emulator.core.errors import InvalidInput, Malformed, Refused
 from emulator.core.model import DeadLetterId, Endpoint, MessageOptions, QueueName
+from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import destinations
@@ -65,8 +65,7 @@ def read_endpoint_selectors(body: bytes) -> tuple[EndpointSelector, ...]:
     return tuple(selectors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDefaults:
+class GroupDefaults(Record):
     """A group's default headers: as given, and what they say."""
 
     headers: tuple[tuple[str, tuple[str, ...]], ...]
@@ -85,8 +84,7 @@ def read_group_defaults(body: bytes, dialect: Dialect) -> GroupDefaults:
     return GroupDefaults(headers=headers, options=read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSettings:
+class QueueSettings(Record):
     """What to make of a queue; None leaves a setting as it is."""
 
     name: QueueName

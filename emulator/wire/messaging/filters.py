@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import AccountId, EventState, MessageFilter
+from emulator.core.record import Record
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import bodies as json_bodies
@@ -29,16 +29,14 @@ MAX_CANCELED = 500
 MAX_INSTANT_MS = 2**53 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancellation:
+class Cancellation(Record):
     """What a bulk cancel means: which messages, and at most how many (None: all)."""
 
     wanted: MessageFilter
     count: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterSelection:
+class DeadLetterSelection(Record):
     """Which dead letters a request means. `is_empty`: none whatever the queue holds, so ask nobody."""
 
     query: DeadLetterQuery

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 from emulator.wire import durations
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import flow_values
@@ -25,8 +25,7 @@ T = TypeVar("T")
 _DIGITS = re.compile(r"[0-9]{1,10}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Record):
     """Limits to fix; None leaves one as it is."""
 
     parallelism: int | None
@@ -34,8 +33,7 @@ class Pin:
     period_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpin:
+class Unpin(Record):
     """Which limits to release again."""
 
     parallelism: bool

@@ -7,10 +7,10 @@ any order, each name at most once and in any case, at least one of parallelism a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
+from emulator.core.record import Record
 from emulator.wire import durations
 
 DEFAULT_PERIOD_S = 1
@@ -21,8 +21,7 @@ _ITEM = re.compile(r"([A-Za-z]+)=(\S+)")
 _COUNT = re.compile(r"[0-9]{1,10}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowControlValue:
+class FlowControlValue(Record):
     """The limits a message brings for its key; None where it sets none. `period_s` belongs to the rate."""
 
     parallelism: int | None

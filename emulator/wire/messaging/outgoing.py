@@ -7,12 +7,12 @@ Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 from emulator.core.language.headers import value_of
 from emulator.core.model import Attempt, Headers, Method
+from emulator.core.record import Record
 from emulator.wire.urls import read_target
 
 NON_RETRYABLE_STATUS = 489
@@ -47,8 +47,7 @@ class OutgoingNames(Protocol):
     def issuer(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OwnNames:
+class _OwnNames(Record):
     message_id: str
     retried: str
     signature: str

@@ -32,7 +32,7 @@ def test_active_means_called_and_not_answered() -> None:
     world = World(answering=None)
     ids = [world.publish(URL, flow_control=flow("k", parallelism=2)) for _ in range(3)]
     assert key_of(world).active == 2
-    assert len(world.book.flow_lines[FlowKey("k")]) == 1
+    assert len(world.book.flow_wait_lists[FlowKey("k")]) == 1
     world.finish(ids[0])
     world.finish(ids[1])
     world.finish(ids[2])

@@ -14,6 +14,16 @@ from emulator.core.rules.retries import Hint, RetryDelay, RetryReason
 NOW_MS = 1_767_225_600_000
 
 
+def chosen(hint: Hint | None) -> Hint | None:
+    """The hint without the text that it was read from."""
+    return None if hint is None else Hint(delay_ms=hint.delay_ms, reason=hint.reason)
+
+
+def decided(delay: RetryDelay) -> RetryDelay:
+    """The delay without what it was computed from."""
+    return RetryDelay(delay_ms=delay.delay_ms, reason=delay.reason)
+
+
 @pytest.mark.parametrize(
     ("retried", "expected_ms"),
     [
@@ -69,7 +79,7 @@ def test_default_backoff_grows_exponentially_to_a_day(retried: int, expected_ms:
 def test_hint_value_is_seconds_or_date_or_go_duration(value: str, expected_ms: int) -> None:
     """Decision D-014."""
     hint = retries.response_hint([("Retry-After", value)], NOW_MS)
-    assert hint == Hint(delay_ms=expected_ms, reason=RetryReason.RETRY_AFTER)
+    assert chosen(hint) == Hint(delay_ms=expected_ms, reason=RetryReason.RETRY_AFTER)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +171,7 @@ def test_first_readable_hint_in_the_documented_order_counts(
     headers: list[tuple[str, str]], expected: Hint | None
 ) -> None:
     """Decision D-014."""
-    assert retries.response_hint(headers, NOW_MS) == expected
+    assert chosen(retries.response_hint(headers, NOW_MS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -183,7 +193,7 @@ def test_hint_beyond_a_day_falls_to_the_default_backoff_past_the_expression(valu
         response_headers=[("Retry-After", value), ("X-RateLimit-Reset", "5")],
         now_ms=NOW_MS,
     )
-    assert delay == RetryDelay(delay_ms=148_000, reason=RetryReason.DEFAULT)
+    assert decided(delay) == RetryDelay(delay_ms=148_000, reason=RetryReason.DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +241,7 @@ def test_hint_wins_over_expression_and_expression_over_default(
 ) -> None:
     """Decision D-014."""
     delay = retries.delay_before_retry(expression=expression, retried=0, response_headers=headers, now_ms=NOW_MS)
-    assert delay == expected
+    assert decided(delay) == expected
 
 
 @pytest.mark.parametrize(
@@ -256,7 +266,7 @@ def test_expression_is_capped_at_a_day_and_useless_values_fall_to_the_default(
 ) -> None:
     """Decision D-015."""
     delay = retries.delay_before_retry(expression=expression, retried=retried, response_headers=[], now_ms=NOW_MS)
-    assert delay == expected
+    assert decided(delay) == expected
 
 
 def test_expression_that_publish_would_refuse_is_malformed_here_too() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.checkpoint import capture, restore

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from qstash import dlq, flow_control_api, log, queue, schedule, signing_key, url_group
 from qstash import message as client_message
 
