@@ -486,7 +486,7 @@ async def test_reader_waits_for_the_end_of_a_transaction(monkeypatch: pytest.Mon
             pass
 
         # A reader for whom everything that it asks about had been written before.
-        monkeypatch.setattr(world.store, "settle", waits_for_nothing)
+        monkeypatch.setattr(world.store, "flush_history", waits_for_nothing)
         second = asyncio.get_running_loop().create_task(
             world.store.rows("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM attempts)", ())
         )
