@@ -32,7 +32,14 @@ _STEPS = ("1s", "5s", "30s", "2m", "10m", "40m", "2h")
 def mixture(stage: Stage) -> None:
     """Two seeds, so that two runs of dice meet two sets of ids."""
     for seed, steps in ((91, 150), (92, 30)):
-        _Mixture(stage.world(f"mixture-{seed}", seed=seed), seed).run(steps)
+        world = stage.world(f"mixture-{seed}", seed=seed)
+        mixed = Mixture(world, seed)
+        mixed.prepare()
+        mixed.run(steps)
+        world.look_ahead()
+        world.advance("7h")
+        world.look(messages=0)
+        mixed.ask_about(20)
 
 
 class _Dice:
@@ -54,13 +61,16 @@ class _Dice:
         return self.below(one_in) == 0
 
 
-class _Mixture:
+class Mixture:
+    """Deeds in a world, one after the other."""
+
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.dice = _Dice(seed)
         self.number = 0
 
-    def run(self, steps: int) -> None:
+    def prepare(self) -> None:
+        """What the deeds need to be there: rules, a URL group and schedules."""
         world = self.world
         world.rule("https://slow.example.com/*", respond={"status": 200, "latency": "7s"})
         world.rule("https://slower.example.com/*", respond={"status": 202, "latency": "4m"})
@@ -76,6 +86,9 @@ class _Mixture:
         world.schedule("CRON_TZ=Europe/Berlin 5 * * * *", "fan", schedule_id="hourly", retries=1)
         world.schedule("10,50 * * * *", "https://slow.example.com/q", schedule_id="queued", queue_name="second")
         world.control("PUT", f"/accounts/{world.account_id}", {"max_global_parallelism": 6})
+
+    def run(self, steps: int) -> None:
+        """So many deeds."""
         deeds: tuple[tuple[int, Callable[[], object]], ...] = (
             (30, self.publish),
             (14, self.enqueue),
@@ -93,13 +106,13 @@ class _Mixture:
         for _ in range(steps):
             self.number += 1
             self.dice.pick(weighted)()
-        world.look_ahead()
-        world.advance("7h")
-        world.look(messages=0)
-        for _ in range(20):
-            message_id = self.dice.pick(world.message_ids)
-            world.call("GET", f"/v2/messages/{message_id}")
-            world.control("GET", f"/messages/{message_id}/explain")
+
+    def ask_about(self, count: int) -> None:
+        """Look at so many of the messages one by one."""
+        for _ in range(count):
+            message_id = self.dice.pick(self.world.message_ids)
+            self.world.call("GET", f"/v2/messages/{message_id}")
+            self.world.control("GET", f"/messages/{message_id}/explain")
 
     def publish(self) -> str:
         url = "fan" if self.dice.happens(9) else self.url()
