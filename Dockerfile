@@ -43,7 +43,7 @@ EXPOSE 8080
 STOPSIGNAL SIGTERM
 
 # It goes by the same variables as the server: port, certificate, control token.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --start-interval=1s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
     CMD ["svc-emulator", "health"]
 
 ENTRYPOINT ["svc-emulator"]
