@@ -20,6 +20,7 @@ COPY emulator emulator
 # Compiled without the sources' dates, which differ from build to build and would have to be checked at every start.
 RUN pip install --no-index --find-links=/wheels --no-build-isolation --no-compile --no-warn-script-location \
         --prefix=/install . \
+    && find /install -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /install -p /usr/local /install \
     && mkdir -p /volume/state
 
