@@ -22,13 +22,14 @@ from emulator.core.rules import (
     attempts,
     cancellation,
     dead_letters,
+    destination_rules,
     flow_keys,
     publishing,
     queues,
     schedules,
+    search_indexes,
     url_groups,
 )
-from emulator.core.rules import search_indexes as management
 from emulator.core.state import State
 from emulator.core.state_view import StateView, split_subject
 from emulator.core.timers import Timer
@@ -85,18 +86,18 @@ _DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any
     commands.ResetFlow: flow_keys.reset_flow,
     commands.RotateSigningKeys: accounts.rotate_signing_keys,
     commands.ChangeAccount: accounts.change_account,
-    commands.RotateToken: management.rotate_token,
-    commands.SetPlan: management.set_plan,
-    commands.SetBudget: management.set_budget,
-    commands.SetProductionPack: management.set_production_pack,
-    commands.MoveToTeam: management.move_to_team,
-    commands.CreateSearchIndex: management.create_search_index,
-    commands.RenameSearchIndex: management.rename_search_index,
-    commands.ResetSearchIndexPassword: management.reset_search_index_password,
-    commands.TransferSearchIndex: management.transfer_search_index,
-    commands.DeleteSearchIndex: management.delete_search_index,
-    commands.AddRule: accounts.add_rule,
-    commands.RemoveRules: accounts.remove_rules,
+    commands.RotateToken: accounts.rotate_token,
+    commands.SetPlan: accounts.set_plan,
+    commands.SetBudget: accounts.set_budget,
+    commands.SetProductionPack: accounts.set_production_pack,
+    commands.MoveToTeam: accounts.move_to_team,
+    commands.CreateSearchIndex: search_indexes.create_search_index,
+    commands.RenameSearchIndex: search_indexes.rename_search_index,
+    commands.ResetSearchIndexPassword: search_indexes.reset_search_index_password,
+    commands.TransferSearchIndex: search_indexes.transfer_search_index,
+    commands.DeleteSearchIndex: search_indexes.delete_search_index,
+    commands.AddRule: destination_rules.add_rule,
+    commands.RemoveRules: destination_rules.remove_rules,
 }
 
 

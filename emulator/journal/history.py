@@ -25,8 +25,8 @@ from emulator.queries.history import (
     EndedMessage,
     Event,
     EventQuery,
+    HistoryPosition,
     Page,
-    Place,
 )
 
 T = TypeVar("T")
@@ -115,8 +115,8 @@ class History:
         self._store = store
         self._cleared_up_to = 0
         # Drawn once, so that all who ask at the same time make the same of it.
-        self._new_life = secrets.token_hex(4)
-        self._life: str | None = None
+        self._new_generation = secrets.token_hex(4)
+        self._generation: str | None = None
 
     async def load(self) -> None:
         """Recall which deliveries were removed from view."""
@@ -254,18 +254,18 @@ class History:
         definitions = await self._definitions({row[1] for row in rows})
         return [_entry(row, definitions[row[1]]) for row in rows]
 
-    async def place(self) -> Place:
+    async def position(self) -> HistoryPosition:
         """Where history ends now."""
-        return Place(life=await self.life(), seq=await self._last_seq())
+        return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
 
-    async def life(self) -> str:
+    async def generation(self) -> str:
         """What tells this history from that of the world before a reset; it survives a restart."""
-        if self._life is None:
+        if self._generation is None:
             kept = (await self._store.meta()).get("life")
             if kept is None:
-                await self._store.write_meta("life", self._new_life.encode())
-            self._life = self._new_life if kept is None else kept.decode()
-        return self._life
+                await self._store.write_meta("life", self._new_generation.encode())
+            self._generation = self._new_generation if kept is None else kept.decode()
+        return self._generation
 
     @property
     def cleared_up_to(self) -> int:

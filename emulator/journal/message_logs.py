@@ -51,7 +51,7 @@ class MessageLogs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def story(self, message_id: MessageId) -> MessageLog | None:
+    async def find(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""
         for number, definition in await self._store.rows(_SELECT_MESSAGE, (message_id,)):
             placed: list[tuple[int, int, Entry]] = []

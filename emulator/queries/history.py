@@ -121,13 +121,13 @@ class DeliveryQuery(Record):
     outcome: str | None = None
 
 
-class Place(Record):
-    """A place in history: behind the entry `seq`, 0 for the beginning.
+class HistoryPosition(Record):
+    """A position in history: behind the entry `seq`, 0 for the beginning.
 
-    `life` names the history itself. A world has another life after each reset, and counts anew.
+    `generation` names the history itself. A world has another generation after each reset, and counts anew.
     """
 
-    life: str
+    generation: str
     seq: int
 
 
