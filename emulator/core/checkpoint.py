@@ -101,7 +101,7 @@ def capture(state: State) -> Checkpoint:
             account_tokens=counters.account_tokens,
             index_tokens=counters.index_tokens,
         ),
-        accounts=tuple(_capture_account(book) for book in state.accounts.values()),
+        accounts=tuple(_capture_account(owner) for owner in state.accounts.values()),
         messages=tuple(state.messages.values()),
         rules=tuple(state.rules.values()),
         timers=tuple(state.timers),
@@ -112,25 +112,25 @@ def capture(state: State) -> Checkpoint:
     )
 
 
-def _capture_account(book: AccountState) -> AccountCheckpoint:
+def _capture_account(owner: AccountState) -> AccountCheckpoint:
     return AccountCheckpoint(
-        account=book.account,
-        active=book.active,
-        usage_day=book.usage_day,
-        usage_count=book.usage_count,
-        schedules=tuple(book.schedules.values()),
-        groups=tuple(book.groups.values()),
-        queues=tuple(book.queues.values()),
+        account=owner.account,
+        active=owner.active,
+        usage_day=owner.usage_day,
+        usage_count=owner.usage_count,
+        schedules=tuple(owner.schedules.values()),
+        groups=tuple(owner.groups.values()),
+        queues=tuple(owner.queues.values()),
         queue_books=tuple(
-            QueueCheckpoint(name=name, lag=lag, slots=tuple(book.queue_slots[name].items()))
-            for name, lag in book.queue_lag.items()
+            QueueCheckpoint(name=name, lag=lag, slots=tuple(owner.queue_slots[name].items()))
+            for name, lag in owner.queue_lag.items()
         ),
-        flow_keys=tuple(book.flow_keys.values()),
+        flow_keys=tuple(owner.flow_keys.values()),
         deduplications=tuple(
             DeduplicationCheckpoint(key=key, message_id=message_id, until_ms=until_ms)
-            for key, (message_id, until_ms) in book.deduplications.items()
+            for key, (message_id, until_ms) in owner.deduplications.items()
         ),
-        dead_letters=tuple(book.dead_letters.values()),
+        dead_letters=tuple(owner.dead_letters.values()),
     )
 
 
@@ -160,33 +160,33 @@ def restore(image: Checkpoint) -> State:
     return state
 
 
-def _restore_account(book: AccountState, image: AccountCheckpoint) -> None:
-    book.active = image.active
-    book.usage_day = image.usage_day
-    book.usage_count = image.usage_count
-    book.schedules = {progress.schedule.schedule_id: progress for progress in image.schedules}
-    book.groups = {group.name: group for group in image.groups}
-    book.queues = {queue.name: queue for queue in image.queues}
+def _restore_account(owner: AccountState, image: AccountCheckpoint) -> None:
+    owner.active = image.active
+    owner.usage_day = image.usage_day
+    owner.usage_count = image.usage_count
+    owner.schedules = {progress.schedule.schedule_id: progress for progress in image.schedules}
+    owner.groups = {group.name: group for group in image.groups}
+    owner.queues = {queue.name: queue for queue in image.queues}
     for each in image.queue_books:
-        book.queue_wait_lists[each.name] = WaitList()
-        book.queue_slots[each.name] = dict(each.slots)
-        book.queue_lag[each.name] = each.lag
+        owner.queue_wait_lists[each.name] = WaitList()
+        owner.queue_slots[each.name] = dict(each.slots)
+        owner.queue_lag[each.name] = each.lag
     for flow in image.flow_keys:
-        book.flow_keys[flow.key] = flow
-        book.flow_wait_lists[flow.key] = WaitList()
-    book.deduplications = {each.key: (each.message_id, each.until_ms) for each in image.deduplications}
-    book.dead_letters = {letter.dead_letter_id: letter for letter in image.dead_letters}
+        owner.flow_keys[flow.key] = flow
+        owner.flow_wait_lists[flow.key] = WaitList()
+    owner.deduplications = {each.key: (each.message_id, each.until_ms) for each in image.deduplications}
+    owner.dead_letters = {letter.dead_letter_id: letter for letter in image.dead_letters}
 
 
-def _restore_place(book: AccountState, progress: Progress) -> None:
+def _restore_place(owner: AccountState, progress: Progress) -> None:
     """Put a held message back into its line; its ticket is its place."""
     hold = progress.hold
     if hold is None:
         return
     message_id = progress.message.message_id
     if hold.kind is HoldKind.QUEUE:
-        book.queue_wait_lists[QueueName(hold.name)].join(message_id, progress.ticket)
+        owner.queue_wait_lists[QueueName(hold.name)].join(message_id, progress.ticket)
     elif hold.kind is HoldKind.FLOW_CONTROL:
-        book.flow_wait_lists[FlowKey(hold.name)].join(message_id, progress.ticket)
+        owner.flow_wait_lists[FlowKey(hold.name)].join(message_id, progress.ticket)
     else:
-        book.global_wait_list.join(message_id, progress.ticket)
+        owner.global_wait_list.join(message_id, progress.ticket)

@@ -177,9 +177,9 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
 
 
 def _expire_deduplications(state: StateView, account_id: AccountId) -> Decision[None]:
-    book = state.accounts[account_id]
+    owner = state.accounts[account_id]
     expired: list[str] = []
-    for key, (_, until_ms) in book.deduplications.items():
+    for key, (_, until_ms) in owner.deduplications.items():
         if until_ms > state.now_ms:
             break
         expired.append(key)

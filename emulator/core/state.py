@@ -97,15 +97,15 @@ class State:
             case facts.MessageCanceled():
                 self._message_ended(fact.message_id, facts.MessageCanceled, ScheduleRunState.FAIL)
             case facts.DeduplicationsExpired():
-                book = self.accounts[fact.account_id]
+                owner = self.accounts[fact.account_id]
                 for key in fact.keys:
-                    book.deduplications.pop(key, None)
-                self._arm_deduplication_expiry(book)
+                    owner.deduplications.pop(key, None)
+                self._arm_deduplication_expiry(owner)
             case facts.DeadLettersRemoved():
-                book = self.accounts[fact.account_id]
+                owner = self.accounts[fact.account_id]
                 for dead_letter_id in fact.dead_letter_ids:
-                    del book.dead_letters[dead_letter_id]
-                self._arm_dead_letter_expiry(book)
+                    del owner.dead_letters[dead_letter_id]
+                self._arm_dead_letter_expiry(owner)
             case facts.ScheduleWritten():
                 self._schedule_written(fact)
             case facts.SchedulePaused():
@@ -122,8 +122,8 @@ class State:
             case facts.QueueWritten():
                 self._queue_written(fact.queue)
             case facts.QueueDeleted():
-                book = self.accounts[fact.account_id]
-                del book.queues[fact.name]
+                owner = self.accounts[fact.account_id]
+                del owner.queues[fact.name]
             case facts.FlowKeyChanged():
                 self._flow_key_changed(fact)
             case facts.FlowCountersReset():
@@ -135,8 +135,8 @@ class State:
             case facts.AccountChanged():
                 self._account_changed(fact)
             case facts.AccountSettled():
-                book = self.accounts[fact.account_id]
-                book.account = replace(book.account, modifying_state="")
+                owner = self.accounts[fact.account_id]
+                owner.account = replace(owner.account, modifying_state="")
                 self.timers.disarm(TimerKind.ACCOUNT, fact.account_id)
             case facts.AccountTokenRotated():
                 self._account_token_rotated(fact)
@@ -166,21 +166,21 @@ class State:
         self.counters.messages += 1
         self.messages[message_id] = progress_of(message)
         self.timers.arm(TimerKind.DELIVERY, message_id, message.not_before_ms)
-        book = self.accounts[message.account_id]
+        owner = self.accounts[message.account_id]
         day = message.created_ms // 86_400_000
-        book.usage_count = book.usage_count + 1 if day == book.usage_day else 1
-        book.usage_day = day
+        owner.usage_count = owner.usage_count + 1 if day == owner.usage_day else 1
+        owner.usage_day = day
         if message.queue is not None:
-            book.queue_lag[message.queue] += 1
+            owner.queue_lag[message.queue] += 1
         if message.queue_slot is not None:
-            self._count_on_slot(book, message.queue_slot, +1)
+            self._count_on_slot(owner, message.queue_slot, +1)
         if fact.deduplication_key is not None:
             # Re-inserted at the end, so that the first entry is always the first to expire.
-            book.deduplications.pop(fact.deduplication_key, None)
-            book.deduplications[fact.deduplication_key] = (message_id, fact.deduplicate_until_ms)
-            self._arm_deduplication_expiry(book)
+            owner.deduplications.pop(fact.deduplication_key, None)
+            owner.deduplications[fact.deduplication_key] = (message_id, fact.deduplicate_until_ms)
+            self._arm_deduplication_expiry(owner)
         if message.schedule_id is not None:
-            self._note_run(book, message, ScheduleRunState.IN_PROGRESS)
+            self._note_run(owner, message, ScheduleRunState.IN_PROGRESS)
 
     def _message_held(self, fact: facts.MessageHeld) -> None:
         progress = self.messages[fact.message_id]
@@ -189,15 +189,15 @@ class State:
         phase = lifecycle.next_phase(progress.phase, facts.MessageHeld)
         if fact.ticket > self.counters.tickets:
             self.counters.tickets = fact.ticket
-        book = self.accounts[progress.message.account_id]
+        owner = self.accounts[progress.message.account_id]
         hold = fact.hold
         if hold.kind is HoldKind.QUEUE:
-            book.queue_wait_lists[QueueName(hold.name)].join(fact.message_id, fact.ticket)
+            owner.queue_wait_lists[QueueName(hold.name)].join(fact.message_id, fact.ticket)
         elif hold.kind is HoldKind.FLOW_CONTROL:
             key = FlowKey(hold.name)
-            book.flow_wait_lists[key].join(fact.message_id, fact.ticket)
+            owner.flow_wait_lists[key].join(fact.message_id, fact.ticket)
         else:
-            book.global_wait_list.join(fact.message_id, fact.ticket)
+            owner.global_wait_list.join(fact.message_id, fact.ticket)
         self.messages[fact.message_id] = Progress(
             message=progress.message,
             phase=phase,
@@ -211,7 +211,7 @@ class State:
             cancel_requested=progress.cancel_requested,
         )
         if hold.kind is HoldKind.FLOW_CONTROL:
-            self._arm_rate_window(book, FlowKey(hold.name))
+            self._arm_rate_window(owner, FlowKey(hold.name))
 
     def _attempt_started(self, fact: facts.AttemptStarted) -> None:
         progress = self.messages[fact.message_id]
@@ -219,10 +219,10 @@ class State:
         if progress.hold is not None:
             self._leave_line(progress)
         self.timers.disarm(TimerKind.DELIVERY, fact.message_id)
-        book = self.accounts[message.account_id]
-        book.active += 1
+        owner = self.accounts[message.account_id]
+        owner.active += 1
         if message.flow_control is not None:
-            self._count_dispatch(book, message.flow_control.key, fact.at_ms)
+            self._count_dispatch(owner, message.flow_control.key, fact.at_ms)
         if fact.answer is not None:
             rule = self.rules.get(fact.answer.rule_id)
             if rule is not None:
@@ -265,10 +265,10 @@ class State:
         if progress.outcome is not None:
             self.timers.disarm(TimerKind.ANSWER, fact.message_id)
         message = progress.message
-        book = self.accounts[message.account_id]
-        book.active -= 1
+        owner = self.accounts[message.account_id]
+        owner.active -= 1
         if progress.holds_key_slot and message.flow_control is not None:
-            flow = book.flow_keys[message.flow_control.key]
+            flow = owner.flow_keys[message.flow_control.key]
             self._replace_flow(
                 flow, active=flow.active - 1, rate_count=flow.rate_count, window_start_ms=flow.window_start_ms
             )
@@ -292,14 +292,14 @@ class State:
     def _message_failed(self, fact: facts.MessageFailed) -> None:
         message = self._message_ended(fact.message_id, facts.MessageFailed, ScheduleRunState.FAIL)
         self.counters.dead_letters += 1
-        book = self.accounts[message.account_id]
-        book.dead_letters[fact.dead_letter_id] = DeadLetter(
+        owner = self.accounts[message.account_id]
+        owner.dead_letters[fact.dead_letter_id] = DeadLetter(
             dead_letter_id=fact.dead_letter_id,
             account_id=message.account_id,
             message_id=message.message_id,
             failed_ms=fact.at_ms,
         )
-        self._arm_dead_letter_expiry(book)
+        self._arm_dead_letter_expiry(owner)
 
     def _message_ended(self, message_id: MessageId, fact: type[object], run: ScheduleRunState) -> Message:
         progress = self.messages.pop(message_id)
@@ -309,40 +309,40 @@ class State:
         if progress.hold is not None:
             self._leave_line(progress)
         self.timers.disarm(TimerKind.DELIVERY, message_id)
-        book = self.accounts[message.account_id]
+        owner = self.accounts[message.account_id]
         if message.queue is not None:
-            book.queue_lag[message.queue] -= 1
-            self._count_on_slot(book, QueueSlot(queue=message.queue, message_id=message_id), -1)
+            owner.queue_lag[message.queue] -= 1
+            self._count_on_slot(owner, QueueSlot(queue=message.queue, message_id=message_id), -1)
         if message.queue_slot is not None:
-            self._count_on_slot(book, message.queue_slot, -1)
+            self._count_on_slot(owner, message.queue_slot, -1)
         if message.schedule_id is not None:
-            self._note_run(book, message, run)
+            self._note_run(owner, message, run)
         return message
 
     def _leave_line(self, progress: Progress) -> None:
         hold = progress.hold
         if hold is None:
             return
-        book = self.accounts[progress.message.account_id]
+        owner = self.accounts[progress.message.account_id]
         message_id = progress.message.message_id
         if hold.kind is HoldKind.QUEUE:
-            book.queue_wait_lists[QueueName(hold.name)].leave(message_id)
+            owner.queue_wait_lists[QueueName(hold.name)].leave(message_id)
         elif hold.kind is HoldKind.FLOW_CONTROL:
             key = FlowKey(hold.name)
-            book.flow_wait_lists[key].leave(message_id)
-            if len(book.flow_wait_lists[key]) == 0:
-                self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(book.account.id, key))
+            owner.flow_wait_lists[key].leave(message_id)
+            if len(owner.flow_wait_lists[key]) == 0:
+                self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(owner.account.id, key))
         else:
-            book.global_wait_list.leave(message_id)
+            owner.global_wait_list.leave(message_id)
 
-    def _count_on_slot(self, book: AccountState, slot: QueueSlot, change: int) -> None:
-        slots = book.queue_slots[slot.queue]
+    def _count_on_slot(self, owner: AccountState, slot: QueueSlot, change: int) -> None:
+        slots = owner.queue_slots[slot.queue]
         if slot.message_id in slots:
             slots[slot.message_id] += change
 
-    def _note_run(self, book: AccountState, message: Message, run: ScheduleRunState) -> None:
+    def _note_run(self, owner: AccountState, message: Message, run: ScheduleRunState) -> None:
         assert message.schedule_id is not None
-        progress = book.schedules.get(message.schedule_id)
+        progress = owner.schedules.get(message.schedule_id)
         if progress is None or message.source_message_id is not None:
             return
         # Of an earlier firing, or a dead letter published again: the record shows the last firing only.
@@ -357,7 +357,7 @@ class State:
             if known is None:
                 return
             states = tuple([(message_id, run) if state is known else state for state in states])
-        book.schedules[message.schedule_id] = ScheduleProgress(
+        owner.schedules[message.schedule_id] = ScheduleProgress(
             schedule=progress.schedule,
             paused=progress.paused,
             next_ms=progress.next_ms,
@@ -383,31 +383,31 @@ class State:
 
     # -- expiries ---------------------------------------------------------------------------
 
-    def _arm_deduplication_expiry(self, book: AccountState) -> None:
-        first = next(iter(book.deduplications.values()), None)
+    def _arm_deduplication_expiry(self, owner: AccountState) -> None:
+        first = next(iter(owner.deduplications.values()), None)
         if first is None:
-            self.timers.disarm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id)
+            self.timers.disarm(TimerKind.DEDUPLICATION_EXPIRY, owner.account.id)
         else:
-            self.timers.arm(TimerKind.DEDUPLICATION_EXPIRY, book.account.id, first[1])
+            self.timers.arm(TimerKind.DEDUPLICATION_EXPIRY, owner.account.id, first[1])
 
-    def _arm_dead_letter_expiry(self, book: AccountState) -> None:
-        first = next(iter(book.dead_letters.values()), None)
+    def _arm_dead_letter_expiry(self, owner: AccountState) -> None:
+        first = next(iter(owner.dead_letters.values()), None)
         if first is None:
-            self.timers.disarm(TimerKind.DEAD_LETTER_EXPIRY, book.account.id)
+            self.timers.disarm(TimerKind.DEAD_LETTER_EXPIRY, owner.account.id)
         else:
-            due_ms = first.failed_ms + book.account.max_dlq_retention_time_milis
-            self.timers.arm(TimerKind.DEAD_LETTER_EXPIRY, book.account.id, due_ms)
+            due_ms = first.failed_ms + owner.account.max_dlq_retention_time_milis
+            self.timers.arm(TimerKind.DEAD_LETTER_EXPIRY, owner.account.id, due_ms)
 
     # -- schedules --------------------------------------------------------------------------
 
     def _schedule_written(self, fact: facts.ScheduleWritten) -> None:
         schedule = fact.schedule
-        book = self.accounts[schedule.account_id]
-        old = book.schedules.get(schedule.schedule_id)
+        owner = self.accounts[schedule.account_id]
+        old = owner.schedules.get(schedule.schedule_id)
         if old is None:
             self.counters.schedules += 1
         paused = old is not None and old.paused
-        book.schedules[schedule.schedule_id] = ScheduleProgress(
+        owner.schedules[schedule.schedule_id] = ScheduleProgress(
             schedule=schedule,
             paused=paused,
             next_ms=None if paused else fact.next_ms,
@@ -420,9 +420,9 @@ class State:
             self.timers.arm(TimerKind.SCHEDULE, subject, fact.next_ms)
 
     def _schedule_fired(self, fact: facts.ScheduleFired) -> None:
-        book = self.accounts[fact.account_id]
-        progress = book.schedules[fact.schedule_id]
-        book.schedules[fact.schedule_id] = ScheduleProgress(
+        owner = self.accounts[fact.account_id]
+        progress = owner.schedules[fact.schedule_id]
+        owner.schedules[fact.schedule_id] = ScheduleProgress(
             schedule=progress.schedule,
             paused=progress.paused,
             next_ms=fact.next_ms,
@@ -433,9 +433,9 @@ class State:
         self.timers.arm(TimerKind.SCHEDULE, subject_of(fact.account_id, fact.schedule_id), fact.next_ms)
 
     def _reschedule(self, account_id: AccountId, schedule_id: ScheduleId, *, next_ms: int | None) -> None:
-        book = self.accounts[account_id]
-        progress = book.schedules[schedule_id]
-        book.schedules[schedule_id] = ScheduleProgress(
+        owner = self.accounts[account_id]
+        progress = owner.schedules[schedule_id]
+        owner.schedules[schedule_id] = ScheduleProgress(
             schedule=progress.schedule,
             paused=next_ms is None,
             next_ms=next_ms,
@@ -452,17 +452,17 @@ class State:
     # -- queues and flow control ------------------------------------------------------------
 
     def _queue_written(self, queue: Queue) -> None:
-        book = self.accounts[queue.account_id]
-        book.queues[queue.name] = queue
-        book.queue_wait_lists.setdefault(queue.name, WaitList())
-        book.queue_slots.setdefault(queue.name, {})
-        book.queue_lag.setdefault(queue.name, 0)
+        owner = self.accounts[queue.account_id]
+        owner.queues[queue.name] = queue
+        owner.queue_wait_lists.setdefault(queue.name, WaitList())
+        owner.queue_slots.setdefault(queue.name, {})
+        owner.queue_lag.setdefault(queue.name, 0)
 
     def _flow_key_changed(self, fact: facts.FlowKeyChanged) -> None:
-        book = self.accounts[fact.account_id]
-        old = book.flow_keys.get(fact.key)
-        book.flow_wait_lists.setdefault(fact.key, WaitList())
-        book.flow_keys[fact.key] = FlowState(
+        owner = self.accounts[fact.account_id]
+        old = owner.flow_keys.get(fact.key)
+        owner.flow_wait_lists.setdefault(fact.key, WaitList())
+        owner.flow_keys[fact.key] = FlowState(
             key=fact.key,
             account_id=fact.account_id,
             parallelism=fact.parallelism,
@@ -475,10 +475,10 @@ class State:
             pinned_parallelism=fact.pinned_parallelism,
             pinned_rate=fact.pinned_rate,
         )
-        self._arm_rate_window(book, fact.key)
+        self._arm_rate_window(owner, fact.key)
 
-    def _count_dispatch(self, book: AccountState, key: FlowKey, at_ms: int) -> None:
-        flow = book.flow_keys[key]
+    def _count_dispatch(self, owner: AccountState, key: FlowKey, at_ms: int) -> None:
+        flow = owner.flow_keys[key]
         is_new_window = flow.window_start_ms == 0 or at_ms >= flow.window_start_ms + flow.period_ms
         self._replace_flow(
             flow,
@@ -487,11 +487,11 @@ class State:
             window_start_ms=at_ms if is_new_window else flow.window_start_ms,
         )
 
-    def _arm_rate_window(self, book: AccountState, key: FlowKey) -> None:
+    def _arm_rate_window(self, owner: AccountState, key: FlowKey) -> None:
         """The end of the rate period is work while somebody waits for it, and nothing otherwise."""
-        flow = book.flow_keys[key]
-        subject = subject_of(book.account.id, key)
-        waits = len(book.flow_wait_lists[key]) > 0 and flow.rate is not None and flow.window_start_ms > 0
+        flow = owner.flow_keys[key]
+        subject = subject_of(owner.account.id, key)
+        waits = len(owner.flow_wait_lists[key]) > 0 and flow.rate is not None and flow.window_start_ms > 0
         if waits and not flow.paused and flow.rate_count >= (flow.rate or 0):
             self.timers.arm(TimerKind.RATE_WINDOW, subject, flow.window_start_ms + flow.period_ms)
         else:
@@ -512,8 +512,8 @@ class State:
                 self.messages[message.message_id] = replace(progress, holds_key_slot=False)
 
     def _replace_flow(self, flow: FlowState, *, active: int, rate_count: int, window_start_ms: int) -> None:
-        book = self.accounts[flow.account_id]
-        book.flow_keys[flow.key] = FlowState(
+        owner = self.accounts[flow.account_id]
+        owner.flow_keys[flow.key] = FlowState(
             key=flow.key,
             account_id=flow.account_id,
             parallelism=flow.parallelism,
@@ -527,27 +527,27 @@ class State:
             pinned_rate=flow.pinned_rate,
         )
         # Arming depends on the count, so it follows every change of it.
-        self._arm_rate_window(book, flow.key)
+        self._arm_rate_window(owner, flow.key)
 
     # -- accounts ---------------------------------------------------------------------------
 
     def _signing_keys_rotated(self, fact: facts.SigningKeysRotated) -> None:
         self.counters.signing_keys += 1
-        book = self.accounts[fact.account_id]
-        book.account = replace(book.account, signing_keys=fact.keys)
+        owner = self.accounts[fact.account_id]
+        owner.account = replace(owner.account, signing_keys=fact.keys)
 
     def _account_changed(self, fact: facts.AccountChanged) -> None:
-        book = self.accounts[fact.account.id]
-        book.account = fact.account
-        self._arm_dead_letter_expiry(book)
+        owner = self.accounts[fact.account.id]
+        owner.account = fact.account
+        self._arm_dead_letter_expiry(owner)
         if fact.settles_ms is not None:
             self.timers.arm(TimerKind.ACCOUNT, fact.account.id, fact.settles_ms)
 
     def _account_token_rotated(self, fact: facts.AccountTokenRotated) -> None:
         self.counters.account_tokens += 1
-        book = self.accounts[fact.account_id]
-        book.account = replace(
-            book.account, password=fact.password, token=fact.token, read_only_token=fact.read_only_token
+        owner = self.accounts[fact.account_id]
+        owner.account = replace(
+            owner.account, password=fact.password, token=fact.token, read_only_token=fact.read_only_token
         )
 
     # -- search indexes ---------------------------------------------------------------------

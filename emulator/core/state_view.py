@@ -91,7 +91,7 @@ class AccountState:
 
 
 class AccountView(Protocol):
-    """An account's book as decisions see it."""
+    """An account's owner as decisions see it."""
 
     @property
     def account(self) -> Account: ...

@@ -51,7 +51,7 @@ def change_account(state: StateView, command: ChangeAccount) -> Decision[None]:
 
 def rotate_token(state: StateView, command: RotateToken) -> Decision[Account]:
     """New credentials, the read-only ones too; the reply is the record that holds them (D-162)."""
-    book = account_state(state, command.account_id)
+    owner = account_state(state, command.account_id)
     number = state.counters.account_tokens + 1
     password = token_text(state.key, f"password of {command.account_id}", number, 40)
     read_only = token_text(state.key, f"read-only token of {command.account_id}", number, 40)
@@ -61,7 +61,7 @@ def rotate_token(state: StateView, command: RotateToken) -> Decision[Account]:
         token=queue_token(command.account_id, password),
         read_only_token=queue_token(command.account_id, read_only),
     )
-    return book.account
+    return owner.account
 
 
 def set_plan(state: StateView, command: SetPlan) -> Decision[None]:

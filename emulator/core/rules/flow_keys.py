@@ -30,8 +30,8 @@ def set_flow_paused(state: StateView, command: SetFlowPaused) -> Decision[None]:
 
 def pin_flow(state: StateView, command: PinFlow) -> Decision[None]:
     """Fix limits against those of later messages; a new key is made. Pinning a rate starts its period again (D-025)."""
-    book = account_state(state, command.account_id)
-    flow = book.flow_keys.get(command.key)
+    owner = account_state(state, command.account_id)
+    flow = owner.flow_keys.get(command.key)
     if flow is None:
         flow = FlowState(
             key=command.key,
