@@ -13,14 +13,15 @@ from typing import Any, Generic, TypeVar, cast
 from emulator.core import commands
 from emulator.core.commands import Command
 from emulator.core.decision import Decision
-from emulator.core.errors import Conflict, Refused, WorldBroken
-from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
+from emulator.core.errors import Refused, WorldBroken
+from emulator.core.facts import AccountSettled, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
 from emulator.core.record import Record
 from emulator.core.rules import (
     accounts,
     attempts,
     cancellation,
+    clock,
     dead_letters,
     destination_rules,
     flow_keys,
@@ -44,25 +45,10 @@ class Outcome(Record, Generic[R]):
     facts: list[Fact]
 
 
-def _advance_clock(state: StateView, command: commands.AdvanceClock) -> Decision[None]:
-    """Time only moves forward, and never past an instant at which something is due."""
-    due_ms = state.timers.next_due_ms()
-    if command.to_ms < state.now_ms or (due_ms is not None and due_ms < command.to_ms):
-        raise Conflict(f"the clock cannot move from {state.now_ms} to {command.to_ms} in one step")
-    if command.to_ms > state.now_ms:
-        yield ClockMoved(now_ms=command.to_ms)
-
-
-def _set_back_clock(state: StateView, command: commands.SetBackClock) -> Decision[None]:
-    if state.counters.messages or state.timers.next_due_ms() is not None:
-        raise Conflict("the clock cannot go back once something has happened in the world; reset it first")
-    yield ClockMoved(now_ms=command.to_ms)
-
-
 # The generic reply type of a command cannot be carried through a table, so `handle` restores it.
 _DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]] = {
-    commands.AdvanceClock: _advance_clock,
-    commands.SetBackClock: _set_back_clock,
+    commands.AdvanceClock: clock.advance_clock,
+    commands.SetBackClock: clock.set_back_clock,
     commands.RecordAttempt: attempts.record_attempt,
     commands.Publish: publishing.publish,
     commands.PublishBatch: publishing.publish_batch,

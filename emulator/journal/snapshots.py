@@ -21,12 +21,12 @@ from typing import BinaryIO
 from emulator.core.checkpoint import restore
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.record import Record
+from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.journal import codec, files, schema
 from emulator.journal.history import History
 from emulator.journal.store import Store, open_store
 from emulator.queries.reports import Snapshot
-from emulator.wire.instants import EARLIEST_VIRTUAL_MS, MAX_INSTANT_MS
 
 logger = logging.getLogger(__name__)
 
@@ -337,7 +337,7 @@ async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object])
         meta = await store.meta()
         check(meta)
         for each in (state, restore(codec.decode_checkpoint(meta["origin"]))):
-            if not (EARLIEST_VIRTUAL_MS <= each.now_ms <= MAX_INSTANT_MS and each.accounts):
+            if not (is_clock_instant(each.now_ms) and each.accounts):
                 raise ValueError("no world is like that")
         async for _ in History(store).trace():
             pass

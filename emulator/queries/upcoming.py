@@ -28,10 +28,11 @@ from emulator.core.model import (
 )
 from emulator.core.record import Record
 from emulator.core.rules import destination_rules, retries
+from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
 from emulator.core.timers import Timer
-from emulator.queries.history import READABLE_AFTER_END_MS, EndedMessage
+from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
 
@@ -296,5 +297,5 @@ def _dead_letter_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:
 
 def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[tuple[int, Item]]:
     for each in ended:
-        at_ms = each.ended_ms + READABLE_AFTER_END_MS
+        at_ms = readable_until_ms(each.ended_ms)
         yield at_ms, MessageExpiry(at_ms=at_ms, ended=each)

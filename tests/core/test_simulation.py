@@ -7,14 +7,13 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.checkpoint import restore
 from emulator.core.decision import Decision
-from emulator.core.errors import Conflict, NotFound, WorldBroken
+from emulator.core.errors import NotFound, WorldBroken
 from emulator.core.identifiers import world_key
 from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
 from emulator.core.simulation import _DECISIONS, Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from tests.core.worlds import (
-    DAY,
     EPOCH_MS,
     HOUR,
     MINUTE,
@@ -55,54 +54,7 @@ def busy_world() -> World:
     return world
 
 
-# -- the clock --------------------------------------------------------------------------------
-
-
-def test_the_clock_refuses_to_pass_what_is_due() -> None:
-    world = World()
-    world.publish(URL, delay_ms=HOUR)
-    before = world.snapshot()
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR + 1))
-    assert world.snapshot() == before
-    world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR))
-    assert world.starts() == [(URL, 1, 3_600_000)]
-
-
-def test_the_clock_never_goes_back() -> None:
-    world = World()
-    world.run_until(HOUR)
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR - 1))
-
-
-def test_moving_the_clock_to_where_it_stands_is_no_fact() -> None:
-    world = World()
-    world.do(commands.AdvanceClock(to_ms=EPOCH_MS))
-    assert world.facts == []
-
-
-def test_the_clock_also_stops_for_expiries() -> None:
-    world = World()
-    world.publish(URL, deduplication_id="x")
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + 10 * MINUTE + 1))
-
-
-def test_the_clock_may_be_set_back_only_before_anything_has_happened() -> None:
-    world = World()
-    world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
-    assert world.simulation.now_ms == EPOCH_MS - DAY
-    world.publish(URL)
-    with pytest.raises(Conflict):
-        world.do(commands.SetBackClock(to_ms=EPOCH_MS - 2 * DAY))
-
-
-def test_the_clock_may_not_be_set_back_once_a_schedule_waits() -> None:
-    world = World()
-    world.write_schedule("* * * * *", URL)
-    with pytest.raises(Conflict):
-        world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
+# -- what is due ------------------------------------------------------------------------------
 
 
 def test_a_command_also_does_what_is_due_at_its_instant() -> None:
