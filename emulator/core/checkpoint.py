@@ -52,7 +52,7 @@ class AccountCheckpoint(Record):
     schedules: tuple[ScheduleProgress, ...]
     groups: tuple[UrlGroup, ...]
     queues: tuple[Queue, ...]
-    queue_books: tuple[QueueCheckpoint, ...]
+    queue_loads: tuple[QueueCheckpoint, ...]
     flow_keys: tuple[FlowState, ...]
     deduplications: tuple[DeduplicationCheckpoint, ...]
     dead_letters: tuple[DeadLetter, ...]
@@ -98,7 +98,7 @@ def _capture_account(owner: AccountState) -> AccountCheckpoint:
         schedules=tuple(owner.schedules.values()),
         groups=tuple(owner.groups.values()),
         queues=tuple(owner.queues.values()),
-        queue_books=tuple(
+        queue_loads=tuple(
             QueueCheckpoint(name=name, lag=lag, slots=tuple(owner.queue_slots[name].items()))
             for name, lag in owner.queue_lag.items()
         ),
@@ -137,7 +137,7 @@ def _restore_account(owner: AccountState, checkpoint: AccountCheckpoint) -> None
     owner.schedules = {progress.schedule.schedule_id: progress for progress in checkpoint.schedules}
     owner.groups = {group.name: group for group in checkpoint.groups}
     owner.queues = {queue.name: queue for queue in checkpoint.queues}
-    for each in checkpoint.queue_books:
+    for each in checkpoint.queue_loads:
         owner.queue_wait_lists[each.name] = WaitList()
         owner.queue_slots[each.name] = dict(each.slots)
         owner.queue_lag[each.name] = each.lag
