@@ -17,8 +17,8 @@ Decision = Generator[Fact, None, R]
 
 
 def account_state(state: StateView, account_id: AccountId) -> AccountView:
-    """The account's book. Raises NotFound for an account this world does not have."""
-    book = state.accounts.get(account_id)
-    if book is None:
+    """An account's state. Raises NotFound for an account this world does not have."""
+    owner = state.accounts.get(account_id)
+    if owner is None:
         raise NotFound(f"account {account_id} not found")
-    return book
+    return owner

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.journal.store import Store
 from emulator.queries.history import (
     DeadLetterEntry,
@@ -25,8 +25,8 @@ from emulator.queries.history import (
     EndedMessage,
     Event,
     EventQuery,
+    HistoryPosition,
     Page,
-    Place,
 )
 
 T = TypeVar("T")
@@ -115,12 +115,12 @@ class History:
         self._store = store
         self._cleared_up_to = 0
         # Drawn once, so that all who ask at the same time make the same of it.
-        self._new_life = secrets.token_hex(4)
-        self._life: str | None = None
+        self._new_generation = secrets.token_hex(4)
+        self._generation: str | None = None
 
     async def load(self) -> None:
         """Recall which deliveries were removed from view."""
-        self._cleared_up_to = int((await self._store.meta()).get("deliveries_cleared", b"0"))
+        self._cleared_up_to = int((await self._store.meta()).get(schema.DELIVERIES_CLEARED, b"0"))
 
     # -- messages ---------------------------------------------------------------------------
 
@@ -234,15 +234,15 @@ class History:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
         for (seq,) in await self._store.rows("SELECT coalesce(max(seq), 0) FROM attempts", ()):
             self._cleared_up_to = seq
-        await self._store.write_meta("deliveries_cleared", b"%d" % self._cleared_up_to)
+        await self._store.write_meta(schema.DELIVERIES_CLEARED, b"%d" % self._cleared_up_to)
 
     # -- the trace --------------------------------------------------------------------------
 
-    async def trace(self) -> AsyncIterator[Event | Delivery]:
-        """Every event and attempt in order."""
+    async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
+        """Every event and attempt in order, read `step` at a time."""
         last = await self._last_seq()
-        for start in range(0, last, _TRACE_STEP):
-            for entry in await self.since(start, min(_TRACE_STEP, last - start)):
+        for start in range(0, last, step):
+            for entry in await self.since(start, min(step, last - start)):
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:
@@ -254,18 +254,18 @@ class History:
         definitions = await self._definitions({row[1] for row in rows})
         return [_entry(row, definitions[row[1]]) for row in rows]
 
-    async def place(self) -> Place:
+    async def position(self) -> HistoryPosition:
         """Where history ends now."""
-        return Place(life=await self.life(), seq=await self._last_seq())
+        return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
 
-    async def life(self) -> str:
+    async def generation(self) -> str:
         """What tells this history from that of the world before a reset; it survives a restart."""
-        if self._life is None:
-            kept = (await self._store.meta()).get("life")
+        if self._generation is None:
+            kept = (await self._store.meta()).get(schema.GENERATION)
             if kept is None:
-                await self._store.write_meta("life", self._new_life.encode())
-            self._life = self._new_life if kept is None else kept.decode()
-        return self._life
+                await self._store.write_meta(schema.GENERATION, self._new_generation.encode())
+            self._generation = self._new_generation if kept is None else kept.decode()
+        return self._generation
 
     @property
     def cleared_up_to(self) -> int:

@@ -20,9 +20,6 @@ from emulator.core.record import Record
 
 T = TypeVar("T")
 
-# How long a message that has ended is still found by its id, on the virtual clock (D-009).
-READABLE_AFTER_END_MS = 60_000
-
 
 class Page(Record, Generic[T]):
     """One page of a listing; `cursor` continues it, None is the last page."""
@@ -121,13 +118,13 @@ class DeliveryQuery(Record):
     outcome: str | None = None
 
 
-class Place(Record):
-    """A place in history: behind the entry `seq`, 0 for the beginning.
+class HistoryPosition(Record):
+    """A position in history: behind the entry `seq`, 0 for the beginning.
 
-    `life` names the history itself. A world has another life after each reset, and counts anew.
+    `generation` names the history itself. A world has another generation after each reset, and counts anew.
     """
 
-    life: str
+    generation: str
     seq: int
 
 

@@ -28,10 +28,11 @@ from emulator.core.model import (
 )
 from emulator.core.record import Record
 from emulator.core.rules import destination_rules, retries
+from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
 from emulator.core.timers import Timer
-from emulator.queries.history import READABLE_AFTER_END_MS, EndedMessage
+from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
 
@@ -189,8 +190,8 @@ def _items(
 ) -> Iterator[tuple[int, Item]]:
     """Everything that has an instant; at one instant expiries come last."""
     streams: list[Iterable[tuple[int, Item]]] = [_work(state, last_ms, every_firing=every_firing)]
-    for book in state.accounts.values():
-        streams += (_deduplication_expiries(book), _dead_letter_expiries(book))
+    for owner in state.accounts.values():
+        streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
     streams.append(_message_expiries(ended))
     # `merge` keeps the order of the streams where instants are equal.
     for at_ms, item in heapq.merge(*streams, key=lambda each: each[0]):
@@ -238,8 +239,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
             return _firing(state, timer)
         case TimerKind.RATE_WINDOW:
             account_id, name = split_subject(timer.subject)
-            book, key = state.accounts[account_id], FlowKey(name)
-            return RateWindowEnd(at_ms=timer.due_ms, flow=book.flow_keys[key], waiting=len(book.flow_wait_lists[key]))
+            owner, key = state.accounts[account_id], FlowKey(name)
+            return RateWindowEnd(at_ms=timer.due_ms, flow=owner.flow_keys[key], waiting=len(owner.flow_wait_lists[key]))
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
@@ -281,20 +282,20 @@ def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
     )
 
 
-def _deduplication_expiries(book: AccountView) -> Iterator[tuple[int, Item]]:
-    for key, (message_id, until_ms) in book.deduplications.items():
-        expiry = DeduplicationExpiry(at_ms=until_ms, account_id=book.account.id, key=key, message_id=message_id)
+def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:
+    for key, (message_id, until_ms) in owner.deduplications.items():
+        expiry = DeduplicationExpiry(at_ms=until_ms, account_id=owner.account.id, key=key, message_id=message_id)
         yield until_ms, expiry
 
 
-def _dead_letter_expiries(book: AccountView) -> Iterator[tuple[int, Item]]:
-    retention_ms = book.account.max_dlq_retention_time_milis
-    for letter in book.dead_letters.values():
+def _dead_letter_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:
+    retention_ms = owner.account.max_dlq_retention_time_milis
+    for letter in owner.dead_letters.values():
         at_ms = letter.failed_ms + retention_ms
         yield at_ms, DeadLetterExpiry(at_ms=at_ms, letter=letter)
 
 
 def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[tuple[int, Item]]:
     for each in ended:
-        at_ms = each.ended_ms + READABLE_AFTER_END_MS
+        at_ms = readable_until_ms(each.ended_ms)
         yield at_ms, MessageExpiry(at_ms=at_ms, ended=each)

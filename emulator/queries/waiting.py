@@ -59,19 +59,19 @@ def waits(state: StateView) -> Iterator[Waiting]:
                 on_key[subject_of(message.account_id, message.flow_control.key)].append(message.message_id)
             if progress.outcome is None:
                 yield UnderWay(message=message, attempt=progress.retried + 1, since_ms=progress.started_ms)
-    for book in state.accounts.values():
-        for name, line in book.queue_wait_lists.items():
-            yield from _in_queue(state, book, name, line)
-        for key, line in book.flow_wait_lists.items():
-            holders = tuple(on_key.get(subject_of(book.account.id, key), ()))
-            yield from _on_key(state, book.flow_keys[key], line, holders)
+    for owner in state.accounts.values():
+        for name, line in owner.queue_wait_lists.items():
+            yield from _in_queue(state, owner, name, line)
+        for key, line in owner.flow_wait_lists.items():
+            holders = tuple(on_key.get(subject_of(owner.account.id, key), ()))
+            yield from _on_key(state, owner.flow_keys[key], line, holders)
         yield from _in_line(
-            state, HoldKind.GLOBAL, "", book.global_wait_list, maximum=book.account.max_global_parallelism
+            state, HoldKind.GLOBAL, "", owner.global_wait_list, maximum=owner.account.max_global_parallelism
         )
 
 
-def _in_queue(state: StateView, book: AccountView, name: QueueName, line: WaitList) -> Iterator[Held]:
-    queue = book.queues.get(name)
+def _in_queue(state: StateView, owner: AccountView, name: QueueName, line: WaitList) -> Iterator[Held]:
+    queue = owner.queues.get(name)
     is_paused = queue is not None and queue.paused
     yield from _in_line(
         state,
@@ -80,7 +80,7 @@ def _in_queue(state: StateView, book: AccountView, name: QueueName, line: WaitLi
         line,
         reason=HoldReason.PAUSED if is_paused else HoldReason.PARALLELISM,
         maximum=None if queue is None else queue.parallelism,
-        holders=tuple(book.queue_slots[name]),
+        holders=tuple(owner.queue_slots[name]),
     )
 
 

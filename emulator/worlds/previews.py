@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from emulator.core.errors import NotFound
 from emulator.core.model import MessageId
+from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.core.state_view import StateView
 from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
-from emulator.queries.history import READABLE_AFTER_END_MS
 from emulator.queries.upcoming import Upcoming
 from emulator.wire.control.upcoming import LAST_MS, UpcomingQuery
 
@@ -18,23 +18,23 @@ class Previews:
     """Previews and explanations of one world. They change nothing."""
 
     def __init__(self, store: Store) -> None:
-        self._stories = MessageLogs(store)
+        self._logs = MessageLogs(store)
 
     async def upcoming(self, state: StateView, query: UpcomingQuery) -> Upcoming:
         """The due work to come, without doing it."""
-        ended = await self._stories.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
+        ended = await self._logs.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
         found = upcoming.preview(state, until_ms=query.until_ms, last_ms=LAST_MS, limit=query.limit, ended=ended)
-        failures = await self._stories.last_failures(upcoming.retrying(found))
+        failures = await self._logs.last_failures(upcoming.retrying(found))
         return upcoming.with_delays(found, failures)
 
     async def explain(self, state: StateView, message_id: MessageId) -> Explanation:
         """The reason chain of a message, live or ended. Raises NotFound for an id that no message has had."""
         while True:
             before = state.messages.get(message_id)
-            story = await self._stories.story(message_id)
+            log = await self._logs.find(message_id)
             # What is read now must belong together: the message may have gone on while history was read.
             if state.messages.get(message_id) is before:
                 break
-        if story is None:
+        if log is None:
             raise NotFound(f"message {message_id} not found")
-        return explanations.explain(state, story)
+        return explanations.explain(state, log)

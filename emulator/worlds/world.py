@@ -337,16 +337,16 @@ class World:
         made, _ = setup_and_anchor(saved.meta)
         if (made.id, made.seed) != (self.id, self.setup.seed):
             own = [book.account for book in self.state.accounts.values()]
-            for each in (saved.state, saved.origin):
+            for each in (saved.state, saved.base):
                 _put_credentials(each, own)
-        self._worlds.check_tokens_are_own(self, (saved.state, saved.origin))
+        self._worlds.check_tokens_are_own(self, (saved.state, saved.base))
         setup = replace(self.setup, epoch_ms=made.epoch_ms, plan=made.plan)
         anchor = Anchor(virtual_ms=saved.state.now_ms, wall_ms=wall_ms(), rate=self.clock.rate)
         meta = {"world": encoded(setup), "clock": encoded(anchor)}
         await self._stop(grace_s=0)
         failure: UnusableDatabase | None = None
         try:
-            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.origin), meta)
+            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.base), meta)
         except UnusableDatabase as error:
             # The world as it was is in the database, and goes on.
             failure = error

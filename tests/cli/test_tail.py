@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from emulator.cli import main
 from emulator.cli.control import BrokenOff, Control, NoServer
 from emulator.cli.tail import followed
-from emulator.queries.history import Place
+from emulator.queries.history import HistoryPosition
 from emulator.wire.control.event_stream import Kind, written
 from tests import support
 from tests.cli.processes import PATIENCE_S, ServerProcess, command, environment, serving
@@ -38,7 +38,7 @@ def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str 
         "response": None if status is None else {"status": status},
         "error": "connection refused" if status is None else None,
     }
-    return written(Kind.ATTEMPT, data, Place(life="9f3a1c02", seq=seq))
+    return written(Kind.ATTEMPT, data, HistoryPosition(generation="9f3a1c02", seq=seq))
 
 
 def event(seq: int, state: str, due: str | None = None) -> bytes:
@@ -50,12 +50,12 @@ def event(seq: int, state: str, due: str | None = None) -> bytes:
         "url": URL,
         "next_delivery": due,
     }
-    return written(Kind.EVENT, data, Place(life="9f3a1c02", seq=seq))
+    return written(Kind.EVENT, data, HistoryPosition(generation="9f3a1c02", seq=seq))
 
 
 def clock(rate: float, moved_from: str | None = None) -> bytes:
     data: dict[str, Any] = {"now": "2026-01-01T00:00:10.000Z", "rate": rate, "from": moved_from}
-    return written(Kind.CLOCK, data, Place(life="9f3a1c02", seq=3))
+    return written(Kind.CLOCK, data, HistoryPosition(generation="9f3a1c02", seq=3))
 
 
 END = written(Kind.END, {"reason": "deleted", "error": None})
@@ -194,7 +194,7 @@ def test_no_server_at_first_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_another_history_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset = written(Kind.RESET, {"reason": "reset"}, Place(life="00000000", seq=0))
+    reset = written(Kind.RESET, {"reason": "reset"}, HistoryPosition(generation="00000000", seq=0))
 
     result = tail(monkeypatch, (reset, END))
 

@@ -367,7 +367,7 @@ class World:
         return self.do(commands.AddRule(rule=rule(url, **changes)))
 
     def change_account(self, **changes: Any) -> None:
-        self.do(commands.ChangeAccount(account=replace(self.book.account, **changes)))
+        self.do(commands.ChangeAccount(account=replace(self.owner.account, **changes)))
 
     # -- looking ----------------------------------------------------------------------------
 
@@ -382,14 +382,14 @@ class World:
         return None if due_ms is None else due_ms - self.began_ms
 
     @property
-    def book(self) -> AccountState:
+    def owner(self) -> AccountState:
         return self._state.accounts[self.account_id]
 
     def queue(self, name: str) -> Queue:
-        return self.book.queues[QueueName(name)]
+        return self.owner.queues[QueueName(name)]
 
     def schedule(self, schedule_id: str) -> ScheduleProgress:
-        return self.book.schedules[ScheduleId(schedule_id)]
+        return self.owner.schedules[ScheduleId(schedule_id)]
 
     def all(self, kind: type[F]) -> list[F]:
         """All facts of one kind so far."""
@@ -421,7 +421,7 @@ class World:
         return [state.value for state in _events(self.facts, message_id)]
 
     def dead_letter_ids(self) -> list[DeadLetterId]:
-        return list(self.book.dead_letters)
+        return list(self.owner.dead_letters)
 
     def snapshot(self) -> StateDump:
         return dump(self._state)
@@ -456,10 +456,10 @@ StateDump = tuple[Checkpoint, tuple[tuple[str, tuple[MessageId, ...]], ...]]
 def dump(state: State) -> StateDump:
     """A whole state as plain data that compares by value: every record, timers and lines in order."""
     lines: list[tuple[str, tuple[MessageId, ...]]] = []
-    for account_id, book in state.accounts.items():
-        lines += [(f"{account_id}/queue/{name}", tuple(line)) for name, line in book.queue_wait_lists.items()]
-        lines += [(f"{account_id}/key/{key}", tuple(line)) for key, line in book.flow_wait_lists.items()]
-        lines.append((f"{account_id}/global", tuple(book.global_wait_list)))
+    for account_id, owner in state.accounts.items():
+        lines += [(f"{account_id}/queue/{name}", tuple(line)) for name, line in owner.queue_wait_lists.items()]
+        lines += [(f"{account_id}/key/{key}", tuple(line)) for key, line in owner.flow_wait_lists.items()]
+        lines.append((f"{account_id}/global", tuple(owner.global_wait_list)))
     return capture(state), tuple(lines)
 
 

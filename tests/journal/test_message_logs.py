@@ -16,7 +16,7 @@ ANSWERS = by_url({DOWN: [answered(500), answered(503), answered()]})
 
 
 async def story_of(world: KeptWorld, message_id: MessageId) -> MessageLog:
-    log = await MessageLogs(world.store).story(message_id)
+    log = await MessageLogs(world.store).find(message_id)
     assert log is not None
     assert log.message == world.messages[message_id]
     return log
@@ -71,7 +71,7 @@ async def test_a_story_has_every_event_and_attempt_in_order() -> None:
 @on_loop
 async def test_nobody_has_a_story_who_never_was() -> None:
     async with kept() as world:
-        assert await MessageLogs(world.store).story(MessageId("msg_nobody")) is None
+        assert await MessageLogs(world.store).find(MessageId("msg_nobody")) is None
 
 
 @on_loop
@@ -187,7 +187,7 @@ async def test_a_rule_is_known_after_a_restart(tmp_path: Path) -> None:
                 outcome=AttemptOutcome(response=None, error="unknown host", via=Via.RULE),
             )
         )
-        log = await MessageLogs(world.store).story(message_id)
+        log = await MessageLogs(world.store).find(message_id)
         assert log is not None
         (tried,) = (entry for entry in log.entries if isinstance(entry, RecordedAttempt))
         assert tried.answered_by is not None

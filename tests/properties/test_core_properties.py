@@ -280,13 +280,13 @@ class Worlds(RuleBasedStateMachine):
 
     # -- dead letters, rules ----------------------------------------------------------------
 
-    @precondition(lambda self: self.world.book.dead_letters)
+    @precondition(lambda self: self.world.owner.dead_letters)
     @rule(data=st.data(), flow_control=st.none() | flows)
     def retry_dead_letter(self, data: st.DataObject, flow_control: Any) -> None:
         chosen = data.draw(st.sampled_from(self.world.dead_letter_ids()))
         self.world.retry_dead_letters(chosen, flow_control=flow_control)
 
-    @precondition(lambda self: self.world.book.dead_letters)
+    @precondition(lambda self: self.world.owner.dead_letters)
     @rule(data=st.data())
     def delete_dead_letter(self, data: st.DataObject) -> None:
         self.world.delete_dead_letters(data.draw(st.sampled_from(self.world.dead_letter_ids())))
@@ -345,7 +345,7 @@ class Worlds(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_without_a_reason(self) -> None:
-        book = self.world.book
+        owner = self.world.owner
         now_ms = self.world.simulation.now_ms
         for progress in self.world.simulation.state.messages.values():
             if progress.phase in (Phase.PENDING, Phase.RETRYING):
@@ -353,41 +353,41 @@ class Worlds(RuleBasedStateMachine):
             if progress.hold is None:
                 assert progress.phase is not Phase.HELD
             elif progress.hold.kind is HoldKind.QUEUE:
-                queue = book.queues[QueueName(progress.hold.name)]
-                assert queue.paused or len(book.queue_slots[queue.name]) >= queue.parallelism
+                queue = owner.queues[QueueName(progress.hold.name)]
+                assert queue.paused or len(owner.queue_slots[queue.name]) >= queue.parallelism
             elif progress.hold.kind is HoldKind.FLOW_CONTROL:
-                flow_state = book.flow_keys[FlowKey(progress.hold.name)]
+                flow_state = owner.flow_keys[FlowKey(progress.hold.name)]
                 is_full = flow_state.parallelism is not None and flow_state.active >= flow_state.parallelism
                 is_in_window = now_ms < flow_state.window_start_ms + flow_state.period_ms
                 is_spent = flow_state.rate is not None and flow_state.rate_count >= flow_state.rate and is_in_window
                 assert flow_state.paused or is_full or is_spent
             else:
                 assert progress.hold.reason is HoldReason.PARALLELISM
-                assert book.active >= book.account.max_global_parallelism
+                assert owner.active >= owner.account.max_global_parallelism
 
     @invariant()
     def the_counts_are_those_of_the_messages(self) -> None:
-        book = self.world.book
+        owner = self.world.owner
         live = self.world.simulation.state.messages.values()
         active = [each for each in live if each.phase is Phase.ACTIVE]
-        assert book.active == len(active)
-        for key, flow_state in book.flow_keys.items():
+        assert owner.active == len(active)
+        for key, flow_state in owner.flow_keys.items():
             assert flow_state.active == len(self.auditor.active_on_key[key])
-        for name, lag in book.queue_lag.items():
+        for name, lag in owner.queue_lag.items():
             assert lag == sum(1 for each in live if each.message.queue == name)
-        assert len(book.dead_letters) <= 4
+        assert len(owner.dead_letters) <= 4
 
     # -- the end ----------------------------------------------------------------------------
 
     def teardown(self) -> None:
         self._let_everything_end()
         self.every_fact_is_allowed()
-        book = self.world.book
+        owner = self.world.owner
         assert not self.world.simulation.state.messages
         assert set(self.auditor.ended) == set(self.world.messages)
-        assert book.active == 0
-        assert not any(book.queue_slots.values())
-        assert all(flow_state.active == 0 for flow_state in book.flow_keys.values())
+        assert owner.active == 0
+        assert not any(owner.queue_slots.values())
+        assert all(flow_state.active == 0 for flow_state in owner.flow_keys.values())
         assert replay(self.world) == self.world.snapshot()
         again = World(self.world.first_account, answering=None)
         for command in self.commands:
@@ -395,11 +395,11 @@ class Worlds(RuleBasedStateMachine):
         assert again.facts == self.world.facts
 
     def _let_everything_end(self) -> None:
-        for name in list(self.world.book.queues):
+        for name in list(self.world.owner.queues):
             self.world.write_queue(name, paused=False)
-        for key in list(self.world.book.flow_keys):
+        for key in list(self.world.owner.flow_keys):
             self.world.pause_key(key, paused=False)
-        for schedule_id in list(self.world.book.schedules):
+        for schedule_id in list(self.world.owner.schedules):
             self.world.do(commands.DeleteSchedule(account_id=self.world.account_id, schedule_id=schedule_id))
         while self.world.under_way or self.world.simulation.state.messages:
             if self.world.under_way:

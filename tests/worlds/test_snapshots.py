@@ -169,11 +169,11 @@ async def test_deliveries_that_were_cleared_stay_cleared() -> None:
 async def test_history_after_a_restore_is_another_one() -> None:
     async with in_process() as emulator:
         await emulator.publish(HOOK)
-        life = await emulator.world.history.life()
+        generation = await emulator.world.history.generation()
         await save(emulator)
         await restore(emulator)
 
-        assert await emulator.world.history.life() != life
+        assert await emulator.world.history.generation() != generation
 
 
 # -- what is under way ------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from emulator.api.control.call import Call
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.journal.history import History
-from emulator.queries.history import Delivery, Event, Place
+from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
 from emulator.wire.control.bodies import delivery_view
 from emulator.wire.control.event_stream import EndReason, Kind, ResetReason, StreamRequest, written
@@ -90,19 +90,19 @@ async def _until_gone(receive: Receive) -> None:
 class _Beginning:
     """Where a stream begins, and why what its reader knows from before is void, if it is."""
 
-    place: Place
+    position: HistoryPosition
     reset: ResetReason | None = None
 
 
 async def _beginning(history: History, wanted: StreamRequest) -> _Beginning:
-    end = await history.place()
-    start = Place(life=end.life, seq=0)
+    end = await history.position()
+    start = HistoryPosition(generation=end.generation, seq=0)
     if wanted.after is None:
-        return _Beginning(place=start if wanted.from_start else end)
-    # A number that history has not come to is of another one too, whatever its life says.
-    if wanted.after.life == end.life and wanted.after.seq <= end.seq:
-        return _Beginning(place=wanted.after)
-    return _Beginning(place=start, reset=ResetReason.UNKNOWN_ID)
+        return _Beginning(position=start if wanted.from_start else end)
+    # A number that history has not come to is of another one too, whatever its generation says.
+    if wanted.after.generation == end.generation and wanted.after.seq <= end.seq:
+        return _Beginning(position=wanted.after)
+    return _Beginning(position=start, reset=ResetReason.UNKNOWN_ID)
 
 
 class _Follower:
@@ -115,7 +115,7 @@ class _Follower:
         self._world = world
         self._wanted = wanted
         self._history = history
-        self._place = beginning.place
+        self._position = beginning.position
         self._reset = beginning.reset
 
     async def run(self, emit: Emit) -> None:
@@ -146,12 +146,12 @@ class _Follower:
             # Otherwise the server ends, and whoever comes back to it will be told the rest.
 
     async def _tell_reset(self, emit: Emit) -> None:
-        """Begin anew if the world has begun another life. Raises Conflict."""
-        life = await self._history.life()
-        if life != self._place.life:
-            self._place, self._reset = Place(life=life, seq=0), ResetReason.RESET
+        """Begin anew if the world has begun another generation. Raises Conflict."""
+        generation = await self._history.generation()
+        if generation != self._position.generation:
+            self._position, self._reset = HistoryPosition(generation=generation, seq=0), ResetReason.RESET
         if self._reset is not None:
-            await emit(written(Kind.RESET, event_stream.reset_view(self._reset), self._place))
+            await emit(written(Kind.RESET, event_stream.reset_view(self._reset), self._position))
             self._reset = None
 
     async def _tell_all(self, emit: Emit, move: ClockMove | None) -> None:
@@ -164,7 +164,7 @@ class _Follower:
         await world.driver.flush()
         is_up_to_date = False
         while not is_up_to_date:
-            entries = await history.since(self._place.seq, _PAGE)
+            entries = await history.since(self._position.seq, _PAGE)
             if world.history is not history:
                 return  # A reset came in between.
             content = b"".join(self._written_entry(entry) for entry in entries)
@@ -173,15 +173,15 @@ class _Follower:
             is_up_to_date = len(entries) < _PAGE
         if move is not None:
             view = event_stream.clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
-            await emit(written(Kind.CLOCK, view, self._place))
+            await emit(written(Kind.CLOCK, view, self._position))
 
     def _written_entry(self, entry: Event | Delivery) -> bytes:
-        self._place = Place(life=self._place.life, seq=entry.seq)
+        self._position = HistoryPosition(generation=self._position.generation, seq=entry.seq)
         if isinstance(entry, Event):
-            return written(Kind.EVENT, event_stream.event_view(entry), self._place)
+            return written(Kind.EVENT, event_stream.event_view(entry), self._position)
         if entry.seq <= self._history.cleared_up_to:
             return b""  # It was removed from view (D-224).
-        return written(Kind.ATTEMPT, delivery_view(entry, redact=self._wanted.redact), self._place)
+        return written(Kind.ATTEMPT, delivery_view(entry, redact=self._wanted.redact), self._position)
 
     @property
     def _is_deleted(self) -> bool:

@@ -1,15 +1,23 @@
-"""Accounts: signing keys and changes of the record; and destination rules, which belong to the world."""
+"""Queue accounts: credentials, signing keys, plan, budget, and changes of the record as a whole."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.commands import AddRule, ChangeAccount, RemoveRules, RotateSigningKeys
+from emulator.core.commands import (
+    ChangeAccount,
+    MoveToTeam,
+    RotateSigningKeys,
+    RotateToken,
+    SetBudget,
+    SetPlan,
+    SetProductionPack,
+)
 from emulator.core.decision import Decision, account_state
-from emulator.core.errors import NotFound
-from emulator.core.facts import AccountChanged, RuleAdded, RulesRemoved, SigningKeysRotated
-from emulator.core.identifiers import signing_key
-from emulator.core.model import RuleId, SigningKeys
+from emulator.core.facts import AccountChanged, AccountTokenRotated, SigningKeysRotated
+from emulator.core.identifiers import queue_token, signing_key, token_text
+from emulator.core.model import Account, SigningKeys
+from emulator.core.plans import on_plan
 from emulator.core.rules.attempts import admit_globally
 from emulator.core.state_view import StateView
 
@@ -41,15 +49,39 @@ def change_account(state: StateView, command: ChangeAccount) -> Decision[None]:
     yield from admit_globally(state, account.id)
 
 
-def add_rule(state: StateView, command: AddRule) -> Decision[RuleId]:
-    rule_id = RuleId(f"rule_{state.counters.rules + 1}")
-    yield RuleAdded(rule=replace(command.rule, rule_id=rule_id))
-    return rule_id
+def rotate_token(state: StateView, command: RotateToken) -> Decision[Account]:
+    """New credentials, the read-only ones too; the reply is the record that holds them (D-162)."""
+    owner = account_state(state, command.account_id)
+    number = state.counters.account_tokens + 1
+    password = token_text(state.key, f"password of {command.account_id}", number, 40)
+    read_only = token_text(state.key, f"read-only token of {command.account_id}", number, 40)
+    yield AccountTokenRotated(
+        account_id=command.account_id,
+        password=password,
+        token=queue_token(command.account_id, password),
+        read_only_token=queue_token(command.account_id, read_only),
+    )
+    return owner.account
 
 
-def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
-    if command.rule_id is not None and command.rule_id not in state.rules:
-        raise NotFound(f"destination rule {command.rule_id} not found")
-    chosen = tuple(state.rules) if command.rule_id is None else (command.rule_id,)
-    if chosen:
-        yield RulesRemoved(rule_ids=chosen)
+def set_plan(state: StateView, command: SetPlan) -> Decision[None]:
+    """The plan's limits hold from this instant on; what exists beyond them stays (D-163)."""
+    account = on_plan(account_state(state, command.account_id).account, command.plan)
+    yield AccountChanged(account=replace(account, last_plan_upgrade_time=state.now_ms // 1000))
+    yield from admit_globally(state, command.account_id)
+
+
+def set_budget(state: StateView, command: SetBudget) -> Decision[None]:
+    account = account_state(state, command.account_id).account
+    yield AccountChanged(account=replace(account, budget=command.budget))
+
+
+def set_production_pack(state: StateView, command: SetProductionPack) -> Decision[None]:
+    account = account_state(state, command.account_id).account
+    yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
+
+
+def move_to_team(state: StateView, command: MoveToTeam) -> Decision[None]:
+    """The team becomes the account's customer; nothing else depends on it (D-164)."""
+    account = account_state(state, command.account_id).account
+    yield AccountChanged(account=replace(account, customer_id=command.team_id))

@@ -56,17 +56,17 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
     """A message is due: start its next attempt, or put it in the first line it cannot pass."""
     progress = state.messages[message_id]
     message = progress.message
-    book = state.accounts[message.account_id]
+    owner = state.accounts[message.account_id]
     if message.queue is not None:
-        reason = _queue_holds(book, message.queue, message)
+        reason = _queue_holds(owner, message.queue, message)
         if reason is not None:
             # A queue delivers in the order of acceptance, so its tickets are the message numbers.
             hold = Hold(kind=HoldKind.QUEUE, name=message.queue, reason=reason)
             yield MessageHeld(message_id=message_id, hold=hold, ticket=message.number, at_ms=state.now_ms)
             return
-        if message_id not in book.queue_slots[message.queue]:
+        if message_id not in owner.queue_slots[message.queue]:
             yield QueueSlotTaken(message_id=message_id, account_id=message.account_id, queue=message.queue)
-    hold_at = _held_by_key(state, book, message) or _held_globally(book, message_id)
+    hold_at = _held_by_key(state, owner, message) or _held_globally(owner, message_id)
     if hold_at is not None:
         waited_here = progress.hold is not None and progress.hold.kind is not HoldKind.QUEUE
         ticket = progress.ticket if waited_here else state.counters.tickets + 1
@@ -80,35 +80,35 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
     )
 
 
-def _queue_holds(book: AccountView, name: QueueName, message: Message) -> HoldReason | None:
-    queue = book.queues.get(name)
+def _queue_holds(owner: AccountView, name: QueueName, message: Message) -> HoldReason | None:
+    queue = owner.queues.get(name)
     if queue is None:
         return None  # The queue was deleted; what was in flight then may still retry.
     if queue.paused:
         return HoldReason.PAUSED
-    slots = book.queue_slots[name]
+    slots = owner.queue_slots[name]
     if message.message_id in slots:
         return None
     if len(slots) >= queue.parallelism:
         return HoldReason.PARALLELISM
-    first = book.queue_wait_lists[name].first_ticket
+    first = owner.queue_wait_lists[name].first_ticket
     is_overtaking = first is not None and first < message.number
     return HoldReason.PARALLELISM if is_overtaking else None
 
 
-def _held_by_key(state: StateView, book: AccountView, message: Message) -> Hold | None:
+def _held_by_key(state: StateView, owner: AccountView, message: Message) -> Hold | None:
     if message.flow_control is None:
         return None
     key = message.flow_control.key
-    reason = flow_control.reason_to_hold(book.flow_keys[key], state.now_ms)
-    if reason is None and book.flow_wait_lists[key].first not in (None, message.message_id):
+    reason = flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms)
+    if reason is None and owner.flow_wait_lists[key].first not in (None, message.message_id):
         reason = HoldReason.PARALLELISM
     return None if reason is None else Hold(kind=HoldKind.FLOW_CONTROL, name=key, reason=reason)
 
 
-def _held_globally(book: AccountView, message_id: MessageId) -> Hold | None:
-    has_slot = book.active < book.account.max_global_parallelism
-    if has_slot and book.global_wait_list.first in (None, message_id):
+def _held_globally(owner: AccountView, message_id: MessageId) -> Hold | None:
+    has_slot = owner.active < owner.account.max_global_parallelism
+    if has_slot and owner.global_wait_list.first in (None, message_id):
         return None
     return Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM)
 
@@ -181,11 +181,11 @@ def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Deci
     yield MessageFailed(message_id=message.message_id, at_ms=state.now_ms, dead_letter_id=dead_letter_id)
     if message.failure_callback is not None:
         yield from _call_back(state, progress, message.failure_callback, outcome, dead_letter_id)
-    book = state.accounts[message.account_id]
+    owner = state.accounts[message.account_id]
     # The oldest make room (D-045).
-    excess = len(book.dead_letters) - book.account.max_dlq_size
+    excess = len(owner.dead_letters) - owner.account.max_dlq_size
     if excess > 0:
-        oldest = tuple(islice(book.dead_letters, excess))
+        oldest = tuple(islice(owner.dead_letters, excess))
         yield DeadLettersRemoved(
             account_id=message.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size"
         )
@@ -227,23 +227,23 @@ def _release_slot(state: StateView, account_id: AccountId, slot: QueueSlot) -> D
 
 def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -> Decision[None]:
     """Let in as many of a queue's line as have a slot; those that hold one already (a retry) first."""
-    book = state.accounts[account_id]
-    queue = book.queues.get(name)
+    owner = state.accounts[account_id]
+    queue = owner.queues.get(name)
     if queue is None or queue.paused:
         return
-    line = book.queue_wait_lists[name]
-    for message_id in [holder for holder in book.queue_slots[name] if holder in line]:
+    line = owner.queue_wait_lists[name]
+    for message_id in [holder for holder in owner.queue_slots[name] if holder in line]:
         yield from start_or_hold(state, message_id)
-    while (first := line.first) is not None and len(book.queue_slots[name]) < queue.parallelism:
+    while (first := line.first) is not None and len(owner.queue_slots[name]) < queue.parallelism:
         yield from start_or_hold(state, first)
 
 
 def admit_by_key(state: StateView, account_id: AccountId, key: FlowKey) -> Decision[None]:
     """Let in as many of a flow control key's line as its limits allow now."""
-    book = state.accounts[account_id]
-    line = book.flow_wait_lists[key]
+    owner = state.accounts[account_id]
+    line = owner.flow_wait_lists[key]
     while (first := line.first) is not None:
-        if flow_control.reason_to_hold(book.flow_keys[key], state.now_ms) is not None:
+        if flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms) is not None:
             return
         yield from start_or_hold(state, first)
         if line.first == first:
@@ -263,9 +263,9 @@ def bring_limits(state: StateView, account_id: AccountId, wanted: FlowControl | 
 
 def admit_globally(state: StateView, account_id: AccountId) -> Decision[None]:
     """Let in as many of the account's own line as its global parallelism allows now."""
-    book = state.accounts[account_id]
-    line = book.global_wait_list
-    while (first := line.first) is not None and book.active < book.account.max_global_parallelism:
+    owner = state.accounts[account_id]
+    line = owner.global_wait_list
+    while (first := line.first) is not None and owner.active < owner.account.max_global_parallelism:
         yield from start_or_hold(state, first)
         if line.first == first:
             return

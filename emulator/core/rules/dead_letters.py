@@ -18,10 +18,10 @@ from emulator.core.state_view import StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
-    book = account_state(state, command.account_id)
+    owner = account_state(state, command.account_id)
     # dict.fromkeys: an id named twice is deleted, and counted, once.
-    present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in book.dead_letters)
-    missing = next((wanted for wanted in command.dead_letter_ids if wanted not in book.dead_letters), None)
+    present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in owner.dead_letters)
+    missing = next((wanted for wanted in command.dead_letter_ids if wanted not in owner.dead_letters), None)
     if command.strict and missing is not None:
         raise NotFound(f"dlq message {missing} not found")
     if present:
@@ -33,16 +33,16 @@ def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decisio
 
 def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[Published, ...]]:
     """Publish dead letters as new messages with the same body and headers; the entries leave the queue (D-046)."""
-    book = account_state(state, command.account_id)
-    account = book.account
+    owner = account_state(state, command.account_id)
+    account = owner.account
     limits.check_account_is_active(account)
     limits.check_options(account, command.overrides, state.now_ms)
     # By id: an entry named twice is published once.
-    entries = {entry.dead_letter_id: entry for entry in command.entries if entry.dead_letter_id in book.dead_letters}
+    entries = {entry.dead_letter_id: entry for entry in command.entries if entry.dead_letter_id in owner.dead_letters}
     missing = next((entry for entry in command.entries if entry.dead_letter_id not in entries), None)
     if command.strict and missing is not None:
         raise NotFound(f"dlq message {missing.dead_letter_id} not found")
-    limits.check_daily_quota(book, state.now_ms, len(entries))
+    limits.check_daily_quota(owner, state.now_ms, len(entries))
     published: list[Published] = []
     for entry in entries.values():
         published.append((yield from _retry(state, command.account_id, entry, command.overrides)))
@@ -55,9 +55,9 @@ def _retry(
     yield DeadLettersRemoved(
         account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
     )
-    book = state.accounts[account_id]
+    owner = state.accounts[account_id]
     message = _made_anew(state, entry, overrides)
-    if message.queue is not None and message.queue not in book.queues:
+    if message.queue is not None and message.queue not in owner.queues:
         yield QueueWritten(queue=new_queue(account_id, message.queue, state.now_ms))
     yield from bring_limits(state, account_id, message.flow_control)
     yield MessageCreated(message=message)
@@ -101,9 +101,9 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
 
 def expire_dead_letters(state: StateView, account_id: AccountId) -> Decision[None]:
     """Remove the dead letters that the plan's retention time has run out for (D-045)."""
-    book = state.accounts[account_id]
-    oldest_kept_ms = state.now_ms - book.account.max_dlq_retention_time_milis
+    owner = state.accounts[account_id]
+    oldest_kept_ms = state.now_ms - owner.account.max_dlq_retention_time_milis
     expired = tuple(
-        letter.dead_letter_id for letter in book.dead_letters.values() if letter.failed_ms <= oldest_kept_ms
+        letter.dead_letter_id for letter in owner.dead_letters.values() if letter.failed_ms <= oldest_kept_ms
     )
     yield DeadLettersRemoved(account_id=account_id, dead_letter_ids=expired, at_ms=state.now_ms, cause="expired")

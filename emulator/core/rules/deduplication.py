@@ -35,7 +35,7 @@ def key_of(destination: Destination, body: bytes, options: MessageOptions, endpo
     return f"{text}@{endpoint.name or ''}@{endpoint.url}"
 
 
-def earlier_message(book: AccountView, key: str, now_ms: int) -> MessageId | None:
+def earlier_message(owner: AccountView, key: str, now_ms: int) -> MessageId | None:
     """The message that already stands for this key, if its window has not ended."""
-    found = book.deduplications.get(key)
+    found = owner.deduplications.get(key)
     return found[0] if found is not None and now_ms < found[1] else None

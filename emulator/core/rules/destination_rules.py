@@ -1,4 +1,4 @@
-"""Destination rules: which one decides an attempt, and what it says."""
+"""Destination rules: adding and removing them, which one decides an attempt, and what it says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from msgspec.structs import replace
+
+from emulator.core.commands import AddRule, RemoveRules
+from emulator.core.decision import Decision
+from emulator.core.errors import NotFound
+from emulator.core.facts import RuleAdded, RulesRemoved
 from emulator.core.model import DestinationRule, Fault, Message, RuleId, ScriptedAnswer
+from emulator.core.state_view import StateView
 
 
 @lru_cache(maxsize=4096)
@@ -57,3 +64,17 @@ def virtual_duration_ms(answer: ScriptedAnswer | None, timeout_ms: int) -> int:
 def times_out(answer: ScriptedAnswer | None, timeout_ms: int) -> bool:
     """Whether the rule keeps the attempt waiting past the message's timeout."""
     return answer is not None and (answer.fault is Fault.TIMEOUT or answer.latency_ms > timeout_ms)
+
+
+def add_rule(state: StateView, command: AddRule) -> Decision[RuleId]:
+    rule_id = RuleId(f"rule_{state.counters.rules + 1}")
+    yield RuleAdded(rule=replace(command.rule, rule_id=rule_id))
+    return rule_id
+
+
+def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
+    if command.rule_id is not None and command.rule_id not in state.rules:
+        raise NotFound(f"destination rule {command.rule_id} not found")
+    chosen = tuple(state.rules) if command.rule_id is None else (command.rule_id,)
+    if chosen:
+        yield RulesRemoved(rule_ids=chosen)

@@ -63,10 +63,10 @@ def _check_retries(account: Account, field: str, retries: int | None) -> None:
         raise InvalidInput(field, f"quota maxRetries exceeded, current limit: {account.max_retries}")
 
 
-def check_daily_quota(book: AccountView, now_ms: int, adding: int) -> None:
+def check_daily_quota(owner: AccountView, now_ms: int, adding: int) -> None:
     """The hard daily limit of messages; the day ends at midnight UTC of the virtual clock (D-028)."""
-    used = messages_today(book, now_ms)
-    limit = book.account.max_requests_per_day_hard
+    used = messages_today(owner, now_ms)
+    limit = owner.account.max_requests_per_day_hard
     if used + adding > limit:
         raise QuotaExceeded(
             f"quota maxRequestsPerDay exceeded, current limit: {limit}",
@@ -77,8 +77,8 @@ def check_daily_quota(book: AccountView, now_ms: int, adding: int) -> None:
         )
 
 
-def messages_today(book: AccountView, now_ms: int) -> int:
-    return book.usage_count if book.usage_day == now_ms // DAY_MS else 0
+def messages_today(owner: AccountView, now_ms: int) -> int:
+    return owner.usage_count if owner.usage_day == now_ms // DAY_MS else 0
 
 
 def check_count(name: str, present: int, limit: int) -> None:
@@ -124,12 +124,12 @@ class DailyQuota(Record):
     reset_s: int
 
 
-def daily_quota(book: AccountView, now_ms: int) -> DailyQuota:
+def daily_quota(owner: AccountView, now_ms: int) -> DailyQuota:
     """Where an account stands with its soft limit, which is reported and not enforced (D-028)."""
-    limit = book.account.max_requests_per_day
+    limit = owner.account.max_requests_per_day
     return DailyQuota(
         limit=limit,
-        remaining=max(0, limit - messages_today(book, now_ms)),
+        remaining=max(0, limit - messages_today(owner, now_ms)),
         reset_s=_next_midnight_s(now_ms),
     )
 

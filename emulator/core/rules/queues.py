@@ -22,14 +22,14 @@ def new_queue(account_id: AccountId, name: QueueName, now_ms: int) -> Queue:
 
 def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
     """Create a queue, or change what the command names of one that exists; both may let messages start."""
-    book = account_state(state, command.account_id)
-    account = book.account
+    owner = account_state(state, command.account_id)
+    account = owner.account
     limits.check_account_is_active(account)
     if command.parallelism is not None and command.parallelism > account.max_parallelism:
         raise LimitReached(f"quota maxParallelism exceeded, current limit: {account.max_parallelism}")
-    queue = book.queues.get(command.name)
+    queue = owner.queues.get(command.name)
     if queue is None:
-        limits.check_count("maxQueues", len(book.queues), account.max_queues)
+        limits.check_count("maxQueues", len(owner.queues), account.max_queues)
         queue = new_queue(command.account_id, command.name, state.now_ms)
     changed = replace(
         queue,

@@ -15,18 +15,18 @@ from emulator.core.state_view import StateView, cron_of, split_subject
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
     """Create or replace a schedule; a replaced one keeps its creation time and stays paused (D-037)."""
-    book = account_state(state, command.account_id)
-    limits.check_account_is_active(book.account)
+    owner = account_state(state, command.account_id)
+    limits.check_account_is_active(owner.account)
     schedule_id = command.schedule_id
     if schedule_id is None:
         schedule_id = ScheduleId(make_schedule_id(state.key, state.counters.schedules + 1))
-    old = book.schedules.get(schedule_id)
+    old = owner.schedules.get(schedule_id)
     if old is None:
-        limits.check_count("maxSchedules", len(book.schedules), book.account.max_schedules)
-    limits.check_message_size(book.account, len(command.body))
-    limits.check_options(book.account, command.options, state.now_ms)
-    if command.options.queue is not None and command.options.queue not in book.queues:
-        limits.check_count("maxQueues", len(book.queues), book.account.max_queues)
+        limits.check_count("maxSchedules", len(owner.schedules), owner.account.max_schedules)
+    limits.check_message_size(owner.account, len(command.body))
+    limits.check_options(owner.account, command.options, state.now_ms)
+    if command.options.queue is not None and command.options.queue not in owner.queues:
+        limits.check_count("maxQueues", len(owner.queues), owner.account.max_queues)
     cron = parse_cron(command.cron)
     yield ScheduleWritten(
         schedule=Schedule(
@@ -77,7 +77,7 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
         options=schedule.options,
         caller_ip=schedule.caller_ip,
     )
-    planned: publishing.Plan | None = None
+    planned: publishing.PublishPlan | None = None
     error: str | None = None
     try:
         planned = publishing.plan(state, account_id, item, schedule_id, CreatedBy.SCHEDULE)

@@ -1,4 +1,4 @@
-"""What the management API changes: search indexes, and a queue account's token, plan and budget.
+"""Search indexes: making, renaming, moving and deleting them, and their tokens.
 
 Identifiers and tokens made here are unique across the worlds of a server, although worlds of one
 seed share everything else: an account's id, which no two worlds have in common, goes into them.
@@ -11,67 +11,23 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from emulator.core import commands
-from emulator.core.decision import Decision, account_state
-from emulator.core.errors import NotFound
-from emulator.core.facts import (
-    AccountChanged,
-    AccountTokenRotated,
-    SearchIndexChanged,
-    SearchIndexCreated,
-    SearchIndexDeleted,
+from emulator.core.commands import (
+    CreateSearchIndex,
+    DeleteSearchIndex,
+    RenameSearchIndex,
+    ResetSearchIndexPassword,
+    TransferSearchIndex,
 )
-from emulator.core.identifiers import queue_token, token_text, uuid
-from emulator.core.model import Account, IndexId, IndexType, SearchIndex
-from emulator.core.plans import INDEX_CAPS, on_plan
-from emulator.core.rules.attempts import admit_globally
+from emulator.core.decision import Decision
+from emulator.core.errors import NotFound
+from emulator.core.facts import SearchIndexChanged, SearchIndexCreated, SearchIndexDeleted
+from emulator.core.identifiers import token_text, uuid
+from emulator.core.model import IndexId, IndexType, SearchIndex
+from emulator.core.plans import INDEX_CAPS
 from emulator.core.state_view import StateView
 
-# -- queue accounts ---------------------------------------------------------------------------
 
-
-def rotate_token(state: StateView, command: commands.RotateToken) -> Decision[Account]:
-    """New credentials, the read-only ones too; the reply is the record that holds them (D-162)."""
-    book = account_state(state, command.account_id)
-    number = state.counters.account_tokens + 1
-    password = token_text(state.key, f"password of {command.account_id}", number, 40)
-    read_only = token_text(state.key, f"read-only token of {command.account_id}", number, 40)
-    yield AccountTokenRotated(
-        account_id=command.account_id,
-        password=password,
-        token=queue_token(command.account_id, password),
-        read_only_token=queue_token(command.account_id, read_only),
-    )
-    return book.account
-
-
-def set_plan(state: StateView, command: commands.SetPlan) -> Decision[None]:
-    """The plan's limits hold from this instant on; what exists beyond them stays (D-163)."""
-    account = on_plan(account_state(state, command.account_id).account, command.plan)
-    yield AccountChanged(account=replace(account, last_plan_upgrade_time=state.now_ms // 1000))
-    yield from admit_globally(state, command.account_id)
-
-
-def set_budget(state: StateView, command: commands.SetBudget) -> Decision[None]:
-    account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, budget=command.budget))
-
-
-def set_production_pack(state: StateView, command: commands.SetProductionPack) -> Decision[None]:
-    account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
-
-
-def move_to_team(state: StateView, command: commands.MoveToTeam) -> Decision[None]:
-    """The team becomes the account's customer; nothing else depends on it (D-164)."""
-    account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, customer_id=command.team_id))
-
-
-# -- search indexes ---------------------------------------------------------------------------
-
-
-def create_search_index(state: StateView, command: commands.CreateSearchIndex) -> Decision[SearchIndex]:
+def create_search_index(state: StateView, command: CreateSearchIndex) -> Decision[SearchIndex]:
     index = new_search_index(
         state.key,
         scope=_scope(state),
@@ -86,24 +42,24 @@ def create_search_index(state: StateView, command: commands.CreateSearchIndex) -
     return index
 
 
-def rename_search_index(state: StateView, command: commands.RenameSearchIndex) -> Decision[None]:
+def rename_search_index(state: StateView, command: RenameSearchIndex) -> Decision[None]:
     yield SearchIndexChanged(index=replace(search_index(state, command.index_id), name=command.name))
 
 
-def reset_search_index_password(state: StateView, command: commands.ResetSearchIndexPassword) -> Decision[SearchIndex]:
+def reset_search_index_password(state: StateView, command: ResetSearchIndexPassword) -> Decision[SearchIndex]:
     index = search_index(state, command.index_id)
     tokens = _index_tokens(state.key, index.id, state.counters.index_tokens + 1)
     yield SearchIndexChanged(index=replace(index, token=tokens[0], read_only_token=tokens[1]))
     return search_index(state, command.index_id)
 
 
-def transfer_search_index(state: StateView, command: commands.TransferSearchIndex) -> Decision[None]:
+def transfer_search_index(state: StateView, command: TransferSearchIndex) -> Decision[None]:
     """The index has another owner, and stays in this world (D-164)."""
     index = search_index(state, command.index_id)
     yield SearchIndexChanged(index=replace(index, customer_id=command.target_account))
 
 
-def delete_search_index(state: StateView, command: commands.DeleteSearchIndex) -> Decision[None]:
+def delete_search_index(state: StateView, command: DeleteSearchIndex) -> Decision[None]:
     yield SearchIndexDeleted(index_id=search_index(state, command.index_id).id)
 
 

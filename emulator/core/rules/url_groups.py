@@ -15,14 +15,14 @@ from emulator.core.state_view import StateView
 
 def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[None]:
     """Add endpoints and update those already there; a new name makes a new group."""
-    book = account_state(state, command.account_id)
-    limits.check_account_is_active(book.account)
-    group = book.groups.get(command.name)
+    owner = account_state(state, command.account_id)
+    limits.check_account_is_active(owner.account)
+    group = owner.groups.get(command.name)
     if group is None:
-        limits.check_count("maxTopics", len(book.groups), book.account.max_topics)
+        limits.check_count("maxTopics", len(owner.groups), owner.account.max_topics)
         group = _new_group(command.account_id, command.name, state.now_ms)
     endpoints = _with(group.endpoints, command.endpoints)
-    limit = book.account.max_endpoints_per_topic
+    limit = owner.account.max_endpoints_per_topic
     if len(endpoints) > limit:
         raise LimitReached(f"quota maxEndpointsPerTopic exceeded, current limit: {limit}")
     yield UrlGroupWritten(group=replace(group, endpoints=endpoints, updated_ms=state.now_ms))
@@ -75,12 +75,12 @@ def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[Non
 
 def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None]:
     """Delete a group, also one that is not there; refused while a schedule publishes to it (D-035)."""
-    book = account_state(state, command.account_id)
-    for schedule_id, progress in book.schedules.items():
+    owner = account_state(state, command.account_id)
+    for schedule_id, progress in owner.schedules.items():
         destination = progress.schedule.destination
         if destination.kind == "group" and destination.text == command.name:
             raise InvalidInput("name", f"schedule {schedule_id} publishes to topic {command.name}, delete it first")
-    if command.name in book.groups:
+    if command.name in owner.groups:
         yield UrlGroupDeleted(account_id=command.account_id, name=command.name)
 
 

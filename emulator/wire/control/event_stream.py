@@ -16,7 +16,7 @@ from typing import Final
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
-from emulator.queries.history import Event, Place
+from emulator.queries.history import Event, HistoryPosition
 from emulator.wire.control.bodies import read_parameters, read_redact
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json, read_choice
@@ -30,7 +30,7 @@ KEEP_ALIVE: Final = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 
 ID_HEADER = "Last-Event-ID"
-_ID = re.compile(r"(?P<life>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
+_ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
 _PARAMETERS = ("last_event_id", "from", "follow", "redact")
 
 
@@ -63,7 +63,7 @@ class EndReason(StrEnum):
 class StreamRequest(Record):
     """What a client wants to be told: from where on, whether it waits for more, and what is hidden from it."""
 
-    after: Place | None = None
+    after: HistoryPosition | None = None
     from_start: bool = False
     follow: bool = True
     redact: bool = False
@@ -84,19 +84,19 @@ def read_stream_request(pairs: Iterable[tuple[str, str]], last_event_id: str | N
     )
 
 
-def _read_id(text: str, field: str) -> Place:
+def _read_id(text: str, field: str) -> HistoryPosition:
     match = _ID.fullmatch(text)
     if match is None:
         raise InvalidInput(field, f"expected the id of an event of this stream, got {excerpt(text)}")
-    return Place(life=match["life"], seq=int(match["seq"]))
+    return HistoryPosition(generation=match["generation"], seq=int(match["seq"]))
 
 
 # -- writing ----------------------------------------------------------------------------------
 
 
-def written(kind: Kind, data: Json, place: Place | None = None) -> bytes:
-    """One event. Without a place it does not change where its reader would resume."""
-    resume = "" if place is None else f"id: {place.life}-{place.seq}\n"
+def written(kind: Kind, data: Json, position: HistoryPosition | None = None) -> bytes:
+    """One event. Without a position it does not change where its reader would resume."""
+    resume = "" if position is None else f"id: {position.generation}-{position.seq}\n"
     # JSON in ASCII has no line ends.
     return f"event: {kind.value}\n{resume}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
 

@@ -12,8 +12,8 @@ from typing import assert_never
 from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationKind, Message
 from emulator.core.record import Record
+from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
-from emulator.queries.history import READABLE_AFTER_END_MS
 from emulator.queries.upcoming import Upcoming
 from emulator.queries.waiting import Held, UnderWay, Waiting
 from emulator.wire.control.bodies import read_parameters

@@ -158,7 +158,7 @@ def test_a_non_retryable_answer_fails_the_message_at_once() -> None:
     world = World(answering=always(answered(489, headers=(("Svc-NonRetryable-Error", "true"),))))
     message_id = world.publish(URL, max_retries=5)
     assert world.events_of(message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
-    assert len(world.book.dead_letters) == 1
+    assert len(world.owner.dead_letters) == 1
 
 
 def test_489_without_its_marker_is_an_ordinary_failure() -> None:
@@ -173,7 +173,7 @@ def test_a_failed_message_becomes_a_dead_letter_named_for_its_instant() -> None:
     second = world.publish(URL, max_retries=1, retry_delay="1000")
     world.run_until(1_000)
     assert world.dead_letter_ids() == ["1767225600000-0", "1767225601000-1"]
-    assert [letter.message_id for letter in world.book.dead_letters.values()] == [first, second]
+    assert [letter.message_id for letter in world.owner.dead_letters.values()] == [first, second]
     assert not world.simulation.state.messages
 
 

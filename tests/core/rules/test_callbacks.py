@@ -216,7 +216,7 @@ def test_a_callback_that_fails_for_good_is_a_dead_letter_of_its_own() -> None:
     world.publish(URL, callback=callback(BACK), max_retries=0)
     (message,) = world.sent_to(BACK)
     assert world.events_of(message.message_id)[-1] == "FAILED"
-    assert [letter.message_id for letter in world.book.dead_letters.values()] == [message.message_id]
+    assert [letter.message_id for letter in world.owner.dead_letters.values()] == [message.message_id]
 
 
 def test_callbacks_of_a_callback_are_sent_only_if_asked_for() -> None:
@@ -230,7 +230,7 @@ def test_callbacks_of_a_callback_are_sent_only_if_asked_for() -> None:
 def test_a_callback_counts_as_a_message_of_the_day() -> None:
     world = World()
     world.publish(URL, callback=callback(BACK))
-    assert world.book.usage_count == 2
+    assert world.owner.usage_count == 2
 
 
 def test_a_canceled_message_calls_nobody_back() -> None:

@@ -58,7 +58,7 @@ def test_a_canceled_message_is_no_dead_letter_even_after_its_last_attempt() -> N
     world.cancel(message_id)
     world.finish(message_id, answered(500))
     assert world.events_of(message_id)[-1] == "CANCELED"
-    assert world.book.dead_letters == {}
+    assert world.owner.dead_letters == {}
 
 
 @pytest.mark.parametrize("reason", ["unknown", "delivered", "canceled", "requested"])

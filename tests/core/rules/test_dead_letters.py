@@ -93,7 +93,7 @@ def test_a_dead_letter_is_published_again_as_a_new_message_and_leaves_the_queue(
     assert message.callback == callback("https://back.test/")
     assert message.caller_ip == "198.51.100.1"
     assert message.created_ms - world.began_ms == 3_600_000
-    assert world.book.dead_letters == {}
+    assert world.owner.dead_letters == {}
     assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
     assert [fact.cause for fact in world.all(facts.DeadLettersRemoved)] == ["retried"]
 
@@ -205,14 +205,14 @@ def test_a_retry_keeps_the_limits_of_a_publish() -> None:
     with pytest.raises(InvalidInput) as refusal:
         retried(world, max_retries=21)
     assert refusal.value.field == "Svc-Retries"
-    assert len(world.book.dead_letters) == 1
+    assert len(world.owner.dead_letters) == 1
 
 
 def test_a_retry_counts_against_the_daily_quota() -> None:
     world = failed_world(2, make_account(max_requests_per_day_hard=3))
     with pytest.raises(QuotaExceeded):
         world.retry_dead_letters(*world.dead_letter_ids())
-    assert len(world.book.dead_letters) == 2
+    assert len(world.owner.dead_letters) == 2
 
 
 def test_an_inactive_account_retries_nothing() -> None:
@@ -232,11 +232,11 @@ def test_dead_letters_expire_with_the_retention_of_the_plan() -> None:
     world.run_until(HOUR)
     world.publish(URL, max_retries=0)
     world.run_until(3 * DAY - 1)
-    assert len(world.book.dead_letters) == 2
+    assert len(world.owner.dead_letters) == 2
     world.run_until(3 * DAY)
     assert world.dead_letter_ids() == ["1767229200000-1"]
     world.run_until(3 * DAY + HOUR)
-    assert world.book.dead_letters == {}
+    assert world.owner.dead_letters == {}
     assert [fact.cause for fact in world.all(facts.DeadLettersRemoved)] == ["expired", "expired"]
 
 
@@ -244,7 +244,7 @@ def test_a_shorter_retention_counts_at_once() -> None:
     world = failed_world()
     world.run_until(HOUR)
     world.change_account(max_dlq_retention_time_milis=HOUR)
-    assert world.book.dead_letters == {}
+    assert world.owner.dead_letters == {}
 
 
 def test_nothing_expires_after_the_last_one_was_deleted() -> None:

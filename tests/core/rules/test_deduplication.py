@@ -49,9 +49,9 @@ def test_windows_that_have_ended_are_forgotten() -> None:
     world.run_until(MINUTE)
     world.publish(URL, deduplication_id="b")
     world.run_until(10 * MINUTE)
-    assert list(world.book.deduplications) == ["id:b"]
+    assert list(world.owner.deduplications) == ["id:b"]
     world.run_until(11 * MINUTE)
-    assert world.book.deduplications == {}
+    assert world.owner.deduplications == {}
     assert world.next_due_ms is None
 
 
@@ -154,7 +154,7 @@ def test_a_duplicate_does_not_count_against_the_day() -> None:
     world = World()
     world.publish(URL, deduplication_id="x")
     world.publish(URL, deduplication_id="x")
-    assert world.book.usage_count == 1
+    assert world.owner.usage_count == 1
 
 
 def test_the_end_of_a_window_is_no_work_that_a_clock_would_wait_for() -> None:

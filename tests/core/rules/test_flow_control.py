@@ -13,7 +13,7 @@ URL = "https://api.example.com/hook"
 
 
 def key_of(world: World, name: str = "k") -> FlowState:
-    return world.book.flow_keys[FlowKey(name)]
+    return world.owner.flow_keys[FlowKey(name)]
 
 
 # -- parallelism ------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def test_active_means_called_and_not_answered() -> None:
     world = World(answering=None)
     ids = [world.publish(URL, flow_control=flow("k", parallelism=2)) for _ in range(3)]
     assert key_of(world).active == 2
-    assert len(world.book.flow_wait_lists[FlowKey("k")]) == 1
+    assert len(world.owner.flow_wait_lists[FlowKey("k")]) == 1
     world.finish(ids[0])
     world.finish(ids[1])
     world.finish(ids[2])
@@ -180,7 +180,7 @@ def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
 def test_a_schedule_brings_its_limits_at_every_firing() -> None:
     world = World()
     world.write_schedule("* * * * *", URL, flow_control=flow("k", parallelism=4))
-    assert world.book.flow_keys == {}
+    assert world.owner.flow_keys == {}
     world.run_until(MINUTE)
     assert key_of(world).parallelism == 4
 

@@ -13,7 +13,7 @@ URL = "https://api.example.com/hook"
 
 
 def key_of(world: World) -> FlowState:
-    return world.book.flow_keys[FlowKey("k")]
+    return world.owner.flow_keys[FlowKey("k")]
 
 
 # -- pausing ----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_reset_of_one_key_leaves_the_others_alone() -> None:
     world.publish(URL, flow_control=flow("k", parallelism=1))
     world.publish(URL, flow_control=flow("other", parallelism=1))
     world.reset_key("k")
-    assert world.book.flow_keys[FlowKey("other")].active == 1
+    assert world.owner.flow_keys[FlowKey("other")].active == 1
 
 
 @pytest.mark.parametrize("command", ["pause", "unpin", "reset"])

@@ -145,7 +145,7 @@ def test_the_day_ends_at_midnight_utc_of_the_virtual_clock() -> None:
     refused(world, lambda: world.publish(URL))
     world.run_until(DAY)
     world.publish(URL)
-    assert (world.book.usage_day, world.book.usage_count) == (20_455, 1)
+    assert (world.owner.usage_day, world.owner.usage_count) == (20_455, 1)
 
 
 def test_a_publish_that_does_not_fit_as_a_whole_is_refused_as_a_whole() -> None:
@@ -161,16 +161,16 @@ def test_the_soft_limit_is_reported_and_not_enforced() -> None:
     world = World(make_account(max_requests_per_day=1, max_requests_per_day_hard=10))
     for _ in range(3):
         world.publish(URL)
-    quota = limits.daily_quota(world.book, world.simulation.now_ms)
+    quota = limits.daily_quota(world.owner, world.simulation.now_ms)
     assert (quota.limit, quota.remaining, quota.reset_s) == (1, 0, 1_767_312_000)
 
 
 def test_yesterdays_messages_do_not_count_today() -> None:
     world = World()
     world.publish(URL)
-    assert limits.messages_today(world.book, world.simulation.now_ms) == 1
+    assert limits.messages_today(world.owner, world.simulation.now_ms) == 1
     world.run_until(DAY)
-    assert limits.messages_today(world.book, world.simulation.now_ms) == 0
+    assert limits.messages_today(world.owner, world.simulation.now_ms) == 0
 
 
 # -- per second -------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def test_delay_and_flow_control_are_not_applied_on_enqueue() -> None:
     assert message.queue == "q"
     assert message.flow_control is None
     assert world.start_times(message_id) == [0]
-    assert world.book.flow_keys == {}
+    assert world.owner.flow_keys == {}
 
 
 def test_a_queue_is_made_by_its_first_message() -> None:

@@ -132,7 +132,7 @@ def test_a_paused_queue_accepts_and_holds() -> None:
     world.enqueue("q", url(1))
     world.run_until(DAY)
     assert world.starts() == []
-    assert world.book.queue_lag[QueueName("q")] == 2
+    assert world.owner.queue_lag[QueueName("q")] == 2
     pause(world, "q", paused=False)
     assert world.starts() == [(url(0), 1, DAY), (url(1), 1, DAY)]
 
@@ -178,12 +178,12 @@ def test_lag_counts_messages_that_have_not_ended() -> None:
     world = World(answering=None)
     first = world.enqueue("q", url(0))
     second = world.enqueue("q", url(1))
-    assert world.book.queue_lag == {"q": 2}
+    assert world.owner.queue_lag == {"q": 2}
     world.finish(first)
-    assert world.book.queue_lag == {"q": 1}
+    assert world.owner.queue_lag == {"q": 1}
     world.cancel(second)
     world.finish(second)
-    assert world.book.queue_lag == {"q": 0}
+    assert world.owner.queue_lag == {"q": 0}
 
 
 def test_an_upsert_changes_only_what_it_names() -> None:
@@ -225,7 +225,7 @@ def test_deleting_a_queue_drops_its_backlog_and_starts_none_of_it() -> None:
     world = World(answering=None)
     ids = [world.enqueue("q", url(number)) for number in range(3)]
     world.delete_queue("q")
-    assert world.book.queues == {}
+    assert world.owner.queues == {}
     assert world.events_of(ids[1]) == ["CREATED", "CANCEL_REQUESTED", "CANCELED"]
     assert world.events_of(ids[0]) == ["CREATED", "ACTIVE", "CANCEL_REQUESTED"]
     world.finish(ids[0], answered(500))
@@ -257,8 +257,8 @@ def test_a_queue_made_again_waits_for_what_is_still_in_flight_from_the_old_one()
     world.finish(old)
     assert world.urls_started() == [url(0), url(1)]
     world.finish(new)
-    assert world.book.queue_lag == {"q": 0}
-    assert world.book.queue_slots == {"q": {}}
+    assert world.owner.queue_lag == {"q": 0}
+    assert world.owner.queue_slots == {"q": {}}
 
 
 def test_a_callback_outlives_the_queue_of_its_source() -> None:
@@ -269,7 +269,7 @@ def test_a_callback_outlives_the_queue_of_its_source() -> None:
     called = world.sent_to(BACK)[0].message_id
     world.finish(called)
     assert world.events_of(called) == ["CREATED", "ACTIVE", "DELIVERED"]
-    assert world.book.queue_slots == {"q": {}}
+    assert world.owner.queue_slots == {"q": {}}
 
 
 def test_canceling_a_slot_holder_leaves_the_slot_to_its_callback() -> None:
@@ -298,7 +298,7 @@ def test_a_slot_is_kept_while_its_message_waits_elsewhere() -> None:
     world.enqueue("q", url(0))
     world.enqueue("q", url(1))
     assert world.urls_started() == ["https://busy.test/"]
-    assert list(world.book.queue_slots[QueueName("q")].values()) == [1]
+    assert list(world.owner.queue_slots[QueueName("q")].values()) == [1]
     world.finish(busy)
     assert world.urls_started() == ["https://busy.test/", url(0)]
 
@@ -326,4 +326,4 @@ def test_a_queued_dead_letter_may_be_retried_under_a_flow_control_key() -> None:
     world.finish(world.sent_to("https://other.test/")[0].message_id)
     world.finish(published.message_id)
     assert world.events_of(published.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
-    assert world.book.queue_slots == {"q": {}}
+    assert world.owner.queue_slots == {"q": {}}

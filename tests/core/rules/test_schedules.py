@@ -309,7 +309,7 @@ def test_one_schedule_too_many_is_refused_but_an_existing_one_is_replaced() -> N
         world.write_schedule("* * * * *", URL)
     assert refusal.value.text == "quota maxSchedules exceeded, current limit: 1"
     world.write_schedule("*/5 * * * *", URL, schedule_id="mine")
-    assert len(world.book.schedules) == 1
+    assert len(world.owner.schedules) == 1
 
 
 def test_a_schedule_that_needs_one_queue_too_many_is_refused() -> None:

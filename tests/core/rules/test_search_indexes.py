@@ -1,23 +1,19 @@
-"""What the management API changes in a world: indexes, tokens, plans, and the states of accounts."""
+"""Search indexes: their numbers, tokens and changes, and what a checkpoint keeps of them."""
 
 from __future__ import annotations
 
 import base64
-import json
 
 import pytest
 from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.checkpoint import capture, restore
-from emulator.core.errors import Forbidden, NotFound
+from emulator.core.errors import NotFound
 from emulator.core.identifiers import world_key
-from emulator.core.model import AccountId, IndexId, IndexType, Plan, SearchIndex, TeamMember, TeamRole, VectorIndex
-from emulator.core.plans import PlanName
+from emulator.core.model import AccountId, IndexId, IndexType, SearchIndex, TeamMember, TeamRole, VectorIndex
 from emulator.core.state import State
-from tests.core.worlds import ACCOUNT_ID, DAY, MINUTE, World, make_account, replay
-
-NOBODY = AccountId("nobody")
+from tests.core.worlds import ACCOUNT_ID, MINUTE, World, make_account, replay
 
 
 def create(
@@ -133,11 +129,6 @@ def test_a_deleted_index_does_not_lend_its_number_to_the_next() -> None:
         commands.ResetSearchIndexPassword(index_id=IndexId("none")),
         commands.TransferSearchIndex(index_id=IndexId("none"), target_account="x"),
         commands.DeleteSearchIndex(index_id=IndexId("none")),
-        commands.RotateToken(account_id=NOBODY),
-        commands.SetPlan(account_id=NOBODY, plan=PlanName.PAYG),
-        commands.SetBudget(account_id=NOBODY, budget=20),
-        commands.SetProductionPack(account_id=NOBODY, enabled=True),
-        commands.MoveToTeam(account_id=NOBODY, team_id="t"),
     ],
     ids=lambda command: type(command).__name__,
 )
@@ -149,143 +140,7 @@ def test_what_is_not_there_is_not_found_and_nothing_changes(command: commands.Co
     assert world.snapshot() == before
 
 
-# -- tokens -----------------------------------------------------------------------------------
-
-
-def test_rotation_gives_new_credentials_that_name_the_account() -> None:
-    """D-162."""
-    world = World()
-    old = world.book.account
-    new = world.do(commands.RotateToken(account_id=ACCOUNT_ID))
-    assert new == world.book.account
-    texts = {old.token, old.read_only_token, old.password, new.token, new.read_only_token, new.password}
-    assert len(texts) == 6
-    assert json.loads(base64.b64decode(new.token)) == {"UserID": ACCOUNT_ID, "Password": new.password}
-    assert replace(new, password="", token="", read_only_token="") == replace(
-        old, password="", token="", read_only_token=""
-    )
-    assert world.do(commands.RotateToken(account_id=ACCOUNT_ID)).token not in texts
-
-
-# -- plans ------------------------------------------------------------------------------------
-
-PLANS = {
-    PlanName.FREE: (Plan.FREE, "", 0, 1_048_576, 1_000, 100, 5, 1, 10, 604_800, 2, 10, 900),
-    PlanName.PAYG: (Plan.PAID, "", 0, 10_485_760, 2_147_483_647, 100, 20, 100, 1_000, 31_536_000, 10, 100, 7_200),
-    PlanName.QUEUE_FIXED_1M: (
-        Plan.PAID, "queue_fixed_1m", 180, 52_428_800, 10_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10, 200,
-        21_600,
-    ),
-    PlanName.QUEUE_FIXED_10M: (
-        Plan.PAID, "queue_fixed_10m", 420, 52_428_800, 100_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10, 1_000,
-        21_600,
-    ),
-    PlanName.QUEUE_FIXED_100M: (
-        Plan.PAID, "queue_fixed_100m", 1_200, 52_428_800, 1_000_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10,
-        1_000, 21_600,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("plan", PlanName)
-def test_a_plan_brings_its_limits_and_leaves_the_rest(plan: PlanName) -> None:
-    """D-160."""
-    world = World(make_account(budget=50, created_by="somebody"))
-    world.run_for(DAY)
-    world.do(commands.SetPlan(account_id=ACCOUNT_ID, plan=plan))
-    account = world.book.account
-    assert PLANS[plan] == (
-        account.type,
-        account.reserved_type,
-        account.reserved_price,
-        account.max_message_size,
-        account.max_requests_per_day_hard,
-        account.max_requests_per_second,
-        account.max_retries,
-        account.max_topics,
-        account.max_schedules,
-        account.max_delay,
-        account.max_parallelism,
-        account.max_global_parallelism,
-        account.timeout,
-    )
-    assert (account.budget, account.created_by, account.id) == (50, "somebody", ACCOUNT_ID)
-    assert account.last_plan_upgrade_time == 1_767_225_600 + 86_400
-
-
-def test_the_limits_of_a_new_plan_hold_at_once() -> None:
-    """D-163."""
-    world = World(make_account(max_global_parallelism=1), answering=None)
-    for number in range(3):
-        world.publish(f"https://x.test/{number}")
-    assert len(world.starts()) == 1
-    world.do(commands.SetPlan(account_id=ACCOUNT_ID, plan=PlanName.PAYG))
-    assert len(world.starts()) == 3
-
-
-def test_budget_production_pack_and_team_are_recorded() -> None:
-    """D-164."""
-    world = World()
-    world.do(commands.SetBudget(account_id=ACCOUNT_ID, budget=360))
-    world.do(commands.SetProductionPack(account_id=ACCOUNT_ID, enabled=True))
-    world.do(commands.MoveToTeam(account_id=ACCOUNT_ID, team_id="team-7"))
-    account = world.book.account
-    assert (account.budget, account.prod_pack_enabled, account.customer_id) == (360, True, "team-7")
-    world.do(commands.SetProductionPack(account_id=ACCOUNT_ID, enabled=False))
-    assert not world.book.account.prod_pack_enabled
-
-
-# -- the state of an account ------------------------------------------------------------------
-
-
-def test_a_change_of_state_shows_for_a_minute() -> None:
-    """D-166."""
-    world = World()
-    world.change_account(state="suspended")
-    assert (world.book.account.state, world.book.account.modifying_state) == ("suspended", "suspended")
-    with pytest.raises(Forbidden, match="is suspended"):
-        world.publish("https://x.test")
-    world.run_for(MINUTE - 1)
-    assert world.book.account.modifying_state == "suspended"
-    world.run_for(1)
-    assert (world.book.account.state, world.book.account.modifying_state) == ("suspended", "")
-    world.change_account(state="active")
-    assert (world.book.account.state, world.book.account.modifying_state) == ("active", "active")
-    world.publish("https://x.test")
-    world.run_for(MINUTE)
-    assert world.book.account.modifying_state == ""
-
-
-def test_a_second_change_of_state_starts_the_minute_again() -> None:
-    """D-166."""
-    world = World()
-    world.change_account(state="suspended")
-    world.run_for(MINUTE // 2)
-    world.change_account(state="active")
-    world.run_for(MINUTE // 2)
-    assert world.book.account.modifying_state == "active"
-    world.run_for(MINUTE // 2)
-    assert world.book.account.modifying_state == ""
-
-
-def test_another_change_leaves_a_transition_alone() -> None:
-    world = World()
-    world.change_account(state="suspended")
-    world.run_for(MINUTE // 2)
-    world.change_account(budget=100)
-    assert world.book.account.modifying_state == "suspended"
-    world.run_for(MINUTE // 2)
-    assert (world.book.account.modifying_state, world.book.account.budget) == ("", 100)
-
-
-def test_a_transition_never_draws_the_clock_to_itself() -> None:
-    world = World()
-    world.change_account(state="suspended")
-    assert world.simulation.state.timers.next_work_ms() is None
-    assert world.next_due_ms == MINUTE
-
-
-# -- books ------------------------------------------------------------------------------------
+# -- as a whole ------------------------------------------------------------------------------
 
 
 def busy_world() -> World:

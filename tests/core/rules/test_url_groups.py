@@ -15,7 +15,7 @@ TEAM = GroupName("team")
 
 
 def endpoints(world: World) -> list[tuple[str, str | None]]:
-    return [(each.url, each.name) for each in world.book.groups[TEAM].endpoints]
+    return [(each.url, each.name) for each in world.owner.groups[TEAM].endpoints]
 
 
 def remove(world: World, *selectors: EndpointSelector) -> None:
@@ -39,7 +39,7 @@ def test_a_first_endpoint_makes_the_group_and_later_ones_are_added_in_order() ->
     world.run_until(MINUTE)
     world.make_group("team", B, C)
     assert endpoints(world) == [(A, "first one"), (B, None), (C, None)]
-    group = world.book.groups[TEAM]
+    group = world.owner.groups[TEAM]
     assert (group.created_ms, group.updated_ms) == (1_767_225_600_000, 1_767_225_660_000)
 
 
@@ -125,7 +125,7 @@ def test_the_group_goes_with_its_last_endpoint() -> None:
     world = World()
     world.make_group("team", A, B)
     remove(world, by(url=A), by(url=B))
-    assert world.book.groups == {}
+    assert world.owner.groups == {}
 
 
 def test_removing_from_an_unknown_group_is_not_found() -> None:
@@ -162,7 +162,7 @@ def test_a_group_that_a_schedule_publishes_to_cannot_be_deleted() -> None:
         delete(world)
     assert refusal.value.text == "name: schedule mine publishes to topic team, delete it first"
     delete(world, "other")
-    assert list(world.book.groups) == ["team"]
+    assert list(world.owner.groups) == ["team"]
 
 
 # -- default headers --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_default_headers_replace_those_before() -> None:
         ((("Svc-Forward-X", ("1", "2")),), MessageOptions(forwarded=(("X", "1"), ("X", "2")))),
     ):
         world.do(commands.SetGroupDefaults(account_id=world.account_id, name=TEAM, headers=headers, defaults=defaults))
-    group = world.book.groups[TEAM]
+    group = world.owner.groups[TEAM]
     assert group.headers == (("Svc-Forward-X", ("1", "2")),)
     assert group.defaults == MessageOptions(forwarded=(("X", "1"), ("X", "2")))
 
@@ -186,7 +186,7 @@ def test_default_headers_outlive_changes_of_the_endpoints() -> None:
     world.make_group("team", A)
     world.set_group_defaults("team", max_retries=1)
     world.make_group("team", B)
-    assert world.book.groups[TEAM].defaults == MessageOptions(max_retries=1)
+    assert world.owner.groups[TEAM].defaults == MessageOptions(max_retries=1)
 
 
 def test_default_headers_keep_the_limits_of_a_message() -> None:

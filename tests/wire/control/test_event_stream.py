@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.queries.history import Place
+from emulator.queries.history import HistoryPosition
 from emulator.wire.control.event_stream import (
     KEEP_ALIVE,
     OPENING,
@@ -22,7 +22,7 @@ from emulator.wire.control.event_stream import (
     written,
 )
 
-PLACE = Place(life="9f3a1c02", seq=57)
+POSITION = HistoryPosition(generation="9f3a1c02", seq=57)
 
 
 def read(*content: bytes) -> list[StreamEvent]:
@@ -35,7 +35,7 @@ def read(*content: bytes) -> list[StreamEvent]:
 
 
 def test_an_event_is_its_kind_where_to_resume_and_one_line_of_json() -> None:
-    assert written(Kind.ATTEMPT, {"seq": 57, "body": "a"}, PLACE) == (
+    assert written(Kind.ATTEMPT, {"seq": 57, "body": "a"}, POSITION) == (
         b'event: attempt\nid: 9f3a1c02-57\ndata: {"seq":57,"body":"a"}\n\n'
     )
 
@@ -48,7 +48,7 @@ def test_an_event_without_a_place_leaves_its_reader_where_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\rb", "\u2028 \u2029 \x85 \x1c", "\ud800"])
 def test_no_text_ends_the_line_of_its_data(text: str) -> None:
-    content = written(Kind.EVENT, {"url": text}, PLACE)
+    content = written(Kind.EVENT, {"url": text}, POSITION)
 
     assert len(content.decode().splitlines()) == 4
     assert read(content)[0].data == {"url": text}
@@ -80,7 +80,7 @@ def test_a_reset_says_why() -> None:
 def test_a_client_reads_what_is_written() -> None:
     content = (
         OPENING,
-        written(Kind.EVENT, {"state": "CREATED"}, PLACE),
+        written(Kind.EVENT, {"state": "CREATED"}, POSITION),
         KEEP_ALIVE,
         written(Kind.END, {"reason": "deleted"}),
     )
@@ -114,16 +114,16 @@ def test_what_is_no_json_is_malformed() -> None:
         pytest.param({"from": "now", "follow": "True"}, None, StreamRequest(), id="the defaults, said"),
         pytest.param({"follow": "false"}, None, StreamRequest(follow=False), id="what there is"),
         pytest.param({"redact": "true"}, None, StreamRequest(redact=True), id="redacted"),
-        pytest.param({}, "9f3a1c02-57", StreamRequest(after=PLACE), id="by the header"),
-        pytest.param({"last_event_id": "9f3a1c02-57"}, None, StreamRequest(after=PLACE), id="by the parameter"),
+        pytest.param({}, "9f3a1c02-57", StreamRequest(after=POSITION), id="by the header"),
+        pytest.param({"last_event_id": "9f3a1c02-57"}, None, StreamRequest(after=POSITION), id="by the parameter"),
         pytest.param(
-            {"last_event_id": "00000000-1"}, "9f3a1c02-57", StreamRequest(after=PLACE), id="the header precedes"
+            {"last_event_id": "00000000-1"}, "9f3a1c02-57", StreamRequest(after=POSITION), id="the header precedes"
         ),
         pytest.param({"last_event_id": "", "from": ""}, "", StreamRequest(), id="nothing is absent"),
         pytest.param(
             {"from": "start", "last_event_id": "9f3a1c02-0"},
             None,
-            StreamRequest(from_start=True, after=Place(life="9f3a1c02", seq=0)),
+            StreamRequest(from_start=True, after=HistoryPosition(generation="9f3a1c02", seq=0)),
             id="an address that is repeated",
         ),
     ],
