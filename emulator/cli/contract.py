@@ -13,7 +13,8 @@ from emulator.cli.control import DEFAULT_URL, show_json
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import settings_options
 from emulator.cli.values import Url
-from emulator.contract.document import ALL, Api, Format, read_apis
+from emulator.contract.document import Api
+from emulator.contract.wanted import ALL, Format, read_apis
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from emulator import resources
-from emulator.contract import document as contract
-from emulator.contract.document import Api, Format
+from emulator.contract.dialects import in_dialect
+from emulator.contract.document import Api
+from emulator.contract.merging import merged, with_server
+from emulator.contract.wanted import Format
 from emulator.version import VERSION
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import JsonObject
 
+# Where the emulator's own documents are.
+FOLDER = resources.path("contracts")
 # More than any description of an API has; a file beyond it is none.
 _MAX_BYTES = 32 * 1024 * 1024
 _DEEPEST = 200
@@ -24,20 +28,21 @@ class UnreadableContract(Exception):
     """A document cannot be used; the text names the file and says why, in one line."""
 
 
-def documents(apis: tuple[Api, ...], dialect: Dialect) -> dict[Api, JsonObject]:
+def documents(apis: tuple[Api, ...], dialect: Dialect, folder: Path = FOLDER) -> dict[Api, JsonObject]:
     """The documents of these APIs in the names of a dialect, each by its API.
 
     Of several, those whose file is missing are left out. Raises: UnreadableContract.
     """
-    found = {api: _document(api, dialect) for api in apis if len(apis) == 1 or _path(api).is_file()}
+    files = {api: folder / f"{api}.openapi.yaml" for api in apis}
+    found = {api: _document(file, api, dialect) for api, file in files.items() if len(apis) == 1 or file.is_file()}
     if not found:
-        raise UnreadableContract(f"{_path(apis[0]).parent}: holds no contract")
+        raise UnreadableContract(f"{folder}: holds no contract")
     return found
 
 
-def document(apis: tuple[Api, ...], dialect: Dialect, url: str) -> JsonObject:
+def document(apis: tuple[Api, ...], dialect: Dialect, url: str, folder: Path = FOLDER) -> JsonObject:
     """The contract of these APIs as one document, of the server at `url`. Raises: UnreadableContract."""
-    return contract.with_server(_merged(apis, dialect), url)
+    return with_server(_merged(apis, dialect, folder), url)
 
 
 def written(content: JsonObject, form: Format) -> str:
@@ -75,23 +80,19 @@ def read(path: Path) -> JsonObject:
     return found
 
 
-def _path(api: Api) -> Path:
-    return resources.path("contracts", f"{api}.openapi.yaml")
+@functools.lru_cache(maxsize=16)
+def _document(file: Path, api: Api, dialect: Dialect) -> JsonObject:
+    return in_dialect(_as_written(file), api, dialect)
 
 
 @functools.lru_cache(maxsize=16)
-def _document(api: Api, dialect: Dialect) -> JsonObject:
-    return contract.in_dialect(_as_written(api), api, dialect)
+def _merged(apis: tuple[Api, ...], dialect: Dialect, folder: Path) -> JsonObject:
+    return merged(documents(apis, dialect, folder), VERSION)
 
 
 @functools.lru_cache(maxsize=16)
-def _merged(apis: tuple[Api, ...], dialect: Dialect) -> JsonObject:
-    return contract.merged(documents(apis, dialect), VERSION)
-
-
-@functools.cache
-def _as_written(api: Api) -> JsonObject:
-    return read(_path(api))
+def _as_written(file: Path) -> JsonObject:
+    return read(file)
 
 
 def _parsed(content: str) -> Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from emulator.contract.document import items, table, text
+from emulator.contract.document import items, table, text, texts
 from emulator.core.language.headers import canonical_name
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, joined, kind_of
 
@@ -36,8 +36,7 @@ def described(error: ValidationError, place: str = "") -> Iterator[str]:
                 if isinstance(needed, str) and needed not in instance:
                     yield f"{joined(path, needed)}: missing"
         case "type":
-            kinds = rule if isinstance(rule, str) else " or ".join(text(each) for each in items(rule))
-            yield f"{shown(path or WHOLE)}: expected {kinds}, got {kind_of(instance)}"
+            yield f"{shown(path or WHOLE)}: expected {' or '.join(texts(rule))}, got {kind_of(instance)}"
         case "enum":
             choices = ", ".join(json.dumps(each) for each in items(rule))
             yield f"{shown(path or WHOLE)}: expected one of {choices}"
@@ -83,12 +82,6 @@ def meant(name: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known if not each.endswith("*")}
     close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
     return f", did you mean {by_lower[close[0]]}?" if close else ""
-
-
-def meant_header(name: str, known: Mapping[str, JsonObject]) -> str:
-    """The same for a header, by its lower-case name."""
-    close = difflib.get_close_matches(name, [each for each in known if not each.endswith("*")], 1, 0.6)
-    return f", did you mean {text(known[close[0]].get('name'))}?" if close else ""
 
 
 def spelt(parameter: JsonObject, lower_name: str) -> str:

@@ -35,7 +35,7 @@ def test_an_answer_of_an_emulator_in_process_is_checked() -> None:
         async with in_process() as emulator:
             await emulator.get("/v2/keys")
 
-    with pytest.raises(NotInContract, match="'more' was unexpected"):
+    with pytest.raises(NotInContract, match="more: unknown field"):
         ask()
 
 
@@ -49,7 +49,7 @@ def test_an_answer_of_a_server_is_checked_whoever_asked(server_name: str, dialec
         given = {"Authorization": f"Bearer {emulator.token}"}
         assert httpx.get(f"{emulator.url}/v2/keys", headers=given, trust_env=False).status_code == 200
     assert WATCHER.checked == before + 1
-    with pytest.raises(NotInContract, match="'more' was unexpected"):
+    with pytest.raises(NotInContract, match="more: unknown field"):
         WATCHER.raise_found()
 
 
@@ -84,7 +84,7 @@ def test_a_dialect_has_the_contract_of_its_own_names(name: str, target: str, is_
     if is_known:
         refused.check()
     else:
-        with pytest.raises(NotInContract, match="expected 404"):
+        with pytest.raises(NotInContract, match="status 400: not in the contract"):
             refused.check()
 
 

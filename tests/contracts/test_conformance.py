@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from emulator.contract import files as contract_files
-from tests.contracts.conformance import NotInContract, check_response, find
+from tests.contracts.conformance import NotInContract, check_response, contract
 from tests.contracts.documents import Operation, all_operations, operations
+from tests.contracts.missing import without_contracts
 from tests.support import Answer, Headers, InProcess, asgi_call, in_process
 
 URL = "https://api.test/hook"
@@ -332,16 +332,11 @@ MANAGEMENT_BODIES: dict[str, tuple[str, object]] = {
 
 
 async def contracts_that_are_missing(met: Met) -> None:
-    async with checked(met) as emulator:
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("document", "documents"):
-                patch.setattr(contract_files, name, _no_contract)
-            await emulator.control("GET", "/contract")
-            await emulator.control("GET", "/reference")
-
-
-def _no_contract(*_: object) -> None:
-    raise contract_files.UnreadableContract("messaging.openapi.yaml cannot be read")
+    async with without_contracts() as bare:
+        emulator = Checked(bare)
+        await emulator.control("GET", "/contract")
+        await emulator.control("GET", "/reference")
+        met |= emulator.met
 
 
 async def wrong_methods(met: Met) -> None:
@@ -819,6 +814,6 @@ def test_a_response_that_is_not_in_the_contract_is_noticed(
     ],
 )
 def test_a_request_means_the_operation_with_the_most_fixed_words(method: str, path: str, name: str) -> None:
-    operation, _ = find(method, path.partition("?")[0])
+    operation = contract().find(method, path.partition("?")[0]).operation
     assert operation is not None
     assert operation.id == name
