@@ -109,7 +109,7 @@ def _parsed(content: str) -> Any:
             form = "JSON, nor YAML"  # Whose own braces may look like that too.
     try:
         _check_depth(content)
-        return _with_text_keys(yaml.load(content, Loader=_loader()), {})
+        return yaml.load(content, Loader=_loader())
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except yaml.YAMLError as error:
@@ -132,25 +132,14 @@ def _check_depth(content: str) -> None:
             depth -= 1
 
 
-def _with_text_keys(value: Any, done: dict[int, Any]) -> Any:
-    """Statuses may stand without quotes in YAML. What an anchor shares stays shared."""
-    if not isinstance(value, dict | list):
-        return value
-    if id(value) not in done:
-        if isinstance(value, dict):
-            done[id(value)] = {str(key): _with_text_keys(each, done) for key, each in value.items()}
-        else:
-            done[id(value)] = [_with_text_keys(each, done) for each in value]
-    return done[id(value)]
-
-
 @functools.cache
 def _loader() -> Any:
-    """A safe loader that leaves dates and times the texts that they are in JSON."""
+    """A safe loader that reads what JSON can hold: dates and times stay texts, and so do keys such as 200."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-        pass
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            return {str(key): value for key, value in super().construct_mapping(node, deep).items()}
 
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in entries if tag != "tag:yaml.org,2002:timestamp"]
