@@ -1,7 +1,7 @@
-"""Strict mode: every request and every answer held against the contract, around the application.
+"""Strict mode: a middleware that holds every request and every answer against the contract.
 
-What does not match is logged and stands in a header of the answer; what the service would not take
-although the emulator does is refused.
+What does not match is logged and named in a header of the answer. Options that the emulator takes
+and does not apply are refused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StrictMode:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What the server would say, with the body in one piece; behind it, what the server really says."""
+    """A receive function that gives the body in one piece, and then what the server sends."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -111,7 +111,7 @@ class _Answer:
         parts = self._request.parts
         checked = self._contract.answer(self._match, start["status"], _pairs(start), body)
         wrong = [*(f"request: {each}" for each in self._wrong), *(f"response: {each}" for each in checked)]
-        # The operation, because a path may hold what is nobody's business.
+        # The operation's template, because a path may hold secrets.
         operation = self._match.operation
         name = parts.method if operation is None else operation.name
         for each in wrong:

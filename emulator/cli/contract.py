@@ -172,7 +172,7 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*head)
     for row in rows:
         style = "" if row[-1] == "nobody" else "red"
-        # Text as it is: a document's words are no mark-up.
+        # `Text`, because a document's words are not mark-up.
         table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
     Console().print(table)
 

@@ -24,11 +24,11 @@ from emulator.wire.dialect import BUILT_IN, Dialect, load
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import Pairs, RequestParts
 
-# What public clients send of themselves; the service takes no notice of it.
+# Headers with which public clients describe themselves; the service ignores them.
 _TELEMETRY = "telemetry-"
 _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
-# What every HTTP server may add by itself.
+# Headers that an HTTP server may add.
 _OF_HTTP = frozenset(
     ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
 )
@@ -65,15 +65,11 @@ class Contract:
             return Findings(wrong=tuple(self._no_operation(match, parts)))
         of_body, content = self._body(operation, parts)
         wrong = [*self._headers(operation, parts), *self._query(operation, parts), *of_body]
-        refusal: InvalidInput | None = None
-        for ignored in queued.ignored_options(operation.id, parts, content, self._dialect):
-            place, header = ignored.place, ignored.header
-            if refusal is None:
-                field = f"{place}headers.{header}" if place else header
-                refusal = InvalidInput(field, "does not apply to queued messages, and strict mode refuses it")
-            if operation.id != queued.ENQUEUE:  # It does not read them at all, as is said with its headers.
-                where = f"{place}headers: header {header}" if place else f"header {header}"
-                wrong.append(f"{where}: does not apply to queued messages")
+        ignored = list(queued.ignored_options(operation.id, parts, content, self._dialect))
+        if operation.id != queued.ENQUEUE:  # That operation does not have them: `_headers` has named them already.
+            wrong += [f"{each.what}: does not apply to queued messages" for each in ignored]
+        reason = "does not apply to queued messages, and strict mode refuses it"
+        refusal = InvalidInput(ignored[0].field, reason) if ignored else None
         return Findings(wrong=tuple(dict.fromkeys(wrong)), refusal=refusal)
 
     def _no_operation(self, match: Match, parts: RequestParts) -> Iterator[str]:
@@ -144,7 +140,7 @@ class Contract:
 
     def _unknown_parameter(self, operation: Operation, name: str, known: Sequence[str]) -> Iterator[str]:
         if operation.takes_any_query:
-            # It belongs to the destination, unless it is one of ours that is misspelt.
+            # It belongs to the destination, unless it looks like a misspelt option.
             is_ours = name.lower().replace("_", "-").startswith(self._dialect.lower_prefix)
             if not is_ours and not _is_like(name.lower(), known):
                 return
@@ -162,7 +158,7 @@ class Contract:
         if media is None or any("*" in media_type for media_type in contents):
             return [], None
         media_type = _media_type(parts.header("content-type"))
-        # The control API takes JSON whatever it is called, as `curl -d` calls it a form.
+        # The control API reads JSON under any content type: `curl -d` says that it is a form.
         is_other = bool(media_type) and "json" not in media_type and operation.api is not Api.CONTROL
         wrong = ["header Content-Type: expected application/json"] if is_other else []
         try:

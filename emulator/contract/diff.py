@@ -164,7 +164,7 @@ class _Comparison(Record):
         own, other = table(self.ours.content.get("responses")), table(self.theirs.content.get("responses"))
         for status in other:
             if _status(status, own) is None:
-                # Their client meets it nowhere here; ours is not ready for it.
+                # Their clients never get it from the emulator; ours do not expect it.
                 yield self._only(f"response {status}", Side.THEIRS, "there", _if_success(status, Side.OURS))
         for status, response in own.items():
             twin = _status(status, other)
@@ -182,7 +182,7 @@ class _Comparison(Record):
             yield from values.schemas(what, _schema_of(one), _schema_of(another))
         elif bool(mine) != bool(yours):
             side, content = (Side.OURS, mine) if mine else (Side.THEIRS, yours)
-            # Who gets an answer that was promised and is not there is broken; an unexpected one is not read.
+            # A client breaks if JSON that it was promised is missing; it does not read content of other types.
             is_read = is_request or any("json" in each for each in content)
             yield self._only(f"{what} content", side, ", ".join(content), {side} if is_read else _NOBODY)
         elif (one is None) != (another is None) and not any("*" in each for each in (*mine, *yours)):
@@ -290,7 +290,7 @@ class _Values(Record):
         if self.is_request:
             breaks = _BOTH if is_needed else {side}
         else:
-            # A client cannot rely on what may be absent, and does not mind what it does not know.
+            # A client cannot rely on what may be absent, and ignores what it does not know.
             breaks = {side} if is_needed else _NOBODY
         return _only(self.operation, what, side, "required" if is_needed else otherwise, breaks)
 

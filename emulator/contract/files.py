@@ -1,4 +1,4 @@
-"""The OpenAPI documents on disk: read at their first use, because a server that starts needs none of them."""
+"""Reading and writing OpenAPI documents. The emulator's own are read at their first use: starting needs none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emulator.wire.json_fields import JsonObject
 
 # Where the emulator's own documents are.
 FOLDER = resources.path("contracts")
-# More than any description of an API has; a file beyond it is none.
+# Larger files are refused: no description of an API comes near.
 _MAX_BYTES = 32 * 1024 * 1024
 _DEEPEST = 200
 
@@ -106,7 +106,7 @@ def _parsed(content: str) -> Any:
         except RecursionError:
             raise ValueError("is nested too deeply") from None
         except ValueError:
-            form = "JSON, nor YAML"  # Whose own braces may look like that too.
+            form = "JSON, nor YAML"  # A mapping in YAML may begin with a brace, too.
     try:
         _check_depth(content)
         return yaml.load(content, Loader=_loader())
@@ -119,7 +119,7 @@ def _parsed(content: str) -> Any:
 
 
 def _check_depth(content: str) -> None:
-    """The parser in C would not survive what Python's refuses. Raises: ValueError."""
+    """Refuse deep nesting, which overflows the stack of the parser in C. Raises: ValueError."""
     import yaml
 
     depth = 0
@@ -150,7 +150,7 @@ def _loader() -> Any:
 
 @functools.cache
 def _dumper() -> Any:
-    """A dumper that writes paragraphs as paragraphs, and repeats rather than points back."""
+    """A dumper that writes texts of several lines as blocks, and no anchors."""
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time

@@ -15,10 +15,10 @@ ENQUEUE, PUBLISH, SCHEDULE, BATCH = "enqueueMessage", "publishMessage", "createS
 
 
 class Ignored(Record):
-    """An option of a queued message that does not apply to it: the place of its headers, and its header."""
+    """An option of a queued message that does not apply to it: the field of the request, and how a line names it."""
 
-    place: str
-    header: str
+    field: str
+    what: str
 
 
 def ignored_options(operation_id: str, parts: RequestParts, body: Json, dialect: Dialect) -> Iterator[Ignored]:
@@ -39,5 +39,7 @@ def ignored_options(operation_id: str, parts: RequestParts, body: Json, dialect:
 def _ignored(given: set[str], place: str, dialect: Dialect, *, keeps_delay: bool) -> Iterator[Ignored]:
     for headers in ignored_by_queues(keeps_delay=keeps_delay).values():
         for header in map(dialect.rename_field_at_fault, headers):
-            if header.lower() in given:
-                yield Ignored(place=place, header=header)
+            if header.lower() in given and place:
+                yield Ignored(field=f"{place}headers.{header}", what=f"{place}headers: header {header}")
+            elif header.lower() in given:
+                yield Ignored(field=header, what=f"header {header}")

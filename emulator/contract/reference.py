@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 _TEMPLATE = Path(__file__).with_suffix(".html")
-# Objects within objects are shown so deep; of deeper ones, only the type.
+# How deep nested objects are shown; of deeper ones only the type is.
 _DEEPEST = 5
 
 
@@ -342,7 +342,7 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink", "reference"])
-    # The page has headings of its own.
+    # Headings are for the structure of the page.
     markdown.add_render_rule("heading_open", lambda *_: "<p><strong>")
     markdown.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
     return markdown

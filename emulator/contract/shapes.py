@@ -10,7 +10,7 @@ from emulator.contract.document import items, resolved, table, texts
 from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
 
-# Schemas may refer to themselves; nothing that people send is nested deeper.
+# Schemas may refer to themselves; deeper nesting is not compared.
 DEEPEST = 12
 
 
