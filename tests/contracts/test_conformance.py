@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.contracts import control_scenarios, failure_scenarios, messaging_scenarios
-from tests.contracts.conformance import NotInContract, check_response, contract
+from tests.contracts.conformance import NotInContract, check_response
 from tests.contracts.documents import all_operations
 from tests.contracts.scenarios import SCENARIOS
 
@@ -58,21 +58,3 @@ def test_a_response_that_is_not_in_the_contract_is_noticed(
 ) -> None:
     with pytest.raises(NotInContract):
         check_response(method, path, status, headers, json.dumps(body).encode())
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "name"),
-    [
-        ("POST", "/v2/publish/https://x.test/a?b=c", "publishMessage"),
-        ("POST", "/v2/schedules/https://x.test/pause", "createSchedule"),
-        ("POST", "/v2/schedules/x/pause", "pauseSchedule"),
-        ("GET", "/v2/schedules/x", "getSchedule"),
-        ("GET", "/V2/Queues/", "listQueues"),
-        ("POST", "/v2/dlq/retry", "retryDeadLetters"),
-        ("GET", "/v2/search/stats", "getSearchSummary"),
-    ],
-)
-def test_a_request_means_the_operation_with_the_most_fixed_words(method: str, path: str, name: str) -> None:
-    operation = contract().find(method, path.partition("?")[0]).operation
-    assert operation is not None
-    assert operation.id == name
