@@ -13,7 +13,8 @@ from emulator.cli.control import DEFAULT_URL, show_json
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import settings_options
 from emulator.cli.values import Url
-from emulator.contract.document import ALL, Api, Format, read_apis
+from emulator.contract.document import Api
+from emulator.contract.wanted import ALL, Format, read_apis
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 
@@ -171,7 +172,7 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*head)
     for row in rows:
         style = "" if row[-1] == "nobody" else "red"
-        # Text as it is: a document's words are no mark-up.
+        # `Text`, because a document's words are not mark-up.
         table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
     Console().print(table)
 

@@ -6,11 +6,13 @@ import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 from starlette.responses import Response
 
+from emulator import resources
 from emulator.api.endpoint import Request
 from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
 from emulator.wire.credentials import authorization_token
@@ -21,14 +23,17 @@ from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT, WorldSetup
 from emulator.worlds.world import World
 
+_CONTRACTS = resources.path("contracts")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """Who may call the control API, and what a new world takes over from the server."""
+    """Who may call the control API, what a new world takes over from the server, and where the contracts are."""
 
     token: str | None
     allowed_hosts: Sequence[str]
     new_world: WorldSetup
+    contracts: Path = _CONTRACTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
