@@ -218,8 +218,17 @@ class Builder:
             raise Unsupported(f"FROM {base}: expected a Python of a given version")
         self._name = rest[1] if rest else str(len(self._stages))
         self._arguments = {}
-        self._root.mkdir(mode=0o755)
+        base_files = self._folder / "base"
+        if not base_files.exists():
+            self._make_base()
+            shutil.copytree(self._root, base_files, symlinks=True)
+        else:
+            base_files.rename(self._root)
         self._image = Image(root=self._root)
+
+    def _make_base(self) -> None:
+        """The base's files, where scripts expect them."""
+        self._root.mkdir(mode=0o755)
         subprocess.run([self._python, "-m", "venv", str(self._root / "usr" / "local")], check=True, timeout=_PATIENCE_S)
 
     def _within(self, instruction: Instruction, image: Image) -> None:

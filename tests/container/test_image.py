@@ -128,6 +128,7 @@ def test_two_builds_of_the_package_are_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_image_does_what_it_should(instructions: list[Instruction], subtests: pytest.Subtests) -> None:
     """One test, because making the image takes longer than all the rest of it."""
     # Not pytest's own folder, which other users may not enter.
