@@ -9,6 +9,7 @@ from typing import Any, cast
 from emulator.client.errors import EmulatorError, is_told
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
+from emulator.client.verify.timeline import timeline_of
 from emulator.core.rules.destination_rules import matches_url
 from emulator.wire.control.event_stream import Kind, StreamReader
 
@@ -57,7 +58,7 @@ async def wait_for(session: Session, awaited: Awaited, timeout_s: float) -> list
     try:
         async with (
             asyncio.timeout(timeout_s),
-            session.server.stream("/_emulator/stream", {"world": session.world}) as lines,
+            session.stream() as lines,
         ):
             # Whatever comes after the stream has begun is told by it.
             for delivery in await session.deliveries(url=awaited.url, message_id=awaited.message_id):
@@ -89,4 +90,4 @@ async def _in_vain(session: Session, awaited: Awaited, timeout_s: float, found: 
     clock = await session.clock()
     if clock.rate == 0 and clock.next_due_ms is not None:
         lines.append("The clock is frozen: what is due later needs clock.advance(...), not waiting.")
-    return "\n".join([*lines, "", await session.timeline()])
+    return "\n".join([*lines, "", await timeline_of(session)])

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from emulator.client.records import Delivery
+from emulator.client.records import Delivery, read_credentials
+from emulator.client.session import Session
 from emulator.client.verify.expectations import Expectation, counted, listed
-from emulator.client.verify.timeline import WIDTH, deeds, pace, timeline
-from emulator.client.verify.verification import Candidate, Mismatch, Sent, likeness
+from emulator.client.verify.matching import Candidate, Mismatch, Sent, check, likeness
+from emulator.client.verify.timeline import WIDTH, deeds, explain_all, pace, timeline, worth_explaining
 from emulator.core.model import Via
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import ClockStatus
@@ -38,6 +39,25 @@ class Surroundings:
     clock: ClockStatus
     upcoming: Mapping[str, Any]
     explanations: Mapping[str, str]
+
+
+async def difference(session: Session, expectation: Expectation) -> str | None:
+    """The text of a failed `verify`; None if the world meets the expectation."""
+    deliveries = await session.deliveries()
+    # Not the session's own, because another client may have rotated the keys.
+    credentials = read_credentials(await session.control("GET", "credentials"))
+    mismatch = check(expectation, deliveries, credentials, session.dialect)
+    if mismatch is None:
+        return None
+    upcoming = await session.control("GET", "upcoming")
+    nearest = () if mismatch.nearest is None else mismatch.nearest.message.attempts
+    surroundings = Surroundings(
+        deliveries=deliveries,
+        clock=await session.clock(),
+        upcoming=upcoming,
+        explanations=await explain_all(session, worth_explaining(nearest, upcoming)),
+    )
+    return text_of(mismatch, surroundings)
 
 
 def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:

@@ -1,18 +1,20 @@
-"""What happened in a world and what is still to come, as tables that a person can read in a test's report.
+"""What happened in a world and what is still to come, as tables for the report of a test.
 
-Plain text in ASCII, at most 100 columns, without colour: it is shown where it is least known what
-can be shown, in the logs of other people's CI.
+Plain text in ASCII, at most 100 columns, without colour, because CI logs can show no more.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from textwrap import wrap
 from typing import Any
 
+from emulator.client.errors import Refused
 from emulator.client.records import Delivery
+from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
 from emulator.queries.reports import ClockStatus
 from emulator.wire.durations import format_duration
@@ -31,6 +33,23 @@ _GAP = "  "
 _HEADS = ("", "virtual time (UTC)", "after", "message", "try", "destination", "by", "answer")
 _DESTINATION = _HEADS.index("destination")
 _MIN_ID = 4
+
+
+async def timeline_of(session: Session) -> str:
+    """The timeline of a world, with why messages failed."""
+    deliveries, upcoming = await session.deliveries(), await session.control("GET", "upcoming")
+    explanations = await explain_all(session, worth_explaining(deliveries, upcoming))
+    return timeline(deliveries, clock=await session.clock(), upcoming=upcoming, explanations=explanations)
+
+
+async def explain_all(session: Session, message_ids: Iterable[str]) -> dict[str, str]:
+    """A sentence about each of the messages that the world still knows."""
+    found: dict[str, str] = {}
+    for message_id in message_ids:
+        # Refused if the world was reset meanwhile.
+        with suppress(Refused):
+            found[message_id] = (await session.explain(message_id))["summary"]
+    return found
 
 
 def timeline(
