@@ -28,7 +28,9 @@ class Lifespan:
         """Start the application up, if it implements the lifespan protocol. Raises whatever its start-up raises."""
         lifespan = Lifespan(app)
         started = asyncio.get_running_loop().create_future()
-        lifespan._task = asyncio.get_running_loop().create_task(lifespan._run(started), name="lifespan of a mounted app")
+        lifespan._task = asyncio.get_running_loop().create_task(
+            lifespan._run(started), name="lifespan of a mounted app"
+        )
         await started
         return lifespan
 
