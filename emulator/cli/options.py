@@ -25,7 +25,7 @@ _RATES = {"frozen": 0.0, "realtime": 1.0}
 
 
 class _Text(click.types.StringParamType):
-    """A text; several of them in one environment variable stand between commas."""
+    """A text; one environment variable holds several, separated by commas."""
 
     envvar_list_splitter = ","
 
@@ -63,14 +63,14 @@ def _option(entry: Field[Any]) -> Callable[[F], F]:
     text = entry.metadata["help"]
     flag = entry.name.replace("_", "-")
     return click.option(
-        # What the file turns on, a flag must be able to turn off.
+        # A flag must be able to turn off what the file turns on.
         f"--{flag}/--no-{flag}" if is_flag else f"--{flag}",
         entry.name,
         type=click.BOOL if is_flag else click.Choice(choices) if choices else click.INT if is_number else _Text(),
         is_flag=is_flag,
         multiple=isinstance(entry.default, tuple),
         default=entry.default,
-        # A default that means something else than it says is in the text.
+        # The help text explains defaults whose value says little.
         show_default="Default:" not in text and entry.default != () and not is_flag,
         envvar=f"{PREFIX}{entry.name.upper()}",
         show_envvar=True,
@@ -95,7 +95,7 @@ _CONFIG = click.option(
     type=click.Path(path_type=Path),
     envvar=f"{PREFIX}CONFIG",
     show_envvar=True,
-    # Before all others, because it supplies their defaults.
+    # Read before the others, because it supplies their defaults.
     is_eager=True,
     expose_value=False,
     callback=_read_config,

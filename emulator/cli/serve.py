@@ -51,7 +51,7 @@ def _run(settings: Settings) -> None:
     except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
-        # Where signals have no handlers (Windows) this is the ordinary end.
+        # The normal end on Windows, where the loop has no signal handlers.
         raise click.exceptions.Exit(0) from None
 
 

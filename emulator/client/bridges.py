@@ -1,7 +1,7 @@
 """Between the emulator's event loop and the caller's, whichever asynchronous framework that is.
 
 A caller on asyncio or trio waits for work on the emulator's loop with `async_wait`; the emulator runs a
-mounted application on the caller's loop with `Home`.
+mounted application on the caller's loop with `EventLoop`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 def blocking_wait(future: Future[T]) -> T:
@@ -59,14 +59,14 @@ def _is_asyncio() -> bool:
     return True
 
 
-class Home(Protocol):
-    """The event loop that an application belongs to."""
+class EventLoop(Protocol):
+    """An event loop that an application runs on."""
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine there, and wait for it here."""
 
 
-class AsyncioHome:
+class AsyncioLoop:
     """An asyncio event loop in another thread, or this one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -80,7 +80,7 @@ class AsyncioHome:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
 
 
-class OtherHome:
+class AnyioLoop:
     """An event loop of another framework, in another thread."""
 
     def __init__(self, token: anyio.lowlevel.EventLoopToken) -> None:
@@ -93,15 +93,15 @@ class OtherHome:
         return await asyncio.to_thread(there)
 
 
-def async_home() -> Home:
+def caller_loop() -> EventLoop:
     """The event loop of the caller."""
     if _is_asyncio():
-        return AsyncioHome(asyncio.get_running_loop())
-    return OtherHome(anyio.lowlevel.current_token())
+        return AsyncioLoop(asyncio.get_running_loop())
+    return AnyioLoop(anyio.lowlevel.current_token())
 
 
-def no_home() -> Home | None:
-    """The same for a caller that has no event loop."""
+def no_loop() -> EventLoop | None:
+    """The loop of a caller without one."""
     return None
 
 
@@ -125,7 +125,7 @@ class AsgiBridge:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        caller = async_home()
+        caller = caller_loop()
 
         async def receive_there() -> Any:
             async def work() -> Any:

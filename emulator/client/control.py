@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import httpx
 
-from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_told
+from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 _PREFIX = "/_emulator/"
 # Operations about the server itself, which take no world.

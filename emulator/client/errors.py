@@ -45,7 +45,7 @@ class Caught(Protocol):
     def value(self) -> BaseException: ...
 
 
-def is_told(caught: Caught) -> bool:
+def is_emulator_error(caught: Caught) -> bool:
     """Hides a module's frames from pytest's traceback of an EmulatorError (`__tracebackhide__`).
 
     A failed test then shows its own line instead of the client's frames.
@@ -53,6 +53,6 @@ def is_told(caught: Caught) -> bool:
     return isinstance(caught.value, EmulatorError)
 
 
-def is_misuse(caught: Caught) -> bool:
+def is_argument_error(caught: Caught) -> bool:
     """The same for a module whose TypeErrors and ValueErrors are all about its arguments."""
     return isinstance(caught.value, TypeError | ValueError)

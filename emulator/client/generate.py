@@ -22,7 +22,7 @@ _WORDS = (
     (r"\bawait ", ""),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\basync_wait\b", "blocking_wait"),
-    (r"\basync_home\b", "no_home"),
+    (r"\bcaller_loop\b", "no_loop"),
 )
 # Sentences that are true of one face only.
 _TEXTS = {

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import httpx
 
-from emulator.client.bridges import AsgiApp, Home
+from emulator.client.bridges import AsgiApp, EventLoop
 from emulator.client.records import Request, Response
 from emulator.core import model
 from emulator.delivery.transport import Mount, MountedRequest
@@ -41,7 +41,7 @@ class Interface(StrEnum):
 
 
 def interface_of(application: Application) -> Interface:
-    """How to call an application, told by how many arguments it wants: three, two or one.
+    """How to call an application, by the number of its required arguments: three, two or one.
 
     Raises: TypeError for what takes another number.
     """
@@ -76,10 +76,10 @@ def origin_to_mount(url: str) -> str:
     return target.origin
 
 
-def mount_of(application: Application, interface: Interface, home: Home, threads: Executor) -> Mount:
-    """The application as the transport calls it: asynchronous ones at `home`, the others in `threads`."""
+def mount_of(application: Application, interface: Interface, loop: EventLoop, threads: Executor) -> Mount:
+    """The application as the transport calls it: asynchronous ones on `loop`, the others in `threads`."""
     if interface is Interface.ASGI:
-        return _at_home(_asgi(cast(AsgiApp, application)), home)
+        return _on_loop(_asgi(cast(AsgiApp, application)), loop)
     if interface is Interface.WSGI:
         return _in_thread(_wsgi(cast(WsgiApp, application)), threads)
     function = cast(Function, application)
@@ -88,11 +88,11 @@ def mount_of(application: Application, interface: Interface, home: Home, threads
         async def answer(request: MountedRequest) -> model.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))
 
-        return _at_home(answer, home)
+        return _on_loop(answer, loop)
     return _in_thread(lambda request: _response(cast(Answer, function(_as_request(request)))), threads)
 
 
-def _at_home(exchange: Callable[[MountedRequest], Awaitable[model.Response]], home: Home) -> Mount:
+def _on_loop(exchange: Callable[[MountedRequest], Awaitable[model.Response]], loop: EventLoop) -> Mount:
     async def call(request: MountedRequest) -> model.Response:
         async def guarded() -> model.Response:
             try:
@@ -100,7 +100,7 @@ def _at_home(exchange: Callable[[MountedRequest], Awaitable[model.Response]], ho
             except Exception:  # An edge: an application's own failure is an answer.
                 return _failure()
 
-        return await home.run(guarded)
+        return await loop.run(guarded)
 
     return call
 
@@ -193,7 +193,7 @@ def _as_request(request: MountedRequest) -> Request:
 
 
 def _response(answer: Answer) -> model.Response:
-    """What a function returned. Raises: TypeError for what is no answer, ValueError for what is no status."""
+    """The response for what a function returned. Raises: TypeError, and ValueError for an impossible status."""
     match answer:
         case None:
             return _plain(200, b"")

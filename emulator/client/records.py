@@ -18,7 +18,7 @@ from emulator.wire.dialect import Environment
 
 
 class _Content:
-    """What a request or a response carries, decoded."""
+    """The decoded body of a request or a response."""
 
     __slots__ = ()
     body: bytes
@@ -45,7 +45,7 @@ class Request(_Content):
 
 @dataclass(frozen=True, slots=True)
 class Response(_Content):
-    """What a destination answered, or what a mounted function wants to answer."""
+    """The response of a destination, or of a mounted function."""
 
     status: int = 200
     headers: Headers = field(default_factory=Headers, kw_only=True)
@@ -87,13 +87,13 @@ class Delivery(_Content):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the destination took it: any 2xx."""
+        """Whether the response was a 2xx."""
         return self.response is not None and 200 <= self.response.status < 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The names of a server's wire that a test may need."""
+    """The names of a server's dialect that a test may need."""
 
     name: str
     header_prefix: str

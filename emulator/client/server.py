@@ -1,4 +1,4 @@
-"""The server behind the Python API: one that is started in this process, or one that runs elsewhere."""
+"""The server behind the Python API: started in this process, or running elsewhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, TypedDict, cast
 import httpx
 
 from emulator.client.background import Background
-from emulator.client.bridges import AsgiApp, AsgiBridge, Home
-from emulator.client.errors import EmulatorError, is_told
+from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
+from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
@@ -26,7 +26,7 @@ from emulator.server import bootstrap, serving
 from emulator.server.certificates import UnusableCertificate, read_certificate
 from emulator.server.settings import Settings, SettingsError
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 # Mounted functions and WSGI applications that may run at once; the default concurrency in real time.
 _THREADS = 64
@@ -134,7 +134,7 @@ class Server:
     async def connect(
         background: Background, url: str, control_token: str | None, verify: ssl.SSLContext | bool
     ) -> Server:
-        """The way to a server that runs already. Nothing is sent yet."""
+        """A client of a server that runs already. Nothing is sent yet."""
         # A proxy of the environment has no way to this machine.
         http = httpx.AsyncClient(trust_env=False, verify=verify)
         server = Server(background, url.rstrip("/"), control_token, http, http)
@@ -172,9 +172,9 @@ class Server:
     # -- mounts -----------------------------------------------------------------------------
 
     async def mount(
-        self, world: str, origin: str, application: Application, interface: Interface | None, home: Home | None
+        self, world: str, origin: str, application: Application, interface: Interface | None, loop: EventLoop | None
     ) -> None:
-        """Let an application answer for an origin in a world. Without a home it gets one, and is started up there.
+        """Let an application answer for an origin in a world. Without a loop it gets one, where it is started up.
 
         Raises EmulatorError for a server in another process, ValueError for what is no origin,
         TypeError for what is no application, and whatever its start-up raises.
@@ -183,21 +183,21 @@ class Server:
         origin = origin_to_mount(origin)
         interface = interface_of(application) if interface is None else Interface(interface)
         await self.unmount(world, origin)
-        if home is None:
-            home = self._home_of_apps()
+        if loop is None:
+            loop = self._loop_of_apps()
             if interface is Interface.ASGI:
-                lifespan = await home.run(lambda: Lifespan.begin(cast(AsgiApp, application)))
+                lifespan = await loop.run(lambda: Lifespan.begin(cast(AsgiApp, application)))
                 self._lifespans[world, origin] = lifespan
                 application = lifespan.app
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
-        transport.mount(origin, mount_of(application, interface, home, self._threads))
+        transport.mount(origin, mount_of(application, interface, loop, self._threads))
 
-    def _home_of_apps(self) -> Home:
-        """A loop apart from the emulator's: an application that blocks it can still be answered."""
+    def _loop_of_apps(self) -> EventLoop:
+        """A loop apart from the emulator's, so that an application that blocks it does not block the emulator."""
         if self._apps is None:
             self._apps = Background("mounted applications")
-        return self._apps.home()
+        return self._apps.event_loop()
 
     async def unmount(self, world: str, origin: str) -> None:
         """Undo `mount`, and shut the application down. Raises ValueError for what is no origin."""
@@ -205,7 +205,7 @@ class Server:
         self._own("mount").worlds.get(world).transport.unmount(origin)
         lifespan = self._lifespans.pop((world, origin), None)
         if lifespan is not None:
-            await self._home_of_apps().run(lifespan.end)
+            await self._loop_of_apps().run(lifespan.end)
 
     async def unmount_all(self, world: str | None = None) -> None:
         """Undo every mount of a world, or of all worlds."""
@@ -232,6 +232,6 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
             given[name] = str(given[name])
     for name in ("allow_host", "allow_control_host"):
         if name in given:
-            # A single text is one name, not as many as it has letters.
+            # A single string is one host.
             given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
     return Settings(**given), document

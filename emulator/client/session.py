@@ -20,7 +20,7 @@ import msgspec
 
 from emulator.client.background import Background
 from emulator.client.control import ControlApi, segment
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
 from emulator.client.server import Options, Server, check_options
 from emulator.queries.reports import ClockStatus, Credentials
@@ -28,13 +28,13 @@ from emulator.worlds.setup import DEFAULT
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 _PAGE = "1000"
 
 
 class Session:
-    """A world and the way to it. Made by `open_session`.
+    """One world on a server. Made by `open_session`.
 
     Every call raises Refused with what the emulator says, and Unreachable if it does not answer.
     """

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from emulator.cli.demo.timeline import Week
     from emulator.queries.reports import Credentials
 
-# Lives through the week and says what goes on.
-Live: TypeAlias = "Callable[[Callable[[str], None]], Coroutine[Any, Any, Week]]"
+# Runs the week; its argument prints what goes on.
+Run: TypeAlias = "Callable[[Callable[[str], None]], Coroutine[Any, Any, Week]]"
 
 # Far more than it takes, in case something hangs.
 _LIMIT_S = 60
@@ -31,7 +31,7 @@ _LIMIT_S = 60
 
 @click.command(epilog="Example: svc-emulator demo")
 @click.pass_obj
-def demo(live: Live | None, /) -> None:
+def demo(run: Run | None, /) -> None:
     """Show everything in one go, with no set-up and no network.
 
     Starts a server in memory and a real HTTP receiver that verifies every signature, publishes
@@ -46,7 +46,7 @@ def demo(live: Live | None, /) -> None:
     gc.freeze()
     console = timeline.console()
     try:
-        week = serving.run(lambda: asyncio.wait_for((live or live_through)(console.print), _LIMIT_S))
+        week = serving.run(lambda: asyncio.wait_for((run or run_week)(console.print), _LIMIT_S))
     except TimeoutError as error:
         raise Failure(f"the demo was not done after {_LIMIT_S} s") from error
     except EmulatorError as error:
@@ -70,13 +70,13 @@ def _can_print(text: str, encoding: str) -> bool:
     return True
 
 
-async def live_through(
+async def run_week(
     say: Callable[[str], None],
     *,
     replies: Mapping[str, Sequence[story.Reply]] = story.REPLIES,
     known: Callable[[Credentials], Credentials] = lambda credentials: credentials,
 ) -> Week:
-    """Publish everything, let the week pass, and report; `known` gives the credentials that the receiver knows."""
+    """Publish everything, advance a week, and report; `known` gives the credentials that the receiver knows."""
     from emulator.cli.demo import timeline
     from emulator.cli.demo.receiver import Receiver
     from emulator.client.aio.emulator import AsyncEmulator

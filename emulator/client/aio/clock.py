@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from emulator.client.aio.link import AsyncLink
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 from emulator.client.records import moment, read_clock, read_report
 from emulator.client.values import Duration, Instant, duration, given, instant
 from emulator.queries.reports import AdvanceReport, ClockStatus
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncClock:

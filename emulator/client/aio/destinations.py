@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from emulator.client.aio.link import AsyncLink
 from emulator.client.control import segment
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 from emulator.client.values import Duration, duration, given
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
 

@@ -14,9 +14,9 @@ from emulator.client.aio.clock import AsyncClock
 from emulator.client.aio.destinations import AsyncDestinations
 from emulator.client.aio.link import AsyncLink
 from emulator.client.aio.snapshots import AsyncSnapshots
-from emulator.client.bridges import AsgiBridge, async_home
+from emulator.client.bridges import AsgiBridge, caller_loop
 from emulator.client.control import segment
-from emulator.client.errors import EmulatorError, is_told
+from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.mounts import Application, Interface
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
@@ -28,7 +28,7 @@ from emulator.client.verify.timeline import timeline_of
 from emulator.client.waiting import Awaited, wait_for
 from emulator.queries.reports import Credentials
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncEmulator:
@@ -212,7 +212,7 @@ class AsyncEmulator:
         no origin or no application.
         """
         session, kind = self.session, None if interface is None else Interface(interface)
-        await self._link.run(session.server.mount(session.world, origin, application, kind, async_home()))
+        await self._link.run(session.server.mount(session.world, origin, application, kind, caller_loop()))
 
     async def unmount(self, origin: str) -> None:
         """Undo `mount`. An origin without a mount is no error."""

@@ -6,12 +6,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from emulator.client.bridges import async_wait
-from emulator.client.errors import EmulatorError, is_told
+from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.session import Session, SessionSource
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncLink:

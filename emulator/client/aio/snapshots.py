@@ -6,11 +6,11 @@ from pathlib import Path
 
 from emulator.client.aio.link import AsyncLink
 from emulator.client.control import segment
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 from emulator.client.records import read_snapshot
 from emulator.queries.reports import Snapshot
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncSnapshots:

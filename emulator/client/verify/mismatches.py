@@ -1,4 +1,4 @@
-"""What a test is told when a message was not delivered as it expects."""
+"""The text of a failed `verify`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from emulator.queries.reports import ClockStatus
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
-# A timeline beside a difference shows its surroundings, not the whole history.
+# Rows of the timeline below a difference.
 _ROWS = 16
 _MAX_URLS = 5
-# A difference of this length can stand in the first line, whole.
+# The longest difference that the first line shows.
 _SHORT = 70
-# What can still come right by itself, with time.
+# The keywords that may be met later, as time passes.
 _TIMELY = ("message_id", "url", "attempts", "at", "status", "outcome")
 
 
@@ -82,7 +82,7 @@ def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
 
 
 def _wrapped(head: str, text: str) -> list[str]:
-    """The text behind a head, in lines of at most the width; a head has its text hang."""
+    """The text after a head, wrapped to the width; a head indents the lines that follow."""
     hanging = " " * (len(head) + 2) if head else ""
     return wrap(text, WIDTH, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False)
 
@@ -176,7 +176,7 @@ def _urls(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
 
 
 def _time(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
-    """What would happen if time passed."""
+    """What to do so that time passes."""
     clock, items, waiting = surroundings.clock, deeds(surroundings.upcoming), surroundings.upcoming["waiting"]
     if not items and not waiting and not surroundings.deliveries:
         yield (
@@ -200,14 +200,14 @@ def _time(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Coming:
-    """What a sentence says is due, and when."""
+    """Due work as a sentence names it, and its instant."""
 
     what: str
     at_ms: int
 
 
 def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> _Coming | None:
-    """The next that may be what is expected: of the nearest message, to the URL, or anything that tells no URL."""
+    """The next due work that may be the expected: of the nearest message, to its URL, or without a known URL."""
     url, nearest = mismatch.expectation.url, mismatch.nearest
     if nearest is not None and not nearest.lacks("url"):
         last = nearest.message.last
@@ -225,7 +225,7 @@ def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> _Coming | N
 
 
 def _argument(duration_ms: int) -> str:
-    """A duration as `advance` takes it, which knows no fractions."""
+    """A duration as an argument of `advance`, which takes no fractions."""
     return str(duration_ms) if duration_ms % 1000 else f'"{format_duration(duration_ms)}"'
 
 

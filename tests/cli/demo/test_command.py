@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from emulator.cli import main
 from emulator.cli.demo import story
-from emulator.cli.demo.command import live_through
+from emulator.cli.demo.command import run_week
 from emulator.cli.demo.story import Reply
 from emulator.queries.reports import Credentials
 from tests.cli.processes import PATIENCE_S, command, environment, run
@@ -79,7 +79,7 @@ def test_demo_honours_no_color_and_fits_the_terminal(tmp_path: Path) -> None:
 def test_demo_fails_if_a_delivery_goes_another_way() -> None:
     replies = {**story.REPLIES, "/reminder": (Reply(status=500), Reply())}
 
-    result = CliRunner().invoke(main, ["demo"], obj=partial(live_through, replies=replies))
+    result = CliRunner().invoke(main, ["demo"], obj=partial(run_week, replies=replies))
 
     assert result.exit_code == 1
     assert "missing: 2026-03-25T11:00:00.000Z /reminder attempt 1 -> 200" in result.stdout
@@ -93,7 +93,7 @@ def test_demo_fails_if_a_signature_is_not_valid() -> None:
     def known(credentials: Credentials) -> Credentials:
         return replace(credentials, current_signing_key="0" * 32, next_signing_key="1" * 32)
 
-    result = CliRunner().invoke(main, ["demo"], obj=partial(live_through, known=known))
+    result = CliRunner().invoke(main, ["demo"], obj=partial(run_week, known=known))
 
     assert result.exit_code == 1
     assert "bad signature: 2026-03-23T08:00:00.000Z /welcome attempt 1 -> 401" in result.stdout
@@ -104,7 +104,7 @@ def test_receiver_tries_the_next_key() -> None:
         right = credentials.current_signing_key
         return replace(credentials, current_signing_key="0" * 32, next_signing_key=right)
 
-    assert CliRunner().invoke(main, ["demo"], obj=partial(live_through, known=known)).exit_code == 0
+    assert CliRunner().invoke(main, ["demo"], obj=partial(run_week, known=known)).exit_code == 0
 
 
 def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
