@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Router
 
 from emulator.api import application
 from emulator.api.control.call import ControlOptions
@@ -34,7 +35,7 @@ class Emulation:
     settings: Settings
     dialect: Dialect
     worlds: Worlds
-    app: Starlette
+    app: Router
     client: HttpClient
 
     async def close(self) -> None:
@@ -76,11 +77,12 @@ async def start(settings: Settings, document: Mapping[str, object] | None = None
     except BaseException:
         await worlds.close()
         raise
-    app = application.build(worlds, control)
+    middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        app.add_middleware(StrictMode, dialect=dialect)
+        middleware.append(Middleware(StrictMode, dialect=dialect))
+    app = application.build(worlds, control, middleware)
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 

@@ -15,7 +15,7 @@ import click
 from emulator.cli.failures import Failure
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from emulator.cli.demo.timeline import Week
 
@@ -102,7 +102,7 @@ async def _live_through(say: Callable[[str], None]) -> Week:
 
 
 @contextlib.asynccontextmanager
-async def _served(app: Starlette, listener: socket) -> AsyncIterator[None]:
+async def _served(app: ASGIApp, listener: socket) -> AsyncIterator[None]:
     from emulator.server import serving
 
     stop = asyncio.Event()
