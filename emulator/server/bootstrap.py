@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
-from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Router
 
 from emulator.api import application
 from emulator.api.control.call import ControlOptions
@@ -36,7 +37,7 @@ class Emulation:
     settings: Settings
     dialect: Dialect
     worlds: Worlds
-    app: Starlette
+    app: Router
     client: HttpClient
 
     async def close(self) -> None:
@@ -83,11 +84,12 @@ async def start(
     except BaseException:
         await worlds.close()
         raise
-    app = application.build(worlds, control)
+    middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        app.add_middleware(StrictMode, dialect=dialect)
+        middleware.append(Middleware(StrictMode, dialect=dialect))
+    app = application.build(worlds, control, middleware)
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 

@@ -17,7 +17,7 @@ from emulator.cli.demo import story
 from emulator.cli.failures import Failure
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from emulator.cli.demo.timeline import Week
     from emulator.queries.reports import Credentials
@@ -106,7 +106,7 @@ async def run_week(
 
 
 @contextlib.asynccontextmanager
-async def _served(app: Starlette, listener: socket) -> AsyncIterator[None]:
+async def _served(app: ASGIApp, listener: socket) -> AsyncIterator[None]:
     from emulator.server import serving
 
     stop = asyncio.Event()

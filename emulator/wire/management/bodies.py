@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, IndexType, SearchIndex
 from emulator.core.plans import SEARCH_REGIONS, PlanName
 from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, kind_of, read_choice
 from emulator.wire.management import accounts as account_json
 
@@ -27,6 +28,12 @@ _PLANS = {
     PlanName.QUEUE_FIXED_10M.value: PlanName.QUEUE_FIXED_10M,
     PlanName.QUEUE_FIXED_100M.value: PlanName.QUEUE_FIXED_100M,
 }
+
+
+# In the order of the interface document's table. The profile is not of the service.
+_INDEX_FIELDS = tuple(
+    dict.fromkeys(("customer_id", *(name for name in SearchIndex.__struct_fields__ if name != "profile_number")))
+)
 
 
 class NewSearchIndex(Record):
@@ -92,29 +99,10 @@ def read_team_move(body: bytes, dialect: Dialect) -> TeamMove:
 
 def search_index_view(index: SearchIndex, throughput: Sequence[Json], dialect: Dialect) -> dict[str, Json]:
     """The record, with the throughput that goes with it; every field is always there."""
-    return {
-        "customer_id": index.customer_id,
-        "id": index.id,
-        "name": index.name,
-        "endpoint": index.endpoint,
-        "type": index.type.value,
-        "region": index.region,
-        dialect.wire_name("integration_email"): index.integration_email,
-        "token": index.token,
-        "read_only_token": index.read_only_token,
-        "max_vector_count": index.max_vector_count,
-        "max_monthly_reranks": index.max_monthly_reranks,
-        "max_daily_updates": index.max_daily_updates,
-        "max_daily_queries": index.max_daily_queries,
-        "max_monthly_bandwidth": index.max_monthly_bandwidth,
-        "max_writes_per_second": index.max_writes_per_second,
-        "max_query_per_second": index.max_query_per_second,
-        "max_reads_per_request": index.max_reads_per_request,
-        "max_writes_per_request": index.max_writes_per_request,
-        "creation_time": index.creation_time,
-        "input_enrichment_enabled": index.input_enrichment_enabled,
-        "throughput_vector": throughput,
+    fields: dict[str, Json] = {
+        dialect.wire_name(name) if name == "integration_email" else name: getattr(index, name) for name in _INDEX_FIELDS
     }
+    return fields | {"throughput_vector": throughput}
 
 
 def _name(given: JsonObject, key: str) -> str:
@@ -122,10 +110,7 @@ def _name(given: JsonObject, key: str) -> str:
     value = _required(given, key)
     if not isinstance(value, str):
         raise InvalidInput(key, f"expected a text, got {kind_of(value)}")
-    try:
-        return names.parse_free_text(value)
-    except Malformed as malformed:
-        raise InvalidInput(key, malformed.reason) from None
+    return read_field(key, value, names.parse_free_text)
 
 
 def _required(given: JsonObject, key: str) -> Json:

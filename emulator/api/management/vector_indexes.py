@@ -1,0 +1,22 @@
+"""The statistics of vector indexes; the indexes themselves are not managed here."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
+
+
+async def get_vector_statistics(call: ManagementCall) -> Response:
+    return Answer(call.world.vector_statistics(call.index_id, call.period))
+
+
+async def get_vector_summary(call: ManagementCall) -> Response:
+    return Answer(call.world.vector_summary())
+
+
+ROUTES: tuple[ManagementRoute, ...] = (
+    ManagementRoute("GET", "/v2/vector/index/stats", get_vector_summary, OWNER),
+    ManagementRoute("GET", "/v2/vector/index/{name}/stats", get_vector_statistics, OWNER),
+)
