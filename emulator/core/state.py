@@ -481,14 +481,11 @@ def _record_run(owner: AccountState, message: Message, run: ScheduleRunState) ->
     if progress is None or message.source_message_id is not None:
         return
     message_id = message.message_id
-    states = progress.last_states
+    states = dict(progress.last_states)
     # The record shows the last firing only: not an earlier one, nor a dead letter that is published again.
-    if run is ScheduleRunState.IN_PROGRESS:
-        if message.created_ms != progress.last_fired_ms:
-            return
-        states = (*states, (message_id, run))
-    else:
-        if all(state[0] != message_id for state in states):
-            return
-        states = tuple([(message_id, run) if state[0] == message_id else state for state in states])
-    owner.schedules[message.schedule_id] = replace(progress, last_states=states)
+    is_of_last_firing = (
+        message.created_ms == progress.last_fired_ms if run is ScheduleRunState.IN_PROGRESS else message_id in states
+    )
+    if is_of_last_firing:
+        states[message_id] = run
+        owner.schedules[message.schedule_id] = replace(progress, last_states=tuple(states.items()))
