@@ -252,9 +252,9 @@ class State:
         if hold is None:
             return
         owner = self.accounts[progress.message.account_id]
-        line = owner.wait_list(hold)
-        line.leave(progress.message.message_id)
-        if hold.kind is HoldKind.FLOW_CONTROL and len(line) == 0:
+        wait_list = owner.wait_list(hold)
+        wait_list.leave(progress.message.message_id)
+        if hold.kind is HoldKind.FLOW_CONTROL and len(wait_list) == 0:
             self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(owner.account.id, hold.name))
 
     # -- expiries ---------------------------------------------------------------------------
@@ -403,8 +403,8 @@ class State:
 
     def _arm_rate_window(self, flow: FlowState) -> None:
         """The end of the rate period is work while a message waits for it, and nothing otherwise."""
-        line = self.accounts[flow.account_id].flow_wait_lists[flow.key]
-        waits = len(line) > 0 and flow.rate is not None and flow.window_start_ms > 0
+        wait_list = self.accounts[flow.account_id].flow_wait_lists[flow.key]
+        waits = len(wait_list) > 0 and flow.rate is not None and flow.window_start_ms > 0
         is_used_up = waits and not flow.paused and flow.rate_count >= (flow.rate or 0)
         due_ms = flow.window_start_ms + flow.period_ms if is_used_up else None
         self.timers.set(TimerKind.RATE_WINDOW, subject_of(flow.account_id, flow.key), due_ms)

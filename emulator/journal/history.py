@@ -125,7 +125,7 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cleared_up_to = 0
-        # Drawn once, so that all who ask at the same time make the same of it.
+        # Drawn once, so that concurrent first calls of `generation` agree.
         self._new_generation = secrets.token_hex(4)
         self._generation: str | None = None
 
@@ -243,7 +243,7 @@ class History:
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:
-        """The next `count` events and attempts behind entry `seq`; fewer if there are no more yet."""
+        """The next `count` events and attempts after entry `seq`; fewer if there are no more yet."""
         # Each number of the common count is an event's or an attempt's, and none is ever removed.
         rows = list(await self._store.rows(_SELECT_TRACE, (seq, seq + count)))
         if not rows:
@@ -256,7 +256,7 @@ class History:
         return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
 
     async def generation(self) -> str:
-        """What tells this history from that of the world before a reset; it survives a restart."""
+        """What distinguishes this history from that before a reset or restore; it survives a restart."""
         if self._generation is None:
             kept = (await self._store.meta()).get(schema.GENERATION)
             if kept is None:
@@ -310,7 +310,7 @@ def _error_text(outcome: AttemptOutcome) -> str | None:
 
 
 def _continue(conditions: _Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
-    """Go on behind the last entry of the page before; the first part of a cursor is for people."""
+    """Continue after the last entry of the page before; the first part of a cursor is for people."""
     if cursor is None:
         return
     at, _, seq = cursor.partition("-")

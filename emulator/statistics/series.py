@@ -2,7 +2,7 @@
 
 An account's numbers are what was recorded from the world's beginning on, and what its profile
 invents before; an index's are invented throughout (D-193). The interface document names the
-fields; `wire/statistics_json.py` writes them.
+fields; `wire/management/statistics.py` writes them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_period(text: str | None) -> Period:
 class Window(Record):
     """The points of a period that ends now, in minutes since the Unix epoch (D-191).
 
-    A point stands for the `step` minutes that end with its own; the last one's own minute is the
+    A point covers the `step` minutes that end with its own; the last one's own minute is the
     one it is now.
     """
 
@@ -189,7 +189,7 @@ class QueueStatistics(Record):
 
 
 class Invented(Record):
-    """An account's usage before its world began: `profile` tells it up to the minute `end_minute`.
+    """An account's usage before its world began: `profile` gives it up to the minute `end_minute`.
 
     `account` is the record the account began with: later changes of its plan do not change the past.
     """

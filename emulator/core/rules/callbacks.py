@@ -1,4 +1,4 @@
-"""Callback messages: what an attempt's outcome is told to, and in which words.
+"""Callback messages: messages that carry an attempt's outcome, and their JSON.
 
 A callback is an ordinary message with a JSON body (interface document, "Events"); fields that
 do not apply are left out, never null.
@@ -63,7 +63,7 @@ def send_callback(
             flow_control=options.flow_control,
             source_message_id=source.message_id,
             queue_slot=source.queue_slot or _own_slot(source),
-            # Only a failure callback tells of a dead letter.
+            # Only a failure callback names a dead letter.
             created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
         )
     )

@@ -98,7 +98,7 @@ class BurstWindow(Record):
 def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_ms: int) -> BurstWindow:
     """Count one call against the limit of calls a second. Raises QuotaExceeded.
 
-    The second is one of the virtual clock; where that stands still, one of the wall clock ends
+    The second is one of the virtual clock; where that is frozen, one of the wall clock ends
     the count as well, because a frozen test must be able to poll (D-032).
     """
     virtual_s = now_ms // 1000
@@ -125,7 +125,7 @@ class DailyQuota(Record):
 
 
 def daily_quota(owner: AccountView, now_ms: int) -> DailyQuota:
-    """Where an account stands with its soft limit, which is reported and not enforced (D-028)."""
+    """What an account has left of its soft limit, which is reported and not enforced (D-028)."""
     limit = owner.account.max_requests_per_day
     return DailyQuota(
         limit=limit,

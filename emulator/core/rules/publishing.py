@@ -111,7 +111,7 @@ def plan(
 
 
 def carry_out(state: StateView, planned: PublishPlan) -> Decision[PublishReply]:
-    """Create the planned messages, leaving out those that an earlier one stands for."""
+    """Create the planned messages, leaving out duplicates of earlier ones."""
     owner = state.accounts[planned.account_id]
     queue = planned.item.queue
     if queue is not None and queue not in owner.queues:
