@@ -255,11 +255,17 @@ def _migrate(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         if migrations.format_of(connection) == schema.FORMAT:
             return
-    with _hidden(path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")) as fresh:
-        shutil.copyfile(path, fresh)
-        migrations.migrate(fresh)
-        _write_checksum(fresh)
-        os.replace(fresh, path)
+    fresh = path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")
+    try:
+        with _hidden(fresh):
+            shutil.copyfile(path, fresh)
+            migrations.migrate(fresh)
+            _write_checksum(fresh)
+            os.replace(fresh, path)
+    except OSError as error:
+        raise files.UnusableDatabase(f"{path}: {error.strerror or error}") from error
+    except files.UnusableDatabase as error:
+        raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}") from error
 
 
 def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
