@@ -18,7 +18,6 @@ from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Account, IndexType, Plan
 from emulator.core.record import Record
 from emulator.statistics.synthetic import (
-    Counts,
     IndexCourse,
     IndexProfile,
     Latency,
@@ -261,9 +260,6 @@ class IndexUsage(Record):
     bytes: int
 
 
-NO_INDEX_USAGE = IndexUsage(queries=0, updates=0, reranks=0, bytes=0)
-
-
 class IndexStatistics(Record):
     """The statistics of an index. `days` are its last five, `month` is the current one up to now.
 
@@ -321,12 +317,10 @@ def _last_days(window: Window) -> tuple[int, ...]:
 
 
 def _index_usage(course: IndexCourse, boundaries: Sequence[int]) -> tuple[IndexUsage, ...]:
-    return tuple(_index_usage_of(counts) for counts in counted(course.so_far, boundaries))
-
-
-def _index_usage_of(counts: Counts) -> IndexUsage:
-    queries, updates, reranks, size = counts
-    return IndexUsage(queries=queries, updates=updates, reranks=reranks, bytes=size)
+    return tuple(
+        IndexUsage(queries=queries, updates=updates, reranks=reranks, bytes=size)
+        for queries, updates, reranks, size in counted(course.so_far, boundaries)
+    )
 
 
 def _latencies(window: Window, profile: IndexProfile, series: str, typical_us: int) -> tuple[Latency, ...]:

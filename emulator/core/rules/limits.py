@@ -8,17 +8,23 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
+from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
 from emulator.core.record import Record
 from emulator.core.state_view import AccountView
 
-DAY_MS = 86_400_000
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
 
 
 def default_retries(account: Account) -> int:
     """Retries of a message that names none: 3 on the free plan, 5 on paid ones (interface document; D-005)."""
     return min(DEFAULT_RETRIES[account.type], account.max_retries)
+
+
+def timeout_ms(account: Account, wanted_ms: int | None) -> int:
+    """How long an attempt may take: what the message wants, and at most what the account allows."""
+    limit_ms = account.timeout * 1000
+    return limit_ms if wanted_ms is None else min(limit_ms, wanted_ms)
 
 
 def check_account_is_active(account: Account) -> None:
