@@ -1,4 +1,4 @@
-"""A value under a name: what is wrong with the value is reported with the name."""
+"""Parsing a named value: a refusal names the field."""
 
 from __future__ import annotations
 

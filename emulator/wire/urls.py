@@ -1,8 +1,7 @@
-"""Where a URL points, read once and for everyone: what is checked is what is connected to.
+"""Where a URL points: what is checked is what is connected to.
 
-Two readers of one URL that disagree about its host are how a check is walked around. So the
-egress policy, the Host header and the connection all use `read_target`, and nothing else here
-takes a URL apart. It is lenient where HTTP clients are (letter case, trailing dots, percent forms,
+Two parsers that disagree about the host of a URL let a request pass a check of one host and go to
+another. So the egress policy, the Host header and the connection all use `read_target`. It is lenient where HTTP clients are (letter case, trailing dots, percent forms,
 full-width characters, IPv4 addresses as one number, in hexadecimal or octal) and answers one
 spelling for all of them.
 """

@@ -1,6 +1,6 @@
 """The management API's JSON: search indexes, what clients send about them and about queue accounts.
 
-Keys that nobody knows are ignored, and a key may have the document's name or the dialect's (D-174).
+Unknown keys are ignored, and a key may have the document's name or the dialect's (D-174).
 """
 
 from __future__ import annotations

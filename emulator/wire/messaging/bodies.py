@@ -1,6 +1,6 @@
 """The JSON bodies that clients send, as the core takes them.
 
-Everywhere null means "not said" and keys that nobody knows are ignored, except where ignoring a
+Everywhere null means "not said" and unknown keys are ignored, except where ignoring a
 misspelt filter would make it match everything (D-077).
 
 Source: the interface document shows the body of the group defaults alone; the others are those
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 MAX_PARALLELISM = 10**9
 
-# What a refusal blames when no single JSON field is at fault.
+# The field that a refusal names when no single JSON field is wrong.
 WHOLE = "body"
 
 
@@ -38,7 +38,7 @@ def read_batch(body: bytes, dialect: Dialect, caller_ip: str) -> tuple[PublishIt
     """
     decoded = _decoded(_BATCH, body)
     decoded.reverse()
-    # Each item is let go of once it is read: a batch may carry 100 MB, and its texts become bytes here.
+    # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
     return tuple([_item(decoded.pop(), dialect, caller_ip) for _ in range(len(decoded))])
 
 
@@ -242,7 +242,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _wrong_shape(text: str) -> InvalidInput:
-    """The refusal for a document of another shape; its field is the path of the value at fault."""
+    """The refusal for a document of another shape; its field is the path of the wrong value."""
     place = _PLACE.fullmatch(text)
     what, path = (text, "") if place is None else (place["what"], place["path"] or "")
     path = path.removeprefix(".")

@@ -191,7 +191,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class _Given:
-    """All that a request says behind the service's prefix, by the path of the message it concerns.
+    """The options of a request, by the path of the message that they configure.
 
     A path is "" for the message itself, `callback-` for its callback, and so on; a path and the key
     of an option together are the suffix of its header.

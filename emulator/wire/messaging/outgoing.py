@@ -1,4 +1,4 @@
-"""What one attempt sends: the headers, complete and in order.
+"""The request headers of one attempt, complete and in order.
 
 The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
 Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
@@ -112,7 +112,7 @@ def _region(region: str) -> str:
     return region.upper()
 
 
-# Attempts of one message, and the messages of one schedule, share all of this.
+# Cached: the attempts of one message, and the messages of one schedule, share these headers.
 @lru_cache(maxsize=2048)
 def _published(headers: Headers, prefix: str, user_agent: str, signed_url: str, url: str) -> Headers:
     """Host, then the headers as published, then defaults where the user gave none."""
