@@ -20,7 +20,7 @@ from emulator.wire.control.bodies import read_parameters
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import MAX_INSTANT_MS, iso, local_iso
 from emulator.wire.json_fields import Json, read_instant
-from emulator.wire.reasons import LINES, arithmetic, waits_for
+from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 # No zone's clock is more than a day ahead: whatever is listed can be shown in local time too.
 LAST_MS = MAX_INSTANT_MS - 86_400_000
@@ -168,7 +168,7 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
     match waiting:
         case Held():
             return (
-                {"kind": LINES[waiting.kind], "why": waits_for(waiting)}
+                {"kind": WAIT_LISTS[waiting.kind], "why": waits_for(waiting)}
                 | _instant("since", waiting.since_ms)
                 | _of(waiting.message)
                 | {
