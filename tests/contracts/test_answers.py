@@ -11,10 +11,11 @@ import pytest
 
 from emulator.wire import dialect
 from emulator.wire.dialect import SVC
-from tests.cli import processes
 from tests.contracts.answers import WATCHER, Answered, Watcher, read_from, told, write_to
 from tests.contracts.conformance import NotInContract
-from tests.support import in_process, on_loop, server
+from tests.harness import processes
+from tests.harness.emulators import in_process, server
+from tests.harness.loops import on_loop
 
 
 def test_an_answer_that_is_not_in_the_contracts_is_raised_once() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Answer, InProcess, in_process, on_loop
+from tests.harness.emulators import Answer, InProcess, in_process
+from tests.harness.loops import on_loop
 
 Call = Callable[[InProcess], Awaitable[Answer]]
 BATCH = [{"destination": "https://x.test/"}, {"destination": "https://y.test/"}]
