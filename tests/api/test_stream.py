@@ -14,9 +14,10 @@ from emulator.journal.store import open_store
 from emulator.wire.control.event_stream import StreamEvent
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import load
-from tests.journal.keeping import crash
-from tests.streaming import Stream, streaming
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.stores import crash
+from tests.harness.streams import streaming
 
 HOOK = "https://api.test/hook"
 DOWN = "https://down.test/hook"
@@ -477,13 +478,13 @@ async def test_a_client_that_leaves_while_it_is_written_to_is_let_go() -> None:
 async def test_a_server_that_refuses_to_write_to_a_client_that_has_gone_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def refuse(stream: Stream, message: Any) -> None:
+    async def refuse(message: Any) -> None:
         raise OSError("nobody is there")
 
     async with in_process() as emulator, streaming(emulator) as stream:
         await stream.next()
         with monkeypatch.context() as patched:
-            patched.setattr(Stream, "write", refuse)
+            patched.setattr(stream, "write", refuse)
             await emulator.publish(HOOK)
             await is_left_alone(emulator)
 

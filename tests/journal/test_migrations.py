@@ -17,7 +17,8 @@ from emulator.journal import codec, files, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
-from tests.journal.keeping import kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.stores import kept
 
 FORMAT_1 = Path(__file__).parent.parent / "golden"
 

@@ -38,7 +38,7 @@ from emulator.wire.management import bodies as management_json
 from emulator.wire.messaging import bodies as json_bodies
 from emulator.wire.messaging import destinations, filters, flow_requests, flow_values
 from emulator.wire.messaging import options as message_options
-from tests.core.worlds import make_account
+from tests.harness.simulations import make_account
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "60"))
 LARGE = 256 * 1024

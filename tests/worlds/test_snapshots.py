@@ -14,7 +14,9 @@ from emulator.core.errors import Conflict, NotFound
 from emulator.engine.limits import Limits
 from emulator.queries.reports import WorldRequest
 from emulator.worlds.world import World
-from tests.saving import (
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.snapshots import (
     DAY,
     DOWN,
     HOOK,
@@ -32,7 +34,6 @@ from tests.saving import (
     state_of,
     told,
 )
-from tests.support import EPOCH_MS, Answer, InProcess, in_process, on_loop
 from tests.worlds.test_registry import FAST, Caller, Gate, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------

@@ -13,7 +13,8 @@ from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import AccountId, IndexId, IndexType
 from emulator.journal import codec
 from emulator.queries.history import DeliveryQuery
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
