@@ -8,20 +8,20 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
 from emulator.api.control import routes as control
-from emulator.api.control.call import ControlOptions
+from emulator.api.control.access import ControlAccess
 from emulator.api.endpoint import not_found
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
 from emulator.worlds.registry import Worlds
 
 
-def build(worlds: Worlds, options: ControlOptions) -> Starlette:
-    """The application that serves these worlds; whoever opened them closes them."""
+def build(worlds: Worlds, access: ControlAccess) -> Starlette:
+    """The application that serves these worlds; the caller opens and closes them."""
     # The version is in the path, and is chosen by nothing else (D-054).
     routes: list[BaseRoute] = [
         *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
-        *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
+        *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, access).items()),
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False

@@ -7,7 +7,7 @@ from emulator.cli.variables import Format, variables_of, written
 from emulator.journal.store import MEMORY
 from emulator.server.bootstrap import Emulation
 from emulator.version import VERSION
-from emulator.wire.control import bodies as control_json
+from emulator.wire.control.clock import clock_view
 from emulator.worlds.setup import DEFAULT
 
 
@@ -15,7 +15,7 @@ async def banner(emulation: Emulation, url: str) -> str:
     """Where the server is, the variables to copy, and where the clock stands."""
     world = emulation.worlds.get(DEFAULT)
     username, password = world.login
-    clock = control_json.clock_view(await world.clock_status())
+    clock = clock_view(await world.clock.status())
     db = emulation.settings.db
     state = "in memory, gone at the end (keep it with --db FILE)" if db == MEMORY else db
     return "\n".join(

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from emulator.core.instants import MAX_INSTANT_MS
 from emulator.core.model import (
     AccountId,
     DeadLetter,
@@ -37,6 +38,15 @@ from emulator.queries.waiting import Waiting, waits
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
+# No zone's clock is more than a day ahead of UTC: whatever is listed can be shown in local time too.
+LAST_MS = MAX_INSTANT_MS - 86_400_000
+
+
+class UpcomingQuery(Record):
+    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+
+    until_ms: int | None
+    limit: int
 
 
 # -- what has an instant ----------------------------------------------------------------------

@@ -6,13 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from emulator.core.errors import Malformed
+from emulator.core.instants import EARLIEST_VIRTUAL_MS as EARLIEST_VIRTUAL_MS
+from emulator.core.instants import MAX_INSTANT_MS as MAX_INSTANT_MS
+from emulator.core.instants import MIN_INSTANT_MS as MIN_INSTANT_MS
 from emulator.core.language.excerpts import excerpt
-
-# What the calendar can show: the years 1 to 9999.
-MIN_INSTANT_MS = -62_135_596_800_000
-MAX_INSTANT_MS = 253_402_300_799_999
-# A virtual clock stands after the Unix epoch: cursors and periods count from there.
-EARLIEST_VIRTUAL_MS = 1
 
 _EXPECTED = "expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

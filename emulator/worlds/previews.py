@@ -1,4 +1,4 @@
-"""What will happen and why things are as they are: the live state and the journal, asked together."""
+"""What will happen and why things are as they are: answers from the live state and the journal together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
 from emulator.queries.history import READABLE_AFTER_END_MS
-from emulator.queries.upcoming import Upcoming
-from emulator.wire.control.upcoming import LAST_MS, UpcomingQuery
+from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 
 
 class Previews:
@@ -32,7 +31,7 @@ class Previews:
         while True:
             before = state.messages.get(message_id)
             log = await self._logs.find(message_id)
-            # What is read now must belong together: the message may have gone on while history was read.
+            # State and log must be of the same moment: the message may have changed while the log was read.
             if state.messages.get(message_id) is before:
                 break
         if log is None:

@@ -458,7 +458,7 @@ async def test_nobody_watches_once_the_clients_have_gone() -> None:
             await one.next()
             await other.next()
             assert len(emulator.world.watches) == 2
-        assert emulator.world.watches == []
+        assert not emulator.world.watches
         assert len(asyncio.all_tasks()) == tasks
 
 

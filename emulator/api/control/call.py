@@ -1,48 +1,37 @@
-"""One call of the control API: who may make it, and what every handler gets."""
+"""One call of the control API: what every handler gets, and what a route consists of."""
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.responses import Response
 
 from emulator.api.endpoint import Request
-from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
-from emulator.wire.credentials import authorization_token
+from emulator.core.errors import InvalidInput
+from emulator.core.world_setup import DEFAULT
+from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
 from emulator.worlds.registry import Worlds
-from emulator.worlds.setup import DEFAULT, WorldSetup
 from emulator.worlds.world import World
 
-_LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlOptions:
-    """Who may call the control API, and what a new world takes over from the server."""
-
-    token: str | None
-    allowed_hosts: Sequence[str]
-    new_world: WorldSetup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A control call. `world` is found only when a handler asks for it."""
+class ControlCall:
+    """A control call. `world` is looked up only when a handler asks for it."""
 
     request: Request
     worlds: Worlds
-    options: ControlOptions
 
     @property
     def parts(self) -> RequestParts:
         return self.request.parts
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.worlds.dialect
 
     @property
     def world(self) -> World:
@@ -68,52 +57,17 @@ class Call:
         return content
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ControlCall], Awaitable[Response]]
 
 
-def check_caller(parts: RequestParts, options: ControlOptions) -> None:
-    """Raises Forbidden for what a web page may have sent, Unauthenticated without the server's control token."""
-    _check_origin(parts, options.allowed_hosts)
-    if options.token is not None:
-        given = authorization_token(parts) or ""
-        if not given:
-            raise Unauthenticated("the control API needs its bearer token (--control-token)")
-        if not hmac.compare_digest(given.encode(), options.token.encode()):
-            raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path under `/_emulator` and its operations by method.
 
-
-def _check_origin(parts: RequestParts, allowed_hosts: Sequence[str]) -> None:
-    """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls.
-
-    Raises Forbidden. Source: decision D-150.
+    The handlers of a route that `reads_query` check the query themselves. For others `world` is
+    the only parameter there is.
     """
-    host = parts.header("host") or parts.header(":authority") or ""
-    if host and not _is_own_name(_host_name(f"//{host}"), allowed_hosts):
-        raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
-    origin = parts.header("origin")
-    if origin is not None and _authority(origin) != host:
-        raise Forbidden(f"the control API is not served to pages of {origin!r}")
 
-
-def _authority(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
-
-
-def _host_name(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _is_own_name(name: str, allowed_hosts: Sequence[str]) -> bool:
-    """Addresses, and names that no public page can have: a web page's own name is none of them."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        is_single_label = bool(name) and "." not in name
-        return is_single_label or name.endswith(_LOCAL_SUFFIXES) or name in {host.lower() for host in allowed_hosts}
-    return True
+    path: str
+    handlers: Mapping[str, Handler]
+    reads_query: bool = False

@@ -1,6 +1,6 @@
-"""The contract and its reference page, as a server shows them.
+"""`/_emulator/contract` and its reference page.
 
-What they are made with is imported at their first use, because a server has to be there at once.
+What they are made with is imported at their first use, so that a server is ready sooner.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from emulator.api.control.call import ControlCall, Route
 from emulator.core.errors import NotFound
 from emulator.version import VERSION
 from emulator.wire.dialect import Dialect
@@ -19,29 +20,28 @@ if TYPE_CHECKING:
     from emulator.contract.document import Api, Format
 
 
-async def contract_answer(parts: RequestParts, dialect: Dialect) -> Response:
+async def get_contract(call: ControlCall) -> Response:
     """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotFound."""
     from emulator.contract import document as contract
 
-    wanted = contract.read_wanted(parts)
-    # Reading them for the first time takes a tenth of a second, in which deliveries go on.
-    text = await asyncio.to_thread(_text, wanted.apis, wanted.format, dialect, own_url(parts))
+    wanted = contract.read_wanted(call.parts)
+    # In a thread: the first reading takes a tenth of a second, and deliveries must not wait for it.
+    text = await asyncio.to_thread(_text, wanted.apis, wanted.format, call.dialect, _own_url(call.parts))
     return Response(text, media_type=contract.MEDIA_TYPES[wanted.format], headers={"Vary": "Accept"})
 
 
-async def reference_answer(parts: RequestParts, dialect: Dialect) -> Response:
+async def get_reference(call: ControlCall) -> Response:
     """The page that a person reads. Raises: InvalidInput, NotFound."""
     from emulator.contract import document as contract
     from emulator.contract import reference
 
-    apis = contract.read_apis(dict(parts.query).get("api", ""))
-    text = await asyncio.to_thread(_page, apis, dialect, own_url(parts))
-    return Response(
-        text, media_type="text/html", headers={"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
-    )
+    apis = contract.read_apis(dict(call.parts.query).get("api", ""))
+    text = await asyncio.to_thread(_page, apis, call.dialect, _own_url(call.parts))
+    headers = {"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
+    return Response(text, media_type="text/html", headers=headers)
 
 
-def own_url(parts: RequestParts) -> str:
+def _own_url(parts: RequestParts) -> str:
     """The URL under which the client found this server."""
     return f"http://{parts.header('host') or parts.header(':authority') or '127.0.0.1:8080'}"
 
@@ -63,3 +63,9 @@ def _page(apis: tuple[Api, ...], dialect: Dialect, url: str) -> str:
         return reference.page(contract_files.documents(apis, dialect), url, VERSION)
     except contract_files.UnreadableContract as error:
         raise NotFound(f"the contract is not there: {error}") from error
+
+
+ROUTES = (
+    Route("/contract", {"GET": get_contract}, reads_query=True),
+    Route("/reference", {"GET": get_reference}, reads_query=True),
+)

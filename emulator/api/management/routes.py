@@ -22,6 +22,12 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.management import bodies as management_json
 from emulator.wire.management.accounts import account_view
+from emulator.wire.management.statistics import (
+    index_statistics_view,
+    index_summary_view,
+    queue_statistics_view,
+    throughput_view,
+)
 from emulator.wire.media_types import check_accepts_json, check_is_json
 from emulator.wire.parts import RequestParts
 from emulator.worlds.registry import Worlds
@@ -133,7 +139,8 @@ async def transfer_search_index(call: Call) -> Response:
 
 
 def _index_view(call: Call, index: SearchIndex) -> Json:
-    return management_json.search_index_view(index, call.world.search_throughput(index.id), call.dialect)
+    throughput = throughput_view(call.world.statistics.search_throughput(call.world.state, index.id))
+    return management_json.search_index_view(index, throughput, call.dialect)
 
 
 # -- queue accounts ---------------------------------------------------------------------------
@@ -204,23 +211,27 @@ def _done() -> Response:
 
 async def get_queue_statistics(call: Call) -> Response:
     call.world.find_account(call.account_id)
-    return Answer(await call.world.queue_statistics(call.account_id, call.period))
+    found = await call.world.statistics.queue_account(call.world.state, call.account_id, call.period)
+    return Answer(queue_statistics_view(found, call.dialect))
 
 
 async def get_vector_statistics(call: Call) -> Response:
-    return Answer(call.world.vector_statistics(call.index_id, call.period))
+    found = call.world.statistics.vector_index(call.world.state, call.index_id, call.period)
+    return Answer(index_statistics_view(found))
 
 
 async def get_search_statistics(call: Call) -> Response:
-    return Answer(call.world.search_statistics(call.index_id, call.period))
+    # A search index in the shape of a vector index (D-200).
+    found = call.world.statistics.search_index(call.world.state, call.index_id, call.period)
+    return Answer(index_statistics_view(found))
 
 
 async def get_search_summary(call: Call) -> Response:
-    return Answer(call.world.search_summary())
+    return Answer(index_summary_view(call.world.statistics.search_summary(call.world.state)))
 
 
 async def get_vector_summary(call: Call) -> Response:
-    return Answer(call.world.vector_summary())
+    return Answer(index_summary_view(call.world.statistics.vector_summary(call.world.state)))
 
 
 Handler = Callable[[Call], Awaitable[Response]]

@@ -1,0 +1,66 @@
+"""Who may make control calls: programs with the control token, and no web page but the emulator's own (D-150)."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from emulator.core.errors import Forbidden, Unauthenticated
+from emulator.wire.credentials import authorization_token
+from emulator.wire.parts import RequestParts
+
+_LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAccess:
+    """`token` is what every control call must carry, None if none is needed; `allowed_hosts` are further host names."""
+
+    token: str | None
+    allowed_hosts: Sequence[str]
+
+    def check(self, parts: RequestParts) -> None:
+        """Raises Forbidden for what a web page may have sent, Unauthenticated without the server's control token."""
+        self._check_sender(parts)
+        if self.token is not None:
+            given = authorization_token(parts) or ""
+            if not given:
+                raise Unauthenticated("the control API needs its bearer token (--control-token)")
+            if not hmac.compare_digest(given.encode(), self.token.encode()):
+                raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
+
+    def _check_sender(self, parts: RequestParts) -> None:
+        """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls."""
+        host = parts.header("host") or parts.header(":authority") or ""
+        if host and not self._is_own_name(_host_name(f"//{host}")):
+            raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
+        http_origin = parts.header("origin")
+        if http_origin is not None and _authority(http_origin) != host:
+            raise Forbidden(f"the control API is not served to pages of {http_origin!r}")
+
+    def _is_own_name(self, name: str) -> bool:
+        """An address, or a name that no public web page can have."""
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            is_single_label = bool(name) and "." not in name
+            allowed = {host.lower() for host in self.allowed_hosts}
+            return is_single_label or name.endswith(_LOCAL_SUFFIXES) or name in allowed
+        return True
+
+
+def _authority(http_origin: str) -> str | None:
+    try:
+        return urlsplit(http_origin).netloc
+    except ValueError:
+        return None
+
+
+def _host_name(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
