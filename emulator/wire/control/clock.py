@@ -18,7 +18,7 @@ from emulator.queries.reports import (
     DrainRequest,
 )
 from emulator.wire.control.instants import instant_fields, rate_view
-from emulator.wire.fields import Fields, integer
+from emulator.wire.object_fields import Fields, integer
 from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
 
 # Beyond these a rate is a mistake in typing, and arithmetic with it loses its precision.

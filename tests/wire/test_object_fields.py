@@ -6,7 +6,7 @@ import pytest
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import QueueName
-from emulator.wire.fields import Fields, boolean, encoded_text, integer, parsed
+from emulator.wire.object_fields import Fields, boolean, encoded_text, integer, parsed
 from emulator.wire.json_fields import Json
 from emulator.wire.names import parse_name
 
