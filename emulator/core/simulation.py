@@ -7,20 +7,21 @@ a timer that is already due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from emulator.core import commands
 from emulator.core.commands import Command
 from emulator.core.decision import Decision
-from emulator.core.errors import Conflict, Refused, WorldBroken
-from emulator.core.facts import AccountSettled, ClockMoved, DeduplicationsExpired, Fact, RateWindowOpened
+from emulator.core.errors import Refused, WorldBroken
+from emulator.core.facts import AccountSettled, DeduplicationsExpired, Fact, RateWindowOpened
 from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
 from emulator.core.record import Record
 from emulator.core.rules import (
     accounts,
     attempts,
     cancellation,
+    clock,
     dead_letters,
     destination_rules,
     flow_keys,
@@ -44,25 +45,12 @@ class Outcome(Record, Generic[R]):
     facts: list[Fact]
 
 
-def _advance_clock(state: StateView, command: commands.AdvanceClock) -> Decision[None]:
-    """Time only moves forward, and never past an instant at which something is due."""
-    due_ms = state.timers.next_due_ms()
-    if command.to_ms < state.now_ms or (due_ms is not None and due_ms < command.to_ms):
-        raise Conflict(f"the clock cannot move from {state.now_ms} to {command.to_ms} in one step")
-    if command.to_ms > state.now_ms:
-        yield ClockMoved(now_ms=command.to_ms)
-
-
-def _set_back_clock(state: StateView, command: commands.SetBackClock) -> Decision[None]:
-    if state.counters.messages or state.timers.next_due_ms() is not None:
-        raise Conflict("the clock cannot go back once something has happened in the world; reset it first")
-    yield ClockMoved(now_ms=command.to_ms)
-
-
+Decisions = Mapping[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]]
+# What decides each command; a test proves that every command has an entry.
 # The generic reply type of a command cannot be carried through a table, so `handle` restores it.
-_DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]] = {
-    commands.AdvanceClock: _advance_clock,
-    commands.SetBackClock: _set_back_clock,
+DECISIONS: Decisions = {
+    commands.AdvanceClock: clock.advance_clock,
+    commands.SetBackClock: clock.set_back_clock,
     commands.RecordAttempt: attempts.record_attempt,
     commands.Publish: publishing.publish,
     commands.PublishBatch: publishing.publish_batch,
@@ -104,12 +92,13 @@ _DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any
 class Simulation:
     """One world's rules at work on its state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, decisions: Decisions = DECISIONS) -> None:
         self._state = state
+        self._decisions = decisions
 
     @property
     def state(self) -> StateView:
-        """The books, to read."""
+        """The state, to read."""
         return self._state
 
     @property
@@ -127,7 +116,7 @@ class Simulation:
         Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
-        reply = self._run(_DECISIONS[type(command)](self._state, command), produced, may_refuse=True)
+        reply = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
         while (timer := self._state.timers.due(self._state.now_ms)) is not None:
             count = len(produced)
             self._run(_fire(self._state, timer), produced, may_refuse=False)
@@ -141,7 +130,7 @@ class Simulation:
         try:
             while True:
                 fact = next(decision)
-                # LoggedEvent before it is applied: one that fails half-way counts as one that has happened.
+                # Recorded before it is applied: a fact that fails half-way counts as one that has happened.
                 produced.append(fact)
                 apply(fact)
         except StopIteration as stop:

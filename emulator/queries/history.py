@@ -20,9 +20,6 @@ from emulator.core.record import Record
 
 T = TypeVar("T")
 
-# How long a message that has ended is still found by its id, on the virtual clock (D-009).
-READABLE_AFTER_END_MS = 60_000
-
 
 class Page(Record, Generic[T]):
     """One page of a listing; `cursor` continues it, None is the last page."""

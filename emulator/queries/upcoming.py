@@ -13,7 +13,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from emulator.core.instants import MAX_INSTANT_MS
 from emulator.core.model import (
     AccountId,
     DeadLetter,
@@ -28,18 +27,19 @@ from emulator.core.model import (
     TimerKind,
 )
 from emulator.core.record import Record
-from emulator.core.rules import destination_rules, retries
+from emulator.core.rules import clock, destination_rules, retries
+from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
 from emulator.core.timers import Timer
-from emulator.queries.history import READABLE_AFTER_END_MS, EndedMessage
+from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
 # No zone's clock is more than a day ahead of UTC: whatever is listed can be shown in local time too.
-LAST_MS = MAX_INSTANT_MS - 86_400_000
+LAST_MS = clock.LATEST_MS - 86_400_000
 
 
 class UpcomingQuery(Record):
@@ -306,5 +306,5 @@ def _dead_letter_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:
 
 def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[tuple[int, Item]]:
     for each in ended:
-        at_ms = each.ended_ms + READABLE_AFTER_END_MS
+        at_ms = readable_until_ms(each.ended_ms)
         yield at_ms, MessageExpiry(at_ms=at_ms, ended=each)

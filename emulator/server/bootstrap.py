@@ -11,7 +11,6 @@ from starlette.applications import Starlette
 from emulator.api import application
 from emulator.api.control.access import ControlAccess
 from emulator.core.errors import Malformed
-from emulator.core.instants import check_virtual
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy
@@ -23,7 +22,7 @@ from emulator.fixtures.records import Fixtures
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import read_instant_ms
+from emulator.wire.instants import read_clock_instant_ms
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
 
@@ -114,6 +113,6 @@ def _epoch_ms(text: str) -> int:
     if not text:
         return wall_ms()
     try:
-        return check_virtual(read_instant_ms(int(text) if text.isdigit() else text))
+        return read_clock_instant_ms(int(text) if text.isdigit() else text)
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed

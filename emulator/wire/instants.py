@@ -6,10 +6,13 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from emulator.core.errors import Malformed
-from emulator.core.instants import EARLIEST_VIRTUAL_MS as EARLIEST_VIRTUAL_MS
-from emulator.core.instants import MAX_INSTANT_MS as MAX_INSTANT_MS
-from emulator.core.instants import MIN_INSTANT_MS as MIN_INSTANT_MS
 from emulator.core.language.excerpts import excerpt
+from emulator.core.rules import clock
+
+# What ISO 8601 can show: the years 1 to 9999.
+MIN_INSTANT_MS = -62_135_596_800_000
+MAX_INSTANT_MS = clock.LATEST_MS
+EARLIEST_VIRTUAL_MS = clock.EARLIEST_MS
 
 _EXPECTED = "expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,6 +42,11 @@ def read_instant_ms(value: str | int) -> int:
     if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
         raise Malformed("expected a time in the years 1 to 9999")
     return instant_ms
+
+
+def read_clock_instant_ms(value: str | int) -> int:
+    """An instant that a virtual clock can show, in the forms of `read_instant_ms`. Raises: Malformed."""
+    return clock.check_clock_instant(read_instant_ms(value))
 
 
 def iso(instant_ms: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from emulator.core.errors import NotFound
 from emulator.core.model import MessageId
+from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.core.state_view import StateView
 from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
-from emulator.queries.history import READABLE_AFTER_END_MS
 from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 
 

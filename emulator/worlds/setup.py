@@ -6,9 +6,8 @@ import json
 
 from msgspec.structs import asdict, replace
 
-from emulator.core.errors import Malformed
-from emulator.core.instants import check_virtual
 from emulator.core.model import Plan
+from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
 from emulator.core.world_setup import WorldSetup
@@ -42,10 +41,8 @@ def _read_setup(content: dict[str, object]) -> WorldSetup:
     world_id, seed, epoch_ms, rate = str(content["id"]), content["seed"], content["epoch_ms"], content["rate"]
     if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
         raise TypeError("the setup of the world has fields of other types")
-    try:
-        check_virtual(epoch_ms)
-    except Malformed as malformed:
-        raise ValueError(f"the epoch of the world: {malformed}") from malformed
+    if not is_clock_instant(epoch_ms):
+        raise ValueError("no clock shows the epoch of the world")
     return WorldSetup(id=world_id, seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"])))
 
 

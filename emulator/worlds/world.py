@@ -181,9 +181,9 @@ class World:
                 if (made.id, made.seed) != (self.id, self.setup.seed):
                     own = accounts_of(self.state)
                     put_credentials(saved.state, own)
-                    put_credentials(saved.origin, own)
+                    put_credentials(saved.base, own)
                 check(saved.state)
-                check(saved.origin)
+                check(saved.base)
                 await self._take_over(saved, replace(self.setup, epoch_ms=made.epoch_ms, plan=made.plan))
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
@@ -192,7 +192,7 @@ class World:
         await self._stop(grace_s=0)
         failure: UnusableDatabase | None = None
         try:
-            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.origin), meta)
+            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.base), meta)
         except UnusableDatabase as error:
             # The database still holds the world as it was; continue from there.
             failure = error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from emulator.core.errors import Conflict, InvalidInput
-from emulator.core.instants import MAX_INSTANT_MS
+from emulator.core.rules.clock import LATEST_MS
 from emulator.core.state_view import StateView
 from emulator.engine.clock import PacedClock
 from emulator.engine.driver import Driver
@@ -82,7 +82,7 @@ class WorldClock:
     async def advance_to_next(self) -> AdvanceReport:
         """Raises Conflict for an instant that no calendar shows."""
         next_ms = (await self._current_state()).timers.next_work_ms()
-        if next_ms is not None and next_ms > MAX_INSTANT_MS:
+        if next_ms is not None and next_ms > LATEST_MS:
             raise Conflict("what is due next is due after the year 9999")
         report = await self._driver.advance_to_next()
         await self._was_moved()
@@ -96,7 +96,7 @@ class WorldClock:
         return report
 
     async def _longest_ms(self) -> int:
-        return MAX_INSTANT_MS - (await self._current_state()).now_ms
+        return LATEST_MS - (await self._current_state()).now_ms
 
     async def _current_state(self) -> StateView:
         await self._driver.catch_up()

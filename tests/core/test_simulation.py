@@ -7,14 +7,13 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.checkpoint import restore
 from emulator.core.decision import Decision
-from emulator.core.errors import Conflict, NotFound, WorldBroken
+from emulator.core.errors import NotFound, WorldBroken
 from emulator.core.identifiers import world_key
 from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
-from emulator.core.simulation import _DECISIONS, Simulation
+from emulator.core.simulation import DECISIONS, Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from tests.core.worlds import (
-    DAY,
     EPOCH_MS,
     HOUR,
     MINUTE,
@@ -55,54 +54,7 @@ def busy_world() -> World:
     return world
 
 
-# -- the clock --------------------------------------------------------------------------------
-
-
-def test_the_clock_refuses_to_pass_what_is_due() -> None:
-    world = World()
-    world.publish(URL, delay_ms=HOUR)
-    before = world.snapshot()
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR + 1))
-    assert world.snapshot() == before
-    world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR))
-    assert world.starts() == [(URL, 1, 3_600_000)]
-
-
-def test_the_clock_never_goes_back() -> None:
-    world = World()
-    world.run_until(HOUR)
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR - 1))
-
-
-def test_moving_the_clock_to_where_it_stands_is_no_fact() -> None:
-    world = World()
-    world.do(commands.AdvanceClock(to_ms=EPOCH_MS))
-    assert world.facts == []
-
-
-def test_the_clock_also_stops_for_expiries() -> None:
-    world = World()
-    world.publish(URL, deduplication_id="x")
-    with pytest.raises(Conflict):
-        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + 10 * MINUTE + 1))
-
-
-def test_the_clock_may_be_set_back_only_before_anything_has_happened() -> None:
-    world = World()
-    world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
-    assert world.simulation.now_ms == EPOCH_MS - DAY
-    world.publish(URL)
-    with pytest.raises(Conflict):
-        world.do(commands.SetBackClock(to_ms=EPOCH_MS - 2 * DAY))
-
-
-def test_the_clock_may_not_be_set_back_once_a_schedule_waits() -> None:
-    world = World()
-    world.write_schedule("* * * * *", URL)
-    with pytest.raises(Conflict):
-        world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
+# -- what is due ------------------------------------------------------------------------------
 
 
 def test_a_command_also_does_what_is_due_at_its_instant() -> None:
@@ -137,15 +89,15 @@ def test_a_refusal_before_the_first_fact_leaves_the_state_as_it_was() -> None:
     assert world.snapshot() == before
 
 
-def test_a_refusal_after_the_first_fact_breaks_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_after_the_first_fact_breaks_the_world() -> None:
     def refuse_too_late(state: StateView, command: object) -> Decision[None]:
         yield facts.ClockMoved(now_ms=state.now_ms + 1)
         raise NotFound("nobody")
 
-    decisions: dict[type[object], object] = _DECISIONS  # type: ignore[assignment]  # by class, as it is looked up
-    monkeypatch.setitem(decisions, type(commands.AdvanceClock(to_ms=0)), refuse_too_late)
+    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+    simulation = Simulation(state, {**DECISIONS, commands.AdvanceClock: refuse_too_late})
     with pytest.raises(WorldBroken):
-        World().do(commands.AdvanceClock(to_ms=EPOCH_MS))
+        simulation.handle(commands.AdvanceClock(to_ms=EPOCH_MS))
 
 
 def test_a_step_the_table_does_not_have_breaks_the_world() -> None:
@@ -160,7 +112,7 @@ def test_every_command_has_a_decision() -> None:
     written = {
         each for each in vars(commands).values() if isinstance(each, type) and issubclass(each, commands.Command)
     }
-    assert set(_DECISIONS) == written - {commands.Command}
+    assert set(DECISIONS) == written - {commands.Command}
 
 
 # -- determinism ------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import pytest
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import QueueName
-from emulator.wire.object_fields import Fields, boolean, encoded_text, integer, parsed
 from emulator.wire.json_fields import Json
 from emulator.wire.names import parse_name
+from emulator.wire.object_fields import Fields, boolean, encoded_text, integer, parsed
 
 
 def test_a_field_is_read_with_its_path() -> None:

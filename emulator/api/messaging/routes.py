@@ -28,8 +28,9 @@ from emulator.core.model import (
 from emulator.core.rules.flow_keys import flow_key as find_flow_key
 from emulator.core.rules.limits import check_account_is_active, daily_quota, default_retries
 from emulator.core.rules.options import not_applied_in_a_queue
+from emulator.core.rules.retention import events_since_ms, is_readable
 from emulator.core.state_view import AccountView
-from emulator.queries.history import READABLE_AFTER_END_MS, DeadLetterEntry, DeadLetterQuery, Page
+from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.wire import names
 from emulator.wire.credentials import bearer_token
 from emulator.wire.dialect import Dialect
@@ -45,10 +46,6 @@ from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
 logger = logging.getLogger(__name__)
-
-_DAY_MS = 86_400_000
-# The interface document's bound on event retention, whatever an account's own says (Limits 6; D-002).
-_MAX_RETENTION_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +168,7 @@ async def get_message(call: Call) -> Response:
     if progress is not None and progress.message.account_id == call.account_id:
         return Answer(views.message(progress.message))
     ended = await call.world.history.ended_message(call.account_id, MessageId(call.name))
-    if ended is None or call.world.state.now_ms >= ended.ended_ms + READABLE_AFTER_END_MS:
+    if ended is None or not is_readable(ended.ended_ms, call.world.state.now_ms):
         raise NotFound(f"message {call.name} not found")
     return Answer(views.message(ended.message))
 
@@ -414,8 +411,8 @@ async def list_logs(call: Call) -> Response:
 async def _list_events(call: Call, *, maximum: int, keys: tuple[str, ...]) -> Response:
     query = filters.read_event_query(call.parts, call.dialect, call.account_id, maximum=maximum)
     account = call.book.account
-    retention_ms = min(account.retention, _MAX_RETENTION_DAYS) * _DAY_MS
-    query = replace(query, since_ms=call.world.state.now_ms - retention_ms, newest=account.max_events_size)
+    since_ms = events_since_ms(account, call.world.state.now_ms)
+    query = replace(query, since_ms=since_ms, newest=account.max_events_size)
     return Answer(views.events_page(await call.world.history.events(query), *keys))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import fields, replace
 
 from emulator.core.model import Headers, MessageOptions
@@ -54,14 +56,23 @@ def delivered_headers(options: MessageOptions) -> Headers:
     return headers
 
 
-def not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
-    """The headers given that the service does not know on enqueue, in the document's names (D-021).
+# The options that a queue does not apply, each by its field, with the document's headers that set it (D-021).
+_DELAYS = {"delay_ms": ("Svc-Delay",), "not_before_ms": ("Svc-Not-Before",)}
+_FLOW_CONTROL = {"flow_control": ("Svc-Flow-Control-Key", "Svc-Flow-Control-Value")}
 
-    They are delay and flow control; a schedule's delay stays.
-    """
-    given = (
-        ("Svc-Delay", bool(options.delay_ms) and not keeps_delay),
-        ("Svc-Not-Before", options.not_before_ms is not None and not keeps_delay),
-        ("Svc-Flow-Control-Key", options.flow_control is not None),
-    )
-    return tuple(name for name, is_given in given if is_given)
+
+def ignored_by_queues(*, keeps_delay: bool) -> Mapping[str, tuple[str, ...]]:
+    """The options that a queue does not apply: field -> headers. A schedule's messages keep their delay."""
+    return _FLOW_CONTROL if keeps_delay else {**_DELAYS, **_FLOW_CONTROL}
+
+
+def applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> MessageOptions:
+    """The options as they hold for a queued message."""
+    return replace(options, **dict.fromkeys(ignored_by_queues(keeps_delay=keeps_delay)))
+
+
+def not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
+    """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none."""
+    given = replace(options, delay_ms=options.delay_ms or None)
+    ignored = ignored_by_queues(keeps_delay=keeps_delay)
+    return tuple(headers[0] for field, headers in ignored.items() if getattr(given, field) is not None)

@@ -28,12 +28,12 @@ from emulator.core.model import (
 from emulator.core.record import Record
 from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import delivered_headers, not_applied_in_a_queue, over
+from emulator.core.rules.options import applied_in_a_queue, delivered_headers, not_applied_in_a_queue, over
 from emulator.core.rules.queues import new_queue
 from emulator.core.state_view import AccountView, StateView
 
 
-class Plan(Record):
+class PublishPlan(Record):
     """A publish that nothing speaks against: one message to create for each endpoint."""
 
     account_id: AccountId
@@ -71,7 +71,7 @@ def plan(
     item: PublishItem,
     schedule_id: ScheduleId | None = None,
     created_by: CreatedBy = CreatedBy.PUBLISH,
-) -> Plan:
+) -> PublishPlan:
     """Check one publish against the account and its plan. Raises Refused; changes nothing."""
     owner = account_state(state, account_id)
     account = owner.account
@@ -90,16 +90,15 @@ def plan(
     queue = item.queue or options.queue
     not_applied: tuple[str, ...] = ()
     if queue is not None:
-        not_applied = not_applied_in_a_queue(options, keeps_delay=schedule_id is not None)
-        options = replace(options, flow_control=None)
-        if schedule_id is None:
-            options = replace(options, delay_ms=None, not_before_ms=None)
+        keeps_delay = schedule_id is not None
+        not_applied = not_applied_in_a_queue(options, keeps_delay=keeps_delay)
+        options = applied_in_a_queue(options, keeps_delay=keeps_delay)
         if queue not in owner.queues:
             limits.check_count("maxQueues", len(owner.queues), account.max_queues)
     limits.check_message_size(account, len(item.body))
     limits.check_options(account, options, state.now_ms)
     limits.check_daily_quota(owner, state.now_ms, len(endpoints))
-    return Plan(
+    return PublishPlan(
         account_id=account_id,
         item=replace(item, queue=queue) if queue is not item.queue else item,
         options=options,
@@ -111,7 +110,7 @@ def plan(
     )
 
 
-def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:
+def carry_out(state: StateView, planned: PublishPlan) -> Decision[PublishReply]:
     """Create the planned messages, leaving out those that an earlier one stands for."""
     owner = state.accounts[planned.account_id]
     queue = planned.item.queue
@@ -124,7 +123,7 @@ def carry_out(state: StateView, planned: Plan) -> Decision[PublishReply]:
     return PublishReply(is_group=planned.url_group is not None, messages=tuple(published))
 
 
-def _create(state: StateView, owner: AccountView, planned: Plan, endpoint: Endpoint) -> Decision[Published]:
+def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint: Endpoint) -> Decision[Published]:
     item, options = planned.item, planned.options
     key = deduplication.key_of(item.destination, item.body, options, endpoint)
     if key is not None:

@@ -77,7 +77,7 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
         options=schedule.options,
         caller_ip=schedule.caller_ip,
     )
-    planned: publishing.Plan | None = None
+    planned: publishing.PublishPlan | None = None
     error: str | None = None
     try:
         planned = publishing.plan(state, account_id, item, schedule_id, CreatedBy.SCHEDULE)

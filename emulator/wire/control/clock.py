@@ -7,7 +7,7 @@ that end in `_ms`, beside an ISO 8601 twin where a person reads.
 from __future__ import annotations
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.instants import check_virtual
+from emulator.core.rules.clock import check_clock_instant
 from emulator.queries.reports import (
     DEFAULT_HORIZON_MS,
     DEFAULT_MAX_DELIVERIES,
@@ -18,8 +18,8 @@ from emulator.queries.reports import (
     DrainRequest,
 )
 from emulator.wire.control.instants import instant_fields, rate_view
-from emulator.wire.object_fields import Fields, integer
 from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
+from emulator.wire.object_fields import Fields, integer
 
 # Beyond these a rate is a mistake in typing, and arithmetic with it loses its precision.
 MIN_RATE = 1e-6
@@ -59,7 +59,7 @@ def read_drain(value: Json) -> DrainRequest:
 def read_virtual(value: Json, path: str) -> int:
     """An instant that a virtual clock can show. Raises: InvalidInput."""
     try:
-        return check_virtual(read_instant(value, path))
+        return check_clock_instant(read_instant(value, path))
     except Malformed as malformed:
         raise InvalidInput(path, malformed.reason) from None
 

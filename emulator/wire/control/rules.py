@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
-from emulator.wire.object_fields import Fields, encoded_text, integer, one_of
 from emulator.wire.json_fields import Json, kind_of, read_choice, read_duration_ms, read_list, read_text
+from emulator.wire.object_fields import Fields, encoded_text, integer, one_of
 
 _ANSWERS = ("respond", "sequence", "forward_to", "fault")
 

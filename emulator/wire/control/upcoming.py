@@ -9,8 +9,8 @@ import re
 from typing import assert_never
 
 from emulator.core.model import DestinationKind, Message
+from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
-from emulator.queries.history import READABLE_AFTER_END_MS
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
 from emulator.wire.control.instants import instant_fields

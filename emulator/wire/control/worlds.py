@@ -13,8 +13,8 @@ from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.control.clock import clock_view, read_rate, read_virtual
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.dialect import Dialect
-from emulator.wire.object_fields import Fields, integer, one_of, parsed
 from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
+from emulator.wire.object_fields import Fields, integer, one_of, parsed
 
 _read_name = parsed(parse_world_name, str)
 

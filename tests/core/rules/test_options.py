@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from emulator.core.model import Headers, MessageOptions, Method, Redaction
-from emulator.core.rules.options import delivered_headers, headers_over, over
+from emulator.core.rules.options import (
+    applied_in_a_queue,
+    delivered_headers,
+    headers_over,
+    ignored_by_queues,
+    not_applied_in_a_queue,
+    over,
+)
 from tests.core.worlds import callback, flow
 
 REDACTION = Redaction(body=True, all_headers=False, header_names=())
@@ -102,3 +109,22 @@ def test_headers_replace_defaults_of_the_same_name(headers: Headers, defaults: H
 )
 def test_what_the_destination_gets(options: dict[str, Any], expected: Headers) -> None:
     assert delivered_headers(MessageOptions(**options)) == expected
+
+
+@pytest.mark.parametrize(
+    ("keeps_delay", "applied", "named"),
+    [
+        pytest.param(False, {}, ("Svc-Delay", "Svc-Not-Before", "Svc-Flow-Control-Key"), id="publish"),
+        pytest.param(True, {"delay_ms": 5, "not_before_ms": 9}, ("Svc-Flow-Control-Key",), id="schedule"),
+    ],
+)
+def test_a_queue_ignores_delay_and_flow_control(
+    keeps_delay: bool, applied: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    """D-021."""
+    options = MessageOptions(delay_ms=5, not_before_ms=9, flow_control=flow("k", rate=1), max_retries=2)
+    assert applied_in_a_queue(options, keeps_delay=keeps_delay) == MessageOptions(max_retries=2, **applied)
+    assert not_applied_in_a_queue(options, keeps_delay=keeps_delay) == named
+    assert not_applied_in_a_queue(MessageOptions(delay_ms=0), keeps_delay=keeps_delay) == ()
+    headers = [header for each in ignored_by_queues(keeps_delay=keeps_delay).values() for header in each]
+    assert headers == [*named, "Svc-Flow-Control-Value"]
