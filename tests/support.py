@@ -22,6 +22,7 @@ import jwt
 from emulator.api import strict
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.state import State
+from emulator.engine.limits import Limits
 from emulator.server import bootstrap, serving
 from emulator.server.certificates import read_certificate
 from emulator.server.settings import Settings
@@ -191,9 +192,9 @@ async def asgi_call(
 
 
 @contextlib.asynccontextmanager
-async def in_process(**settings: Any) -> AsyncIterator[InProcess]:
+async def in_process(*, limits: Limits | None = None, **settings: Any) -> AsyncIterator[InProcess]:
     """An emulator without a server, on the running event loop, its clock frozen at EPOCH."""
-    emulation = await bootstrap.start(Settings(**{"clock": "frozen", "epoch": EPOCH, **settings}))
+    emulation = await bootstrap.start(Settings(**{"clock": "frozen", "epoch": EPOCH, **settings}), limits=limits)
     try:
         yield InProcess(emulation)
     finally:

@@ -21,7 +21,7 @@ import httpx
 from emulator.client.bridges import AsgiApp, Home
 from emulator.client.records import Request, Response
 from emulator.core import model
-from emulator.delivery.transport import Mount, MountedRequest
+from emulator.delivery.mounts import Mount, MountedRequest
 from emulator.wire.urls import read_target
 
 logger = logging.getLogger(__name__)

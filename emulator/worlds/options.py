@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.core.world_setup import DEFAULT
+from emulator.engine.limits import Limits
 from emulator.fixtures.records import Fixtures
 from emulator.journal.store import MEMORY
 from emulator.wire.dialect import Dialect
@@ -20,8 +21,7 @@ class WorldOptions:
 
     dialect: Dialect
     db: str = MEMORY
-    concurrency: int | None = None
-    max_attempts_per_instant: int = 10_000
+    limits: Limits = Limits()
     fixtures: Fixtures | None = None
 
     @property

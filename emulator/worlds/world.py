@@ -19,7 +19,7 @@ from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import WorldSetup
 from emulator.delivery.transport import DeliveryTransport
-from emulator.engine.clock import Anchor, PacedClock, keep_time, wall_ms
+from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
@@ -84,8 +84,7 @@ class World:
             store,
             self.transport,
             self.pace,
-            concurrency=self._options.concurrency,
-            max_attempts_per_instant=self._options.max_attempts_per_instant,
+            limits=self._options.limits,
             observe=self._observed,
         )
         self.clock = WorldClock(
@@ -96,9 +95,7 @@ class World:
         """Continue what was under way, and let time pass. Call once the world can be found."""
         # Before the clock can start anything else: only what is under way now has to be made again.
         self.driver.resume()
-        self._timekeeper = asyncio.get_running_loop().create_task(
-            keep_time(self.driver, self.pace), name=f"clock of {self.id}"
-        )
+        self._timekeeper = asyncio.get_running_loop().create_task(self.driver.keep_time(), name=f"clock of {self.id}")
         self._timekeeper.add_done_callback(_report_end)
 
     def _observed(self, state: StateView, produced: Sequence[facts.Fact]) -> None:

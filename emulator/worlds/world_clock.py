@@ -55,27 +55,26 @@ class WorldClock:
         state = await self._current_state()
         now_ms, rate = change.now_ms, change.rate
         if now_ms is not None and now_ms > state.now_ms:
-            await self._driver.advance_to(now_ms)
+            await self._driver.advance.to(now_ms)
         elif now_ms is not None and now_ms < state.now_ms:
-            await self._driver.set_back(now_ms)
+            await self._driver.advance.set_back(now_ms)
             await self._was_set_back(now_ms)
         if rate is not None:
             if now_ms is None:
                 await self._driver.catch_up()
             self._pace.set_rate(rate, self._driver.state.now_ms)
-        self._driver.poke()
         await self._was_moved()
         return await self.status()
 
     async def advance(self, request: AdvanceRequest) -> AdvanceReport:
         """Raises InvalidInput for a duration that ends where no calendar shows it."""
         if request.to_ms is not None:
-            report = await self._driver.advance_to(request.to_ms, request.max_deliveries)
+            report = await self._driver.advance.to(request.to_ms, request.max_deliveries)
         else:
             duration_ms = request.by_ms or 0
             if duration_ms > await self._longest_ms():
                 raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
-            report = await self._driver.advance_by(duration_ms, request.max_deliveries)
+            report = await self._driver.advance.by(duration_ms, request.max_deliveries)
         await self._was_moved()
         return report
 
@@ -84,14 +83,14 @@ class WorldClock:
         next_ms = (await self._current_state()).timers.next_work_ms()
         if next_ms is not None and next_ms > LATEST_MS:
             raise Conflict("what is due next is due after the year 9999")
-        report = await self._driver.advance_to_next()
+        report = await self._driver.advance.to_next()
         await self._was_moved()
         return report
 
     async def drain(self, request: DrainRequest) -> AdvanceReport:
         """Advance until nothing but schedules is due, as far as the calendar goes at most."""
         horizon_ms = min(request.horizon_ms, await self._longest_ms())
-        report = await self._driver.advance_until_idle(horizon_ms, request.max_deliveries)
+        report = await self._driver.advance.until_idle(horizon_ms, request.max_deliveries)
         await self._was_moved()
         return report
 

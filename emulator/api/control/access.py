@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.wire.credentials import authorization_token
 from emulator.wire.parts import RequestParts
-
-_LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
+from emulator.wire.urls import is_local_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +45,7 @@ class ControlAccess:
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            is_single_label = bool(name) and "." not in name
-            allowed = {host.lower() for host in self.allowed_hosts}
-            return is_single_label or name.endswith(_LOCAL_SUFFIXES) or name in allowed
+            return is_local_name(name) or name in {host.lower() for host in self.allowed_hosts}
         return True
 
 

@@ -153,7 +153,7 @@ class _Follower:
         So everything up to the instant of a clock event is told before it. Raises Conflict, WorldBroken.
         """
         history = self._world.history
-        await self._world.driver.flush()
+        await self._world.driver.commit()
         is_up_to_date = False
         while not is_up_to_date:
             entries = await history.since(self._position.seq, _PAGE)
