@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from emulator.core.errors import InvalidInput, PayloadTooLarge, Refused, WorldBroken
+from emulator.core.model import Headers
+from emulator.core.record import Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
@@ -26,28 +26,35 @@ from emulator.wire.parts import Pairs, RequestParts, read_parts
 logger = logging.getLogger(__name__)
 
 C = TypeVar("C")
+P = TypeVar("P")
 
 # The interface document's limit of one batch call, and so of any request (Limits 5).
 MAX_BODY = 100 * 1024 * 1024
 
 _encode = msgspec.json.Encoder().encode
+_JSON_TYPE = (b"content-type", b"application/json")
 
 
 class Answer(Response):
     """A JSON answer. Without content (None) the body is empty, and has no type."""
 
-    def __init__(self, content: Json = None, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        body = b"" if content is None else _encode(content)
-        media_type = None if content is None else "application/json"
-        super().__init__(body, status_code=status, headers=headers, media_type=media_type)
+    # Starlette's own constructor looks through the headers for what is known here.
+    def __init__(self, content: Json = None, status: int = 200, headers: Headers = ()) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = b"" if content is None else _encode(content)
+        raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        raw_headers.append((b"content-length", b"%d" % len(self.body)))
+        if content is not None:
+            raw_headers.append(_JSON_TYPE)
+        self.raw_headers = raw_headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Record):
     """A request as read, with the parameters its route found in the path (decoded)."""
 
     parts: RequestParts
-    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    path_parameters: Mapping[str, str] = {}
 
     def raw_rest(self, fixed_segments: int) -> str:
         """The raw path behind its first segments: `/v2/publish/https://x` has two before the destination."""
@@ -56,12 +63,28 @@ class Request:
 
     def raw_segment(self, number: int) -> str:
         """One raw segment of the path, counted from 0."""
-        pieces = self.parts.path.split("/")
-        return pieces[number + 1] if len(pieces) > number + 1 else ""
+        return self.raw_rest(number).partition("/")[0]
 
 
 Opener = Callable[[Request], Awaitable[C]]
 Handler = Callable[[C], Awaitable[Response]]
+
+
+class Route(NamedTuple, Generic[C, P]):
+    """One operation of an API: where it is found, what answers it, and who may call it how often."""
+
+    method: str
+    path: str
+    handler: Handler[C]
+    policy: P
+
+
+def by_path(routes: Iterable[Route[C, P]]) -> dict[str, list[Route[C, P]]]:
+    """The operations of each path, paths and methods in the order of their declaration."""
+    found: dict[str, list[Route[C, P]]] = {}
+    for route in routes:
+        found.setdefault(route.path, []).append(route)
+    return found
 
 
 class Endpoint(Generic[C]):
@@ -114,11 +137,11 @@ class Endpoint(Generic[C]):
 async def read_request(scope: Scope, receive: Receive) -> Request:
     """Read a request whole. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
     client = scope.get("client")
-    path = scope.get("raw_path")
+    raw_path = scope.get("raw_path")
     return Request(
         parts=read_parts(
             method=scope["method"],
-            raw_path=scope["path"].encode() if path is None else path,
+            raw_path=scope["path"].encode() if raw_path is None else raw_path,
             query_string=scope["query_string"],
             raw_headers=scope["headers"],
             body=await _read_body(scope, receive),
@@ -129,9 +152,9 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
-    announced = Headers(scope=scope).get("content-length", "") if scope["method"] != "GET" else ""
-    if announced.isdigit() and int(announced) > MAX_BODY:
-        raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > MAX_BODY and scope["method"] != "GET":
+            raise _too_large()
     message = await _piece(receive)
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
@@ -143,8 +166,12 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         message = await _piece(receive)
         whole.write(message.get("body", b""))
         if whole.tell() > MAX_BODY:
-            raise PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
+            raise _too_large()
     return whole.getvalue()
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body exceeds {MAX_BODY} bytes")
 
 
 async def _piece(receive: Receive) -> Message:
@@ -157,18 +184,16 @@ async def _piece(receive: Receive) -> Message:
 
 def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:
     """The one error shape: `{"error": ..., "field"?: ...}` (D-001)."""
-    headers = dict(error_body.extra_headers(refused))
     status = error_body.status_of(refused)
-    if status == 401:
-        headers["WWW-Authenticate"] = challenge
-    return Answer(dict(error_body.error_json(refused, dialect, query)), status, headers)
+    headers = (("WWW-Authenticate", challenge),) if status == 401 else error_body.extra_headers(refused)
+    return Answer(error_body.error_json(refused, dialect, query), status, headers)
 
 
 def method_not_allowed(method: str, allowed: tuple[str, ...]) -> Response:
     return Answer(
         {"error": f"method {method} is not allowed here, expected {' or '.join(allowed)}"},
         405,
-        {"Allow": ", ".join(allowed)},
+        (("Allow", ", ".join(allowed)),),
     )
 
 

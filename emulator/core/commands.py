@@ -48,14 +48,38 @@ class Published(Record):
     deduplicated: bool
 
 
-class PublishReply(Record):
+class Accepted(Record):
     """What one publish made: one message for a URL, one per endpoint for a group."""
 
     is_group: bool
     messages: tuple[Published, ...]
 
+    @property
+    def is_deduplicated(self) -> bool:
+        """Whether earlier messages stand for all of it, so that nothing new was made."""
+        return bool(self.messages) and all(message.deduplicated for message in self.messages)
 
-BatchReply = tuple[PublishReply | Refused, ...]
+
+class DailyQuota(Record):
+    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+
+class PublishReply(Record):
+    """What a publish made, and where it left the account's quota."""
+
+    accepted: Accepted
+    quota: DailyQuota
+
+
+class BatchReply(Record):
+    """What became of each item of a batch, in their order, and where the whole left the account's quota."""
+
+    items: tuple[Accepted | Refused, ...]
+    quota: DailyQuota
 
 
 # -- time and attempts ------------------------------------------------------------------------

@@ -76,6 +76,11 @@ class Dialect:
         """The full name of a service header: `retry-delay` -> `Svc-Retry-Delay`."""
         return self.header_prefix + canonical_name(suffix)
 
+    def is_own_parameter(self, name: str) -> bool:
+        """Whether a query parameter is addressed to the service itself: the token, or an option."""
+        lower_name = name.lower()
+        return lower_name.startswith(self.lower_prefix) or lower_name == self.token_parameter.lower()
+
     def wire_name(self, name: str) -> str:
         """What a JSON field or an enum value of the management API is called on the wire."""
         return self.fields.get(name, name)

@@ -7,6 +7,7 @@ show, we chose: units may stand in any order, each at most once; no signs, no de
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
@@ -76,6 +77,7 @@ def format_duration(ms: int) -> str:
     return larger if larger and not rest_ms else f"{larger}{seconds}s"
 
 
+@lru_cache(maxsize=1024)
 def _sum_of_terms_ms(text: str, units: tuple[str, ...]) -> int:
     trimmed = text.strip()
     terms: dict[str, int] = {}

@@ -6,6 +6,7 @@ Source: interface document, "Errors" (the report names the offending field). The
 
 from __future__ import annotations
 
+from emulator.core.commands import DailyQuota
 from emulator.core.errors import (
     Conflict,
     Forbidden,
@@ -59,13 +60,13 @@ def error_json(refused: Refused, dialect: Dialect, query: Pairs = ()) -> dict[st
     return {"error": refused.text}
 
 
-def quota_headers(limit: int, remaining: int, reset_s: int, *, daily: bool) -> Headers:
-    """The headers that say where a quota stands; `reset_s` is the Unix second at which it starts again."""
+def quota_headers(quota: DailyQuota | QuotaExceeded, *, daily: bool = True) -> Headers:
+    """Where a quota stands, that of the day or that of a second; the reset is a Unix second (D-028)."""
     prefix = "RateLimit" if daily else "Burst-RateLimit"
     return (
-        (f"{prefix}-Limit", str(limit)),
-        (f"{prefix}-Remaining", str(remaining)),
-        (f"{prefix}-Reset", str(reset_s)),
+        (f"{prefix}-Limit", str(quota.limit)),
+        (f"{prefix}-Remaining", str(quota.remaining)),
+        (f"{prefix}-Reset", str(quota.reset_s)),
     )
 
 
@@ -73,4 +74,4 @@ def extra_headers(refused: Refused) -> Headers:
     """The headers of the answer that say what is left of a quota; none for other refusals."""
     if not isinstance(refused, QuotaExceeded):
         return ()
-    return quota_headers(refused.limit, refused.remaining, refused.reset_s, daily=refused.daily)
+    return quota_headers(refused, daily=refused.daily)

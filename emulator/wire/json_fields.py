@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput
 from emulator.wire.durations import parse_control_duration_ms
+from emulator.wire.fields import read_field
 from emulator.wire.instants import read_instant_ms
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -82,20 +83,14 @@ def read_duration_ms(value: Json, path: str) -> int:
     """A duration of the control API: `1d2h30m` or milliseconds. Raises: InvalidInput."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {kind_of(value)}")
-    try:
-        return parse_control_duration_ms(value)
-    except Malformed as error:
-        raise InvalidInput(path, error.reason) from error
+    return read_field(path, value, parse_control_duration_ms)
 
 
 def read_instant(value: Json, path: str) -> int:
     """An instant of the control API: ISO 8601 or milliseconds. Raises: InvalidInput."""
     if not isinstance(value, str | int):
         raise InvalidInput(path, f"expected an ISO 8601 time or whole milliseconds, got {kind_of(value)}")
-    try:
-        return read_instant_ms(value)
-    except Malformed as error:
-        raise InvalidInput(path, error.reason) from error
+    return read_field(path, value, read_instant_ms)
 
 
 def kind_of(value: Json) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import FlowKey, GroupName, QueueName
+from emulator.wire.fields import read_field
 
 MAX_LENGTH = 256
 
@@ -41,12 +42,12 @@ def parse_free_text(text: str) -> str:
 
 def read_queue_name(text: str, *, field: str = "queueName") -> QueueName:
     """The queue named in a path or a body. Raises: InvalidInput naming `field`."""
-    return QueueName(_read(text, field))
+    return QueueName(read_field(field, text, parse_name))
 
 
 def read_group_name(text: str, *, field: str = "name") -> GroupName:
     """The URL group named in a path. Raises: InvalidInput naming `field`."""
-    return GroupName(_read(text, field))
+    return GroupName(read_field(field, text, parse_name))
 
 
 def read_flow_key(raw_segment: str, *, field: str = "flowControlKey") -> FlowKey:
@@ -54,17 +55,12 @@ def read_flow_key(raw_segment: str, *, field: str = "flowControlKey") -> FlowKey
 
     Raises: InvalidInput naming `field`.
     """
+    return FlowKey(read_field(field, raw_segment, _parse_raw_free_text))
+
+
+def _parse_raw_free_text(raw: str) -> str:
     try:
-        text = unquote_to_bytes(raw_segment.encode("latin-1", "replace")).decode()
-        return FlowKey(parse_free_text(text))
+        text = unquote_to_bytes(raw.encode("latin-1", "replace")).decode()
     except UnicodeDecodeError:
-        raise InvalidInput(field, f"expected percent-encoded UTF-8, got {excerpt(raw_segment)}") from None
-    except Malformed as malformed:
-        raise InvalidInput(field, malformed.reason) from None
-
-
-def _read(text: str, field: str) -> str:
-    try:
-        return parse_name(text)
-    except Malformed as malformed:
-        raise InvalidInput(field, malformed.reason) from None
+        raise Malformed(f"expected percent-encoded UTF-8, got {excerpt(raw)}") from None
+    return parse_free_text(text)

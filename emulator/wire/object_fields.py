@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput
+from emulator.wire.fields import read_field
 from emulator.wire.json_fields import (
     MAX_EXACT,
     Json,
@@ -64,14 +65,7 @@ def one_of(choices: type[E]) -> Read[E]:
 
 def parsed(parse: Callable[[str], str], kind: Callable[[str], T]) -> Read[T]:
     """A text that follows a grammar; `parse` raises Malformed for any other."""
-
-    def read(value: Json, path: str) -> T:
-        try:
-            return kind(parse(read_text(value, path)))
-        except Malformed as malformed:
-            raise InvalidInput(path, malformed.reason) from None
-
-    return read
+    return lambda value, path: kind(read_field(path, read_text(value, path), parse))
 
 
 def boolean(value: Json, path: str) -> bool:

@@ -52,7 +52,7 @@ def read_parts(
         path=raw_path.decode("latin-1"),
         raw_query=query_string.decode("latin-1"),
         query=read_query(query_string) if query_string else (),
-        headers=tuple([_header(name, value) for name, value in raw_headers]),
+        headers=_headers(raw_headers),
         body=body,
         client_ip=client_ip,
     )
@@ -79,9 +79,12 @@ def _decoded(piece: bytes) -> str:
     return piece.decode("utf-8", "replace")
 
 
-def _header(name: bytes, value: bytes) -> tuple[str, str]:
-    lower_name = name.decode("latin-1").lower()
+def _headers(raw_headers: Sequence[tuple[bytes, bytes]]) -> Pairs:
+    name = b""
+    headers = []
     try:
-        return lower_name, value.decode()
+        for name, value in raw_headers:
+            headers.append((name.decode("latin-1").lower(), value.decode()))
     except UnicodeDecodeError:
-        raise InvalidInput(canonical_name(lower_name), "expected a value in UTF-8") from None
+        raise InvalidInput(canonical_name(name.decode("latin-1").lower()), "expected a value in UTF-8") from None
+    return tuple(headers)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.core.record import Record
 from emulator.core.world_setup import DEFAULT
 from emulator.engine.limits import Limits
 from emulator.fixtures.records import Fixtures
@@ -15,8 +15,7 @@ from emulator.wire.dialect import Dialect
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldOptions:
+class WorldOptions(Record):
     """`fixtures` None stands for the built-in ones; `db` is the database of the default world."""
 
     dialect: Dialect

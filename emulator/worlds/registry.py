@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from emulator.core.checkpoint import capture
 from emulator.core.commands import ChangeAccount
-from emulator.core.errors import Conflict, InvalidInput, Malformed, NotFound
+from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Account, AccountId
 from emulator.core.state import State
 from emulator.core.state_view import StateView
@@ -24,6 +24,7 @@ from emulator.fixtures.document import read_fixtures
 from emulator.fixtures.records import InvalidFixtures
 from emulator.journal.store import open_store
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
@@ -123,10 +124,7 @@ class Worlds:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
         async with self._tokens_lock:
             world_id = setup.id or self._unused_id()
-            try:
-                parse_world_name(world_id)
-            except Malformed as malformed:
-                raise InvalidInput("id", malformed.reason) from None
+            read_field("id", world_id, parse_world_name)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
             return await self._open(replace(setup, id=world_id))

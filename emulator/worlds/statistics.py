@@ -26,9 +26,10 @@ from emulator.statistics.synthetic import IndexProfile
 
 
 class Statistics:
-    """Nothing of it is kept: each answer is computed from the state it is asked for."""
+    """Nothing of it is kept: each answer is computed from the present `state`."""
 
-    def __init__(self, store: Store, epoch_ms: int) -> None:
+    def __init__(self, state: StateView, store: Store, epoch_ms: int) -> None:
+        self._state = state
         self._usage = UsageHistory(store)
         self._epoch_ms = epoch_ms
 
@@ -36,49 +37,48 @@ class Statistics:
         """The clock of the unused world was set back: recording begins there."""
         await self._usage.set_back(to_ms)
 
-    async def queue_account(self, state: StateView, account_id: AccountId, period: str | None) -> QueueStatistics:
+    async def queue_account(self, account_id: AccountId, period: str | None) -> QueueStatistics:
         """Raises NotFound, and InvalidInput naming the period."""
-        window = _window(state, period)
-        account_state(state, account_id)
+        window = self._window(period)
+        account_state(self._state, account_id)
         beginning = await self._usage.beginning()
         recorded = await self._usage.recorded(account_id, window)
-        owner = state.accounts[account_id]
+        owner = self._state.accounts[account_id]
         first_record = beginning.accounts.get(account_id, owner.account)
-        number = 1 + list(state.accounts).index(account_id)
-        invented = profiles.before_the_world(state.key, number, first_record, beginning.at_ms)
+        number = 1 + list(self._state.accounts).index(account_id)
+        invented = profiles.before_the_world(self._state.key, number, first_record, beginning.at_ms)
         return series.queue_statistics(window, recorded, invented, owner.account, len(owner.dead_letters))
 
-    def vector_index(self, state: StateView, index_id: IndexId, period: str | None) -> IndexStatistics:
+    def vector_index(self, index_id: IndexId, period: str | None) -> IndexStatistics:
         """Raises NotFound, and InvalidInput naming the period."""
-        window = _window(state, period)
-        index = state.vector_indexes.get(index_id)
+        window = self._window(period)
+        index = self._state.vector_indexes.get(index_id)
         if index is None:
             raise NotFound(f"vector index {index_id} not found")
-        profile = profiles.vector_index_profile(state.key, index, self._epoch_ms)
+        profile = profiles.vector_index_profile(self._state.key, index, self._epoch_ms)
         return index_statistics(window, profile, index.type)
 
-    def search_index(self, state: StateView, index_id: IndexId, period: str | None) -> IndexStatistics:
+    def search_index(self, index_id: IndexId, period: str | None) -> IndexStatistics:
         """Raises NotFound, and InvalidInput naming the period."""
-        window = _window(state, period)
-        profile = self._search_profile(state, index_id)
-        return index_statistics(window, profile, search_index(state, index_id).type)
+        window = self._window(period)
+        profile = self._search_profile(index_id)
+        return index_statistics(window, profile, search_index(self._state, index_id).type)
 
-    def search_throughput(self, state: StateView, index_id: IndexId) -> Throughput:
+    def search_throughput(self, index_id: IndexId) -> Throughput:
         """The `throughput_vector` of a search index: the last hour (D-200). Raises NotFound."""
-        window = Window(now_ms=state.now_ms, period=DEFAULT_PERIOD)
-        return throughput(window, self._search_profile(state, index_id))
+        window = Window(now_ms=self._state.now_ms, period=DEFAULT_PERIOD)
+        return throughput(window, self._search_profile(index_id))
 
-    def search_summary(self, state: StateView) -> IndexSummary:
+    def search_summary(self) -> IndexSummary:
         """All search indexes of the world together."""
-        return summary([self.search_index(state, index_id, None) for index_id in state.search_indexes])
+        return summary([self.search_index(index_id, None) for index_id in self._state.search_indexes])
 
-    def vector_summary(self, state: StateView) -> IndexSummary:
+    def vector_summary(self) -> IndexSummary:
         """All vector indexes of the world together."""
-        return summary([self.vector_index(state, index_id, None) for index_id in state.vector_indexes])
+        return summary([self.vector_index(index_id, None) for index_id in self._state.vector_indexes])
 
-    def _search_profile(self, state: StateView, index_id: IndexId) -> IndexProfile:
-        return profiles.search_index_profile(state.key, search_index(state, index_id), self._epoch_ms)
+    def _search_profile(self, index_id: IndexId) -> IndexProfile:
+        return profiles.search_index_profile(self._state.key, search_index(self._state, index_id), self._epoch_ms)
 
-
-def _window(state: StateView, period: str | None) -> Window:
-    return Window(now_ms=state.now_ms, period=read_period(period))
+    def _window(self, period: str | None) -> Window:
+        return Window(now_ms=self._state.now_ms, period=read_period(period))

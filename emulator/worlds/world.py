@@ -77,8 +77,8 @@ class World:
         self._store = store
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = history
-        self.previews = Previews(store)
-        self.statistics = Statistics(store, self.setup.epoch_ms)
+        self.previews = Previews(state, store)
+        self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
             store,

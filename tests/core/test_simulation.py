@@ -71,7 +71,7 @@ def test_a_command_also_does_what_is_due_at_its_instant() -> None:
         )
     )
     assert [type(fact) for fact in outcome.facts] == [facts.MessageCreated, facts.AttemptStarted]
-    assert outcome.reply.messages[0].url == URL
+    assert outcome.reply.accepted.messages[0].url == URL
 
 
 # -- refusing and breaking --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
-from emulator.core.commands import Command, Published, PublishItem, PublishReply
+from emulator.core.commands import Accepted, Command, Published, PublishItem
 from emulator.core.identifiers import world_key
 from emulator.core.model import (
     Account,
@@ -263,7 +263,7 @@ class World:
         body: bytes,
         caller_ip: str,
         options: dict[str, Any],
-    ) -> PublishReply:
+    ) -> Accepted:
         item = PublishItem(
             destination=Destination(kind=kind, text=text),
             body=body,
@@ -271,7 +271,7 @@ class World:
             caller_ip=caller_ip,
             queue=queue,
         )
-        return self.do(commands.Publish(account_id=self.account_id, item=item))
+        return self.do(commands.Publish(account_id=self.account_id, item=item)).accepted
 
     def make_group(self, name: str, *endpoints: str | Endpoint) -> None:
         self.do(

@@ -166,7 +166,7 @@ class Engine:
 
     async def publish(self, url: str, **options: Any) -> MessageId:
         reply = await self.driver.submit(publish(url, **options))
-        return reply.messages[0].message_id
+        return reply.accepted.messages[0].message_id
 
     async def schedule(self, cron: str, url: str) -> ScheduleId:
         return await self.driver.submit(

@@ -259,12 +259,12 @@ PARSERS = (
     ),
     Parser(
         name="dead letter query",
-        parse=_of_query(lambda request: filters.read_dead_letter_selection(request, _SVC, _account_id())),
+        parse=_of_query(lambda request: filters.read_dead_letter_query(request, _SVC, _account_id())),
         samples=[b"dlqIds=1-2,3-4&responseStatus=503&source=workflow&topicName=g", b"count=100&order=earliestFirst"],
     ),
     Parser(
         name="dead letter body",
-        parse=_of_body(lambda request: filters.read_dead_letter_selection(request, _SVC, _account_id())),
+        parse=_of_body(lambda request: filters.read_dead_letter_query(request, _SVC, _account_id())),
         samples=[b'{"dlqIds":["1-2"]}', b"null"],
     ),
     Parser(

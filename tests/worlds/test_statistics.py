@@ -38,16 +38,16 @@ async def statistics(emulator: InProcess, period: str | None = None) -> Any:
 
 async def queue_statistics(world: World, period: str | None) -> Any:
     """As the management API shows them."""
-    state = await world.current_state()
-    return queue_statistics_view(await world.statistics.queue_account(state, world.account().id, period), SVC)
+    await world.current_state()
+    return queue_statistics_view(await world.statistics.queue_account(world.account().id, period), SVC)
 
 
 def vector_statistics(world: World, index_id: IndexId, period: str | None) -> Any:
-    return index_statistics_view(world.statistics.vector_index(world.state, index_id, period))
+    return index_statistics_view(world.statistics.vector_index(index_id, period))
 
 
 def search_statistics(world: World, index_id: IndexId, period: str | None) -> Any:
-    return index_statistics_view(world.statistics.search_index(world.state, index_id, period))
+    return index_statistics_view(world.statistics.search_index(index_id, period))
 
 
 def ys(points: Any) -> list[Any]:
@@ -292,17 +292,17 @@ async def test_unknown_periods_and_ids_are_refused() -> None:
         [index_id, *_], [search_id, *_] = state.vector_indexes, state.search_indexes
         for call in (world.statistics.vector_index, world.statistics.search_index):
             with pytest.raises(NotFound):
-                call(state, IndexId("nobody's"), None)
+                call(IndexId("nobody's"), None)
         with pytest.raises(NotFound):
-            await world.statistics.queue_account(state, AccountId("nobody's"), None)
+            await world.statistics.queue_account(AccountId("nobody's"), None)
         with pytest.raises(NotFound):
-            world.statistics.search_throughput(state, IndexId("nobody's"))
+            world.statistics.search_throughput(IndexId("nobody's"))
         with pytest.raises(InvalidInput, match="period"):
-            world.statistics.vector_index(state, index_id, "2h")
+            world.statistics.vector_index(index_id, "2h")
         with pytest.raises(InvalidInput, match="period"):
-            world.statistics.search_index(state, search_id, "2h")
+            world.statistics.search_index(search_id, "2h")
         with pytest.raises(InvalidInput, match="period"):
-            await world.statistics.queue_account(state, world.account().id, "2h")
+            await world.statistics.queue_account(world.account().id, "2h")
 
 
 @on_loop
@@ -313,11 +313,10 @@ async def test_totals_of_the_answer_agree() -> None:
         index: Any = vector_statistics(world, next(iter(world.state.vector_indexes)), "12h")
         searches: list[Any] = [search_statistics(world, each, "1h") for each in world.state.search_indexes]
         throughputs: list[Any] = [
-            throughput_view(world.statistics.search_throughput(world.state, each))
-            for each in world.state.search_indexes
+            throughput_view(world.statistics.search_throughput(each)) for each in world.state.search_indexes
         ]
-        summary: Any = index_summary_view(world.statistics.search_summary(world.state))
-        vectors: Any = index_summary_view(world.statistics.vector_summary(world.state))
+        summary: Any = index_summary_view(world.statistics.search_summary())
+        vectors: Any = index_summary_view(world.statistics.vector_summary())
 
     assert account["total_monthly_billing"] == pytest.approx(sum(ys(account["daily_billings"])))
     assert index["current_vector_count"] == ys(index["vector_count"])[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.core.model import AccountId
 from emulator.wire.management.accounts import account_view, read_account_changes, team_member_view
@@ -26,8 +26,8 @@ async def list_team(call: ControlCall) -> Response:
     return Answer({"team": [team_member_view(member) for member in call.world.state.team]})
 
 
-ROUTES = (
-    Route("/accounts", {"GET": list_accounts}),
-    Route("/accounts/{name}", {"PUT": change_account}),
-    Route("/team", {"GET": list_team}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/accounts", list_accounts, WORLD_ONLY),
+    ControlRoute("PUT", "/_emulator/accounts/{name}", change_account, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/team", list_team, WORLD_ONLY),
 )

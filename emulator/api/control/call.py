@@ -1,15 +1,16 @@
-"""One call of the control API: what every handler gets, and what a route consists of."""
+"""One call of the control API: what every handler gets, and what each route declares."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
-from starlette.responses import Response
 
-from emulator.api.endpoint import Request
+from emulator.api.control.access import ControlAccess
+from emulator.api.endpoint import Opener, Request, Route
 from emulator.core.errors import InvalidInput
+from emulator.core.record import Record
 from emulator.core.world_setup import DEFAULT
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
@@ -18,8 +19,7 @@ from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlCall:
+class ControlCall(Record, gc=True):
     """A control call. `world` is looked up only when a handler asks for it."""
 
     request: Request
@@ -57,17 +57,29 @@ class ControlCall:
         return content
 
 
-Handler = Callable[[ControlCall], Awaitable[Response]]
+class Policy(Record):
+    """Which parameters an operation has."""
 
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A path under `/_emulator` and its operations by method.
-
-    The handlers of a route that `reads_query` check the query themselves. For others `world` is
-    the only parameter there is.
-    """
-
-    path: str
-    handlers: Mapping[str, Handler]
+    # The handler reads the query, and refuses what it does not know. Without it `world` is the only parameter.
     reads_query: bool = False
+
+
+WORLD_ONLY = Policy()
+OWN_QUERY = Policy(reads_query=True)
+
+ControlRoute: TypeAlias = Route[ControlCall, Policy]
+
+
+def opener(worlds: Worlds, access: ControlAccess, policies: Mapping[str, Policy]) -> Opener[ControlCall]:
+    """What makes a call of a request to one path, whose operations have these policies by method."""
+
+    async def open_call(request: Request) -> ControlCall:
+        if not policies[request.parts.method].reads_query:
+            for name, _ in request.parts.query:
+                if name != "world":
+                    # A misspelt `world` must not act on the default one (D-127).
+                    raise InvalidInput(name, "unknown parameter, expected world")
+        access.check(request.parts)
+        return ControlCall(request=request, worlds=worlds)
+
+    return open_call

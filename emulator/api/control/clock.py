@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.wire.control.clock import advance_view, clock_view, read_advance, read_clock_change, read_drain
 
@@ -32,9 +32,10 @@ async def drain(call: ControlCall) -> Response:
     return Answer(advance_view(await call.world.clock.drain(request)))
 
 
-ROUTES = (
-    Route("/clock", {"GET": get_clock, "PUT": set_clock}),
-    Route("/clock/advance", {"POST": advance}),
-    Route("/clock/next", {"POST": advance_to_next}),
-    Route("/clock/drain", {"POST": drain}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/clock", get_clock, WORLD_ONLY),
+    ControlRoute("PUT", "/_emulator/clock", set_clock, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/clock/advance", advance, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/clock/next", advance_to_next, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/clock/drain", drain, WORLD_ONLY),
 )

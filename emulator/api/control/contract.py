@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.core.errors import NotFound
 from emulator.version import VERSION
 from emulator.wire.dialect import Dialect
@@ -65,7 +65,7 @@ def _page(apis: tuple[Api, ...], dialect: Dialect, url: str) -> str:
         raise NotFound(f"the contract is not there: {error}") from error
 
 
-ROUTES = (
-    Route("/contract", {"GET": get_contract}, reads_query=True),
-    Route("/reference", {"GET": get_reference}, reads_query=True),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/contract", get_contract, OWN_QUERY),
+    ControlRoute("GET", "/_emulator/reference", get_reference, OWN_QUERY),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.wire.control.deliveries import delivery_view, read_delivery_query
 from emulator.wire.control.parameters import read_redact
@@ -22,4 +22,7 @@ async def clear_deliveries(call: ControlCall) -> Response:
     return Answer(status=204)
 
 
-ROUTES = (Route("/deliveries", {"GET": list_deliveries, "DELETE": clear_deliveries}, reads_query=True),)
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/deliveries", list_deliveries, OWN_QUERY),
+    ControlRoute("DELETE", "/_emulator/deliveries", clear_deliveries, OWN_QUERY),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.core.commands import AddRule, RemoveRules
 from emulator.core.model import RuleId
@@ -32,7 +32,9 @@ async def remove_rule(call: ControlCall) -> Response:
     return Answer(status=204)
 
 
-ROUTES = (
-    Route("/destinations", {"GET": list_rules, "POST": add_rule, "DELETE": remove_rules}),
-    Route("/destinations/{name}", {"DELETE": remove_rule}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/destinations", list_rules, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/destinations", add_rule, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/destinations", remove_rules, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/destinations/{name}", remove_rule, WORLD_ONLY),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.core.model import MessageId
 from emulator.wire.control.explanations import explanation_view
@@ -13,17 +13,17 @@ from emulator.wire.control.upcoming import read_upcoming, upcoming_view
 
 async def list_upcoming(call: ControlCall) -> Response:
     query = read_upcoming(call.parts.query)
-    state = await call.world.current_state()
-    return Answer(upcoming_view(await call.world.previews.upcoming(state, query)))
+    await call.world.current_state()
+    return Answer(upcoming_view(await call.world.previews.upcoming(query)))
 
 
 async def explain_message(call: ControlCall) -> Response:
-    state = await call.world.current_state()
-    explanation = await call.world.previews.explain(state, MessageId(call.name))
+    await call.world.current_state()
+    explanation = await call.world.previews.explain(MessageId(call.name))
     return Answer(explanation_view(explanation, call.dialect))
 
 
-ROUTES = (
-    Route("/upcoming", {"GET": list_upcoming}, reads_query=True),
-    Route("/messages/{name}/explain", {"GET": explain_message}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/upcoming", list_upcoming, OWN_QUERY),
+    ControlRoute("GET", "/_emulator/messages/{name}/explain", explain_message, WORLD_ONLY),
 )

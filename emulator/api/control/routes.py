@@ -1,4 +1,4 @@
-"""The control API under `/_emulator`: every route with its endpoint."""
+"""All operations of the control API, each declared beside its handler."""
 
 from __future__ import annotations
 
@@ -15,33 +15,31 @@ from emulator.api.control import (
     worlds,
 )
 from emulator.api.control.access import ControlAccess
-from emulator.api.control.call import ControlCall, Route
-from emulator.api.endpoint import Endpoint, Request
-from emulator.core.errors import InvalidInput
+from emulator.api.control.call import ControlCall, ControlRoute, opener
+from emulator.api.endpoint import Endpoint, by_path
 from emulator.worlds.registry import Worlds
 
-PREFIX = "/_emulator"
-_MODULES = (clock, worlds, deliveries, destinations, accounts, snapshots, previews, trace, stream, contract)
-ROUTES: tuple[Route, ...] = tuple(route for module in _MODULES for route in module.ROUTES)
+ROUTES: tuple[ControlRoute, ...] = (
+    *clock.ROUTES,
+    *worlds.ROUTES,
+    *deliveries.ROUTES,
+    *destinations.ROUTES,
+    *accounts.ROUTES,
+    *snapshots.ROUTES,
+    *previews.ROUTES,
+    *trace.ROUTES,
+    *stream.ROUTES,
+    *contract.ROUTES,
+)
 
 
 def endpoints(registry: Worlds, access: ControlAccess) -> dict[str, Endpoint[ControlCall]]:
-    """Every path of the control API with its operations."""
-
-    async def open_call(request: Request) -> ControlCall:
-        access.check(request.parts)
-        return ControlCall(request=request, worlds=registry)
-
-    async def open_without_parameters(request: Request) -> ControlCall:
-        for name, _ in request.parts.query:
-            if name != "world":
-                # A misspelt `world` must not act on the default one (D-127).
-                raise InvalidInput(name, "unknown parameter, expected world")
-        return await open_call(request)
-
+    """Every path of the API with its operations."""
     return {
-        PREFIX + route.path: Endpoint(
-            registry.dialect, open_call if route.reads_query else open_without_parameters, route.handlers
+        path: Endpoint(
+            registry.dialect,
+            opener(registry, access, {route.method: route.policy for route in routes}),
+            {route.method: route.handler for route in routes},
         )
-        for route in ROUTES
+        for path, routes in by_path(ROUTES).items()
     }

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.control.worlds import view_of
 from emulator.api.endpoint import Answer
 from emulator.wire.control.worlds import read_snapshot_name, snapshot_view
@@ -62,9 +62,11 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
             yield piece
 
 
-ROUTES = (
-    Route("/snapshots", {"GET": list_snapshots, "POST": save_snapshot}),
-    Route("/snapshots/{name}", {"DELETE": delete_snapshot}),
-    Route("/snapshots/{name}/restore", {"POST": restore_snapshot}),
-    Route("/snapshots/{name}/file", {"GET": export_snapshot, "PUT": import_snapshot}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/snapshots", list_snapshots, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/snapshots", save_snapshot, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/snapshots/{name}", delete_snapshot, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/snapshots/{name}/restore", restore_snapshot, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/snapshots/{name}/file", export_snapshot, WORLD_ONLY),
+    ControlRoute("PUT", "/_emulator/snapshots/{name}/file", import_snapshot, WORLD_ONLY),
 )

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
@@ -181,4 +181,4 @@ class _Follower:
         return all(world is not self._world for world in self._worlds.all())
 
 
-ROUTES = (Route("/stream", {"GET": stream}, reads_query=True),)
+ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/stream", stream, OWN_QUERY),)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from starlette.responses import Response, StreamingResponse
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.queries.history import Event
 from emulator.wire.control import trace
 from emulator.worlds.world import World
@@ -28,4 +28,4 @@ async def _lines(world: World) -> AsyncIterator[bytes]:
     yield trace.closing_line(digest.hexdigest()).encode() + b"\n"
 
 
-ROUTES = (Route("/trace", {"GET": get_trace}),)
+ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/trace", get_trace, WORLD_ONLY),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import ControlCall, Route
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.version import VERSION
 from emulator.wire.control.worlds import credentials_view, dialect_view, read_reset, read_world, world_view
@@ -48,10 +48,12 @@ async def view_of(world: World) -> dict[str, Json]:
     return world_view(world.id, world.credentials(), await world.clock.status())
 
 
-ROUTES = (
-    Route("/health", {"GET": get_health}),
-    Route("/credentials", {"GET": get_credentials}),
-    Route("/worlds", {"GET": list_worlds, "POST": create_world}),
-    Route("/worlds/{name}", {"GET": get_world, "DELETE": delete_world}),
-    Route("/reset", {"POST": reset}),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/health", get_health, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/credentials", get_credentials, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/worlds", list_worlds, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/worlds", create_world, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/worlds/{name}", get_world, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/worlds/{name}", delete_world, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/reset", reset, WORLD_ONLY),
 )

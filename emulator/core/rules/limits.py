@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from emulator.core.commands import DailyQuota
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
 from emulator.core.record import Record
@@ -114,14 +115,6 @@ def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_m
             daily=False,
         )
     return replace(window, count=window.count + 1)
-
-
-class DailyQuota(Record):
-    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
-
-    limit: int
-    remaining: int
-    reset_s: int
 
 
 def daily_quota(owner: AccountView, now_ms: int) -> DailyQuota:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import fields, replace
 
-from emulator.core.model import Headers, MessageOptions
+from emulator.core.model import Headers, MessageOptions, QueueName
 
 _HEADER_FIELDS = frozenset(("forwarded", "incoming"))
 _PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)
@@ -71,8 +71,15 @@ def applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> Message
     return replace(options, **dict.fromkeys(ignored_by_queues(keeps_delay=keeps_delay)))
 
 
-def not_applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> tuple[str, ...]:
-    """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none."""
+def not_applied_in_a_queue(
+    options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
+) -> tuple[str, ...]:
+    """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none.
+
+    The queue is `queue`, or else the one that the options name; without any, every option is applied.
+    """
+    if queue is None and options.queue is None:
+        return ()
     given = replace(options, delay_ms=options.delay_ms or None)
     ignored = ignored_by_queues(keeps_delay=keeps_delay)
     return tuple(headers[0] for field, headers in ignored.items() if getattr(given, field) is not None)

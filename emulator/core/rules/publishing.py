@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.commands import BatchReply, Publish, PublishBatch, Published, PublishItem, PublishReply
+from emulator.core.commands import (
+    Accepted,
+    BatchReply,
+    DailyQuota,
+    Publish,
+    PublishBatch,
+    Published,
+    PublishItem,
+    PublishReply,
+)
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
@@ -47,22 +56,27 @@ class PublishPlan(Record):
 
 
 def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
-    return (yield from carry_out(state, plan(state, command.account_id, command.item)))
+    accepted = yield from carry_out(state, plan(state, command.account_id, command.item))
+    return PublishReply(accepted=accepted, quota=_quota(state, command.account_id))
 
 
 def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
-    replies: list[PublishReply | Refused] = []
+    results: list[Accepted | Refused] = []
     for item in command.items:
         if isinstance(item, Refused):
-            replies.append(item)
+            results.append(item)
             continue
         try:
             planned = plan(state, command.account_id, item, created_by=CreatedBy.BATCH)
         except Refused as refusal:
-            replies.append(refusal)
+            results.append(refusal)
             continue
-        replies.append((yield from carry_out(state, planned)))
-    return tuple(replies)
+        results.append((yield from carry_out(state, planned)))
+    return BatchReply(items=tuple(results), quota=_quota(state, command.account_id))
+
+
+def _quota(state: StateView, account_id: AccountId) -> DailyQuota:
+    return limits.daily_quota(account_state(state, account_id), state.now_ms)
 
 
 def plan(
@@ -88,10 +102,9 @@ def plan(
     else:
         endpoints = (Endpoint(url=item.destination.text, name=None),)
     queue = item.queue or options.queue
-    not_applied: tuple[str, ...] = ()
+    keeps_delay = schedule_id is not None
+    not_applied = not_applied_in_a_queue(options, queue, keeps_delay=keeps_delay)
     if queue is not None:
-        keeps_delay = schedule_id is not None
-        not_applied = not_applied_in_a_queue(options, keeps_delay=keeps_delay)
         options = applied_in_a_queue(options, keeps_delay=keeps_delay)
         if queue not in owner.queues:
             limits.check_count("maxQueues", len(owner.queues), account.max_queues)
@@ -110,7 +123,7 @@ def plan(
     )
 
 
-def carry_out(state: StateView, planned: PublishPlan) -> Decision[PublishReply]:
+def carry_out(state: StateView, planned: PublishPlan) -> Decision[Accepted]:
     """Create the planned messages, leaving out those that an earlier one stands for."""
     owner = state.accounts[planned.account_id]
     queue = planned.item.queue
@@ -120,7 +133,7 @@ def carry_out(state: StateView, planned: PublishPlan) -> Decision[PublishReply]:
     published: list[Published] = []
     for endpoint in planned.endpoints:
         published.append((yield from _create(state, owner, planned, endpoint)))
-    return PublishReply(is_group=planned.url_group is not None, messages=tuple(published))
+    return Accepted(is_group=planned.url_group is not None, messages=tuple(published))
 
 
 def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint: Endpoint) -> Decision[Published]:

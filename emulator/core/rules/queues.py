@@ -15,6 +15,14 @@ from emulator.core.rules.cancellation import cancel
 from emulator.core.state_view import StateView
 
 
+def queue(state: StateView, account_id: AccountId, name: QueueName) -> Queue:
+    """Raises NotFound for a queue that the account does not have."""
+    found = account_state(state, account_id).queues.get(name)
+    if found is None:
+        raise NotFound(f"queue {name} not found")
+    return found
+
+
 def new_queue(account_id: AccountId, name: QueueName, now_ms: int) -> Queue:
     """A queue as it is made, by its first message or by hand: parallelism 1, not paused (D-022)."""
     return Queue(name=name, account_id=account_id, parallelism=1, paused=False, created_ms=now_ms, updated_ms=now_ms)
@@ -27,14 +35,14 @@ def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
     limits.check_account_is_active(account)
     if command.parallelism is not None and command.parallelism > account.max_parallelism:
         raise LimitReached(f"quota maxParallelism exceeded, current limit: {account.max_parallelism}")
-    queue = owner.queues.get(command.name)
-    if queue is None:
+    present = owner.queues.get(command.name)
+    if present is None:
         limits.check_count("maxQueues", len(owner.queues), account.max_queues)
-        queue = new_queue(command.account_id, command.name, state.now_ms)
+        present = new_queue(command.account_id, command.name, state.now_ms)
     changed = replace(
-        queue,
-        parallelism=queue.parallelism if command.parallelism is None else command.parallelism,
-        paused=queue.paused if command.paused is None else command.paused,
+        present,
+        parallelism=present.parallelism if command.parallelism is None else command.parallelism,
+        paused=present.paused if command.paused is None else command.paused,
         updated_ms=state.now_ms,
     )
     yield QueueWritten(queue=changed)
@@ -43,11 +51,9 @@ def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
 
 def set_queue_paused(state: StateView, command: SetQueuePaused) -> Decision[None]:
     """Pause or resume a queue that exists; doing it again changes nothing."""
-    queue = account_state(state, command.account_id).queues.get(command.name)
-    if queue is None:
-        raise NotFound(f"queue {command.name} not found")
-    if queue.paused != command.paused:
-        yield QueueWritten(queue=replace(queue, paused=command.paused, updated_ms=state.now_ms))
+    found = queue(state, command.account_id, command.name)
+    if found.paused != command.paused:
+        yield QueueWritten(queue=replace(found, paused=command.paused, updated_ms=state.now_ms))
         yield from admit_from_queue(state, command.account_id, command.name)
 
 

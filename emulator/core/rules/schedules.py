@@ -46,7 +46,7 @@ def write_schedule(state: StateView, command: WriteSchedule) -> Decision[Schedul
 
 def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decision[None]:
     """Pause or resume; doing it again changes nothing. Firings that fall into a pause are skipped (D-033)."""
-    progress = _schedule(state, command.account_id, command.schedule_id)
+    progress = schedule(state, command.account_id, command.schedule_id)
     if progress.paused == command.paused:
         return
     if command.paused:
@@ -61,7 +61,7 @@ def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decisio
 
 
 def delete_schedule(state: StateView, command: DeleteSchedule) -> Decision[None]:
-    _schedule(state, command.account_id, command.schedule_id)
+    schedule(state, command.account_id, command.schedule_id)
     yield ScheduleDeleted(account_id=command.account_id, schedule_id=command.schedule_id, at_ms=state.now_ms)
 
 
@@ -94,7 +94,8 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
         yield from publishing.carry_out(state, planned)
 
 
-def _schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:
+def schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:
+    """Raises NotFound for a schedule that the account does not have."""
     progress = account_state(state, account_id).schedules.get(schedule_id)
     if progress is None:
         raise NotFound(f"schedule {schedule_id} not found")

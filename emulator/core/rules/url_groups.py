@@ -52,7 +52,7 @@ def _index_of(endpoints: list[Endpoint], wanted: Endpoint) -> int | None:
 
 def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[None]:
     """Remove endpoints by name or URL; the group goes with its last one."""
-    group = _group(state, command.account_id, command.name)
+    group = url_group(state, command.account_id, command.name)
     remaining = group.endpoints
     for selector in command.selectors:
         kept = tuple(
@@ -86,14 +86,15 @@ def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None
 
 def set_group_defaults(state: StateView, command: SetGroupDefaults) -> Decision[None]:
     """Replace the default headers of a group that exists."""
-    group = _group(state, command.account_id, command.name)
+    group = url_group(state, command.account_id, command.name)
     limits.check_options(account_state(state, command.account_id).account, command.defaults, state.now_ms)
     yield UrlGroupWritten(
         group=replace(group, headers=command.headers, defaults=command.defaults, updated_ms=state.now_ms)
     )
 
 
-def _group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGroup:
+def url_group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGroup:
+    """Raises NotFound for a group that the account does not have."""
     group = account_state(state, account_id).groups.get(name)
     if group is None:
         raise NotFound(f"topic {name} not found")

@@ -6,7 +6,7 @@ that end in `_ms`, beside an ISO 8601 twin where a person reads.
 
 from __future__ import annotations
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput
 from emulator.core.rules.clock import check_clock_instant
 from emulator.queries.reports import (
     DEFAULT_HORIZON_MS,
@@ -18,6 +18,7 @@ from emulator.queries.reports import (
     DrainRequest,
 )
 from emulator.wire.control.instants import instant_fields, rate_view
+from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
 from emulator.wire.object_fields import Fields, integer
 
@@ -58,10 +59,7 @@ def read_drain(value: Json) -> DrainRequest:
 
 def read_virtual(value: Json, path: str) -> int:
     """An instant that a virtual clock can show. Raises: InvalidInput."""
-    try:
-        return check_clock_instant(read_instant(value, path))
-    except Malformed as malformed:
-        raise InvalidInput(path, malformed.reason) from None
+    return read_field(path, read_instant(value, path), check_clock_instant)
 
 
 def read_rate(value: Json, path: str) -> float:

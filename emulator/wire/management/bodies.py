@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, IndexType, SearchIndex
 from emulator.core.plans import SEARCH_REGIONS, PlanName
 from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, kind_of, read_choice
 from emulator.wire.management import accounts as account_json
 
@@ -122,10 +123,7 @@ def _name(given: JsonObject, key: str) -> str:
     value = _required(given, key)
     if not isinstance(value, str):
         raise InvalidInput(key, f"expected a text, got {kind_of(value)}")
-    try:
-        return names.parse_free_text(value)
-    except Malformed as malformed:
-        raise InvalidInput(key, malformed.reason) from None
+    return read_field(key, value, names.parse_free_text)
 
 
 def _required(given: JsonObject, key: str) -> Json:

@@ -15,11 +15,12 @@ from typing import TypeVar
 import msgspec
 
 from emulator.core.commands import EndpointSelector, PublishItem
-from emulator.core.errors import InvalidInput, Malformed, Refused
+from emulator.core.errors import InvalidInput, Refused
 from emulator.core.model import DeadLetterId, Endpoint, MessageOptions, QueueName
 from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.messaging import destinations
 from emulator.wire.messaging.options import RequestKind, read_listed_options
 
@@ -219,10 +220,7 @@ def _endpoint_name(text: str | None, index: int) -> str | None:
     name = _text(text)
     if name is None:
         return None
-    try:
-        return names.parse_free_text(name)
-    except Malformed as malformed:
-        raise InvalidInput(f"endpoints[{index}].name", malformed.reason) from None
+    return read_field(f"endpoints[{index}].name", name, names.parse_free_text)
 
 
 def _text(text: str | None) -> str | None:

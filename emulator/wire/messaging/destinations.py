@@ -7,6 +7,7 @@ kept byte for byte as it was typed (D-070), and what a URL may be (D-071).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
 from emulator.core.errors import InvalidInput, Malformed, Unsupported
@@ -14,6 +15,7 @@ from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Destination, DestinationKind
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.parts import read_query
 
 MAX_URL_LENGTH = 8192
@@ -44,6 +46,7 @@ def read_destination(rest_of_raw_path: str, raw_query: str, dialect: Dialect) ->
     return read_batch_destination(rest_of_raw_path)
 
 
+@lru_cache(maxsize=1024)
 def read_batch_destination(text: str) -> Destination:
     """A complete destination: a URL with its own query, or the name of a URL group.
 
@@ -68,10 +71,7 @@ def read_batch_destination(text: str) -> Destination:
 
 def check_url(field: str, text: str) -> str:
     """A URL that messages may be sent to, exactly as typed. Raises: InvalidInput naming `field`."""
-    try:
-        return parse_url(text)
-    except Malformed as malformed:
-        raise InvalidInput(field, malformed.reason) from None
+    return read_field(field, text, parse_url)
 
 
 def parse_url(text: str) -> str:
@@ -125,14 +125,9 @@ def _check_host(host: str) -> None:
 
 def _own_query(raw_query: str, dialect: Dialect) -> str:
     """The query without the service's own parameters, the rest byte for byte and in order."""
-    pieces = raw_query.split("&")
-    kept = [piece for piece in pieces if not _is_service_parameter(piece, dialect)]
-    return raw_query if len(kept) == len(pieces) else "&".join(kept)
+    return "&".join(piece for piece in raw_query.split("&") if not _is_own(piece, dialect))
 
 
-def _is_service_parameter(piece: str, dialect: Dialect) -> bool:
+def _is_own(piece: str, dialect: Dialect) -> bool:
     pairs = read_query(piece.encode("latin-1", "replace"))
-    if not pairs:
-        return False
-    name = pairs[0][0].lower()
-    return name == dialect.token_parameter.lower() or name.startswith(dialect.lower_prefix)
+    return bool(pairs) and dialect.is_own_parameter(pairs[0][0])

@@ -8,8 +8,10 @@ bulk cancel (D-082).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
@@ -17,6 +19,7 @@ from emulator.core.model import AccountId, EventState, MessageFilter
 from emulator.core.record import Record
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.messaging import bodies as json_bodies
 from emulator.wire.parts import RequestParts
 
@@ -28,6 +31,29 @@ MAX_DEAD_LETTERS = 100
 MAX_CANCELED = 500
 MAX_INSTANT_MS = 2**53 - 1
 
+# The fields of a query that hold lists of texts, each with the parameters that fill it.
+_COMMON = {
+    "urls": ("url",),
+    "url_groups": ("topicName",),
+    "schedule_ids": ("scheduleId",),
+    "queues": ("queueName",),
+    "labels": ("label",),
+    "flow_keys": ("flowControlKey",),
+    "caller_ips": ("callerIp", "callerIP"),
+}
+_CANCEL = {**_COMMON, "hosts": ("host",), "paths": ("path",), "message_ids": ("messageIds",)}
+_EVENTS = {**_COMMON, "hosts": ("host",), "paths": ("path",), "message_ids": ("messageId", "messageIds")}
+_DEAD_LETTERS = {**_COMMON, "dead_letter_ids": ("dlqIds",), "message_ids": ("messageId",)}
+
+
+def _names(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]:
+    named = (name for spellings in lists.values() for name in spellings)
+    return frozenset((*named, "count", "fromDate", "toDate", *others))
+
+
+_CANCEL_NAMES = _names(_CANCEL)
+_DEAD_LETTER_NAMES = _names(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source")
+
 
 class Cancellation(Record):
     """What a bulk cancel means: which messages, and at most how many (None: all)."""
@@ -36,37 +62,17 @@ class Cancellation(Record):
     count: int | None
 
 
-class DeadLetterSelection(Record):
-    """Which dead letters a request means. `is_empty`: none whatever the queue holds, so ask nobody."""
-
-    query: DeadLetterQuery
-    is_empty: bool
-
-
 def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
     """The filters of a bulk cancel, from the query and from a body; with message ids all others do not count.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078, D-082.
     """
     given = _Given(parts, dialect, known=_CANCEL_NAMES)
-    given.add(json_bodies.read_cancel_filters(parts.body))
+    given.add(json_bodies.read_cancel_filters(parts.body).items())
     count = given.count(maximum=MAX_CANCELED)
-    message_ids = given.all("messageIds")
-    wanted = MessageFilter(
-        url_groups=given.all("topicName"),
-        queues=given.all("queueName"),
-        urls=given.all("url"),
-        hosts=given.all("host"),
-        paths=given.all("path"),
-        labels=given.all("label"),
-        flow_keys=given.all("flowControlKey"),
-        schedule_ids=given.all("scheduleId"),
-        caller_ips=given.all("callerIp", "callerIP"),
-        from_ms=given.one("fromDate", _parse_instant_ms),
-        to_ms=given.one("toDate", _parse_instant_ms),
-    )
-    if message_ids:
-        wanted = MessageFilter(message_ids=message_ids)
+    wanted = replace(MessageFilter(), **given.lists(_CANCEL), **given.dates())
+    if wanted.message_ids:
+        wanted = MessageFilter(message_ids=wanted.message_ids)
     return Cancellation(wanted=wanted, count=count)
 
 
@@ -79,32 +85,22 @@ def read_event_query(
     the parameter. Source: D-078.
     """
     given = _Given(parts, dialect, known=None)
-    return EventQuery(
+    groups = given.each("state", _parse_states)
+    query = EventQuery(
         account_id=account_id,
         count=given.count(maximum=maximum) or maximum,
-        cursor=given.cursor(),
+        cursor=given.one("cursor", _parse_cursor),
         latest_first=given.is_latest_first(default=True),
-        message_ids=given.all("messageId", "messageIds"),
-        states=given.states(),
-        urls=given.all("url"),
-        hosts=given.all("host"),
-        paths=given.all("path"),
-        url_groups=given.all("topicName"),
-        schedule_ids=given.all("scheduleId"),
-        queues=given.all("queueName"),
-        labels=given.all("label"),
-        flow_keys=given.all("flowControlKey"),
-        caller_ips=given.all("callerIp", "callerIP"),
-        from_ms=given.one("fromDate", _parse_instant_ms),
-        to_ms=given.one("toDate", _parse_instant_ms),
+        states=tuple(dict.fromkeys(state for states in groups for state in states)),
     )
+    return replace(query, **given.lists(_EVENTS), **given.dates())
 
 
-def read_dead_letter_selection(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterSelection:
+def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery | None:
     """The dead letters to list, to delete or to publish again, a page of them at a time.
 
-    A deletion may list ids in its body; an empty list there deletes nothing (D-082). Entries of
-    workflows do not exist here, so asking for them finds nothing.
+    None means that no dead letter is meant, whatever the queue holds: a deletion may list ids in
+    its body, and an empty list there deletes nothing (D-082); entries of workflows do not exist here.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078.
     """
@@ -114,44 +110,17 @@ def read_dead_letter_selection(parts: RequestParts, dialect: Dialect, account_id
     query = DeadLetterQuery(
         account_id=account_id,
         count=given.count(maximum=MAX_DEAD_LETTERS) or MAX_DEAD_LETTERS,
-        cursor=given.cursor(),
+        cursor=given.one("cursor", _parse_cursor),
         latest_first=given.is_latest_first(default=False),
-        dead_letter_ids=given.all("dlqIds") + (listed or ()),
-        message_ids=given.all("messageId"),
-        urls=given.all("url"),
-        url_groups=given.all("topicName"),
-        schedule_ids=given.all("scheduleId"),
-        queues=given.all("queueName"),
-        labels=given.all("label"),
-        flow_keys=given.all("flowControlKey"),
-        caller_ips=given.all("callerIp", "callerIP"),
         response_statuses=given.each("responseStatus", _parse_status),
-        from_ms=given.one("fromDate", _parse_instant_ms),
-        to_ms=given.one("toDate", _parse_instant_ms),
     )
+    query = replace(query, **given.lists(_DEAD_LETTERS), **given.dates())
+    query = replace(query, dead_letter_ids=query.dead_letter_ids + (listed or ()))
     lists_nothing = listed == () and not query.dead_letter_ids
-    return DeadLetterSelection(query=query, is_empty=source is not None or lists_nothing)
+    return None if source is not None or lists_nothing else query
 
 
 # --- one request's parameters -------------------------------------------------------------------
-
-_FILTER_NAMES = frozenset(
-    (
-        "callerIP",
-        "callerIp",
-        "count",
-        "flowControlKey",
-        "fromDate",
-        "label",
-        "queueName",
-        "scheduleId",
-        "toDate",
-        "topicName",
-        "url",
-    )
-)
-_CANCEL_NAMES = _FILTER_NAMES | {"host", "messageIds", "path"}
-_DEAD_LETTER_NAMES = _FILTER_NAMES | {"api", "cursor", "dlqIds", "messageId", "order", "responseStatus", "source"}
 
 # A comma may be part of a URL; it separates only where another one begins.
 _SEPARATORS = {"url": re.compile(r",(?=https?://)", re.IGNORECASE), "path": re.compile(r",(?=/)")}
@@ -166,17 +135,15 @@ class _Given:
 
     def __init__(self, parts: RequestParts, dialect: Dialect, *, known: frozenset[str] | None) -> None:
         self._values: dict[str, list[str]] = {}
-        token_parameter = dialect.token_parameter.lower()
         for name, value in parts.query:
-            lower_name = name.lower()
-            if lower_name == token_parameter or lower_name.startswith(dialect.lower_prefix):
+            if dialect.is_own_parameter(name):
                 continue
             if known is not None and name not in known:
                 raise InvalidInput(name, f"unknown filter, expected {', '.join(sorted(known))}")
             self._values.setdefault(name, []).append(value)
 
-    def add(self, values: Mapping[str, tuple[str, ...]]) -> None:
-        for name, more in values.items():
+    def add(self, values: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+        for name, more in values:
             if more:
                 self._values.setdefault(name, []).extend(more)
 
@@ -191,9 +158,18 @@ class _Given:
                 found.update(dict.fromkeys(item for item in items if item))
         return tuple(found)
 
+    def lists(self, fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """The values of several fields, each under all spellings of its parameter."""
+        return {field: self.all(*spellings) for field, spellings in fields.items()}
+
+    def dates(self) -> dict[str, int | None]:
+        return {
+            field: self.one(name, _parse_instant_ms) for field, name in (("from_ms", "fromDate"), ("to_ms", "toDate"))
+        }
+
     def each(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
         """All values of a parameter, parsed."""
-        return tuple(_parsed(name, value, parse) for value in self.all(name))
+        return tuple(read_field(name, value, parse) for value in self.all(name))
 
     def one(self, name: str, parse: Callable[[str], T]) -> T | None:
         """The value of a parameter that has only one; an empty one counts as absent."""
@@ -202,7 +178,7 @@ class _Given:
             return None
         if len(values) > 1:
             raise InvalidInput(name, "expected this parameter only once")
-        return _parsed(name, values[0].strip(), parse)
+        return read_field(name, values[0].strip(), parse)
 
     def count(self, *, maximum: int) -> int | None:
         """How many at most, None if that was not said."""
@@ -214,23 +190,9 @@ class _Given:
 
         return self.one("count", parse)
 
-    def cursor(self) -> str | None:
-        return self.one("cursor", _parse_cursor)
-
     def is_latest_first(self, *, default: bool) -> bool:
         order = self.one("order", _parse_order)
         return default if order is None else order
-
-    def states(self) -> tuple[EventState, ...]:
-        groups = self.each("state", _parse_states)
-        return tuple(dict.fromkeys(state for states in groups for state in states))
-
-
-def _parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
-    try:
-        return parse(text)
-    except Malformed as malformed:
-        raise InvalidInput(name, malformed.reason) from None
 
 
 _NUMBER = re.compile(r"[0-9]{1,16}")

@@ -16,6 +16,7 @@ from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.wire import durations
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import read_field
 from emulator.wire.messaging import flow_values
 from emulator.wire.messaging.options import parse_boolean
 from emulator.wire.parts import RequestParts
@@ -40,22 +41,21 @@ class Unpin(Record):
     rate: bool
 
 
-def read_search(parts: RequestParts) -> str | None:
-    """The text that the keys to list contain, None for all keys. Raises: InvalidInput."""
+def read_search(parts: RequestParts) -> str:
+    """The text that the keys to list contain; any key contains the empty one. Raises InvalidInput."""
     values = [text for name, text in parts.query if name == "search" and text]
     if len(values) > 1:
         raise InvalidInput("search", "expected this parameter only once")
-    return values[0] if values else None
+    return values[0] if values else ""
 
 
 def read_pin(parts: RequestParts, dialect: Dialect) -> Pin:
     """The limits to pin. Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084."""
     given = _given(parts, dialect, ("parallelism", "rate", "period"))
-    period_s = _parsed(given, "period", durations.parse_period_s)
     pin = Pin(
-        parallelism=_parsed(given, "parallelism", _parse_limit),
-        rate=_parsed(given, "rate", _parse_limit),
-        period_ms=None if period_s is None else period_s * 1000,
+        parallelism=_read(given, "parallelism", _parse_limit),
+        rate=_read(given, "rate", _parse_limit),
+        period_ms=_read(given, "period", _parse_period_ms),
     )
     if pin.parallelism is None and pin.rate is None and pin.period_ms is None:
         raise InvalidInput("parallelism", "expected at least one of parallelism, rate and period")
@@ -69,8 +69,8 @@ def read_unpin(parts: RequestParts, dialect: Dialect) -> Unpin:
     """
     given = _given(parts, dialect, ("parallelism", "rate"))
     return Unpin(
-        parallelism=_parsed(given, "parallelism", parse_boolean) or False,
-        rate=_parsed(given, "rate", parse_boolean) or False,
+        parallelism=_read(given, "parallelism", parse_boolean) or False,
+        rate=_read(given, "rate", parse_boolean) or False,
     )
 
 
@@ -78,26 +78,23 @@ def _given(parts: RequestParts, dialect: Dialect, known: tuple[str, ...]) -> dic
     """The parameters that have a value. A misspelt one must not leave a limit as it is without a word."""
     given: dict[str, str] = {}
     for name, text in parts.query:
-        lower_name = name.lower()
-        if lower_name == dialect.token_parameter.lower() or lower_name.startswith(dialect.lower_prefix):
+        if dialect.is_own_parameter(name):
             continue
         if name not in known:
             raise InvalidInput(name, f"unknown parameter, expected {' or '.join(known)}")
-        if not text:
-            continue
-        if name in given:
+        if text and name in given:
             raise InvalidInput(name, "expected this parameter only once")
-        given[name] = text
+        if text:
+            given[name] = text
     return given
 
 
-def _parsed(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
-    if name not in given:
-        return None
-    try:
-        return parse(given[name])
-    except Malformed as malformed:
-        raise InvalidInput(name, malformed.reason) from None
+def _read(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+    return read_field(name, given[name], parse) if name in given else None
+
+
+def _parse_period_ms(text: str) -> int:
+    return durations.parse_period_s(text) * 1000
 
 
 def _parse_limit(text: str) -> int:

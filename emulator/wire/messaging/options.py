@@ -11,9 +11,13 @@ single values (D-073), where an option may stand (D-074), which headers can be f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language import cron, expressions
@@ -23,7 +27,7 @@ from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOp
 from emulator.wire import credentials, durations, names, redaction
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import destinations, flow_values
-from emulator.wire.parts import RequestParts
+from emulator.wire.parts import Pairs, RequestParts
 
 T = TypeVar("T")
 
@@ -49,11 +53,12 @@ def read_options(parts: RequestParts, dialect: Dialect, *, kind: RequestKind) ->
 
     Raises: InvalidInput naming the header or parameter as the client would write it.
     """
-    said = _Said(dialect)
+    given = _Given(dialect)
+    rest = given.add_headers(parts.headers)
+    given.add_query(parts.query)
+    # A token in the query leaves the Authorization header to the destination (D-079).
     own_authorization = credentials.token_parameter(parts, dialect) is None
-    rest = said.add_headers(parts.headers)
-    said.add_query(parts.query)
-    return _top_options(said, rest, kind, own_authorization=own_authorization)
+    return _top_options(given, rest, kind, own_authorization=own_authorization)
 
 
 def read_listed_options(headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind) -> MessageOptions:
@@ -61,9 +66,9 @@ def read_listed_options(headers: Iterable[tuple[str, str]], dialect: Dialect, *,
 
     Raises: InvalidInput naming the header.
     """
-    said = _Said(dialect)
-    rest = said.add_headers((name.lower(), value) for name, value in headers)
-    return _top_options(said, rest, kind, own_authorization=False)
+    given = _Given(dialect)
+    rest = given.add_headers((name.lower(), value) for name, value in headers)
+    return _top_options(given, rest, kind, own_authorization=False)
 
 
 def read_cron(parts: RequestParts, dialect: Dialect) -> str:
@@ -71,11 +76,11 @@ def read_cron(parts: RequestParts, dialect: Dialect) -> str:
 
     Raises: InvalidInput. Source: interface document, Svc-Cron; D-012.
     """
-    said = _said_by(parts, dialect)
+    given = _given_by(parts, dialect)
     try:
-        return cron.parse(said.text("cron") or "").text
+        return cron.parse(given.at("").get("cron", "")).text
     except Malformed as malformed:
-        raise InvalidInput(said.field("cron"), f"Invalid cron expression {malformed.reason}") from None
+        raise InvalidInput(given.name("cron"), f"Invalid cron expression {malformed.reason}") from None
 
 
 def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None:
@@ -83,259 +88,18 @@ def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None
 
     Raises: InvalidInput. Source: interface document, Svc-Schedule-Id.
     """
-    schedule_id = _said_by(parts, dialect).read("schedule-id", names.parse_name)
+    schedule_id = _given_by(parts, dialect).read("", "schedule-id", names.parse_name)
     return None if schedule_id is None else ScheduleId(schedule_id)
 
 
-def _said_by(parts: RequestParts, dialect: Dialect) -> _Said:
-    said = _Said(dialect)
-    said.add_headers(parts.headers)
-    said.add_query(parts.query)
-    return said
+def _given_by(parts: RequestParts, dialect: Dialect) -> _Given:
+    given = _Given(dialect)
+    given.add_headers(parts.headers)
+    given.add_query(parts.query)
+    return given
 
 
-# --- sorting: which message an option is about ----------------------------------------------------
-
-# Suffixes of the headers that configure a message; all others behind the prefix mean nothing here.
-_OPTIONS = frozenset(
-    (
-        "callback",
-        "content-based-deduplication",
-        "cron",
-        "deduplication-id",
-        "delay",
-        "failure-callback",
-        "flow-control-key",
-        "flow-control-value",
-        "header-forward",
-        "label",
-        "method",
-        "not-before",
-        "queue-name",
-        "redact-fields",
-        "retries",
-        "retry-delay",
-        "schedule-id",
-        "timeout",
-    )
-)
-_SCHEDULE_ONLY = ("cron", "schedule-id")
-
-_FORWARD = "forward-"
-_CALLBACKS = ("callback-", "failure-callback-")
-
-# Headers that concern one connection or the framing of one body.
-_CONNECTION_HEADERS = frozenset(
-    (
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    )
-)
-_TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
-_LINE_BREAK = re.compile(r"[\r\n\0]")
-
-
-class _Said:
-    """All that a request says behind the service's prefix, by the path of the message it concerns.
-
-    A path is "" for the message itself, `callback-` for its callback, and so on.
-    """
-
-    __slots__ = ("_dialect", "_forwarded", "_from_query", "_texts")
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._texts: dict[str, str] = {}
-        self._from_query: set[str] = set()
-        self._forwarded: dict[str, list[tuple[str, str]]] = {}
-
-    def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Sort in the service's headers; the others come back."""
-        prefix = self._dialect.lower_prefix
-        start = len(prefix)
-        rest: list[tuple[str, str]] = []
-        for pair in headers:
-            if pair[0].startswith(prefix):
-                self._add(pair[0][start:], pair[1])
-            else:
-                rest.append(pair)
-        return rest
-
-    def add_query(self, query: Iterable[tuple[str, str]]) -> None:
-        """Sort in the service's query parameters."""
-        prefix = self._dialect.lower_prefix
-        for name, value in query:
-            lower_name = name.lower()
-            if lower_name.startswith(prefix):
-                self._add(lower_name[len(prefix) :], value, from_query=True)
-
-    def _add(self, suffix: str, value: str, *, from_query: bool = False) -> None:
-        key = suffix
-        depth = 0
-        while key not in _OPTIONS and key.startswith(_CALLBACKS) and depth <= MAX_CALLBACK_DEPTH:
-            # `callback-` is what remains of either family once `failure-` is cut off.
-            key = key.removeprefix("failure-").removeprefix("callback-")
-            depth += 1
-        if depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD):
-            self._add_forwarded(suffix, key, value, from_query=from_query)
-            return
-        text = value.strip()
-        if not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH):
-            return
-        if depth + (key in ("callback", "failure-callback")) > MAX_CALLBACK_DEPTH:
-            raise InvalidInput(self._name(suffix, from_query), f"callbacks nest at most {MAX_CALLBACK_DEPTH} deep")
-        if not text.isascii():
-            raise InvalidInput(self._name(suffix, from_query), f"expected ASCII characters only, got {excerpt(text)}")
-        if suffix in self._texts:
-            raise InvalidInput(self._name(suffix, from_query), "expected this option only once")
-        self._texts[suffix] = text
-        if from_query:
-            self._from_query.add(suffix)
-
-    def _add_forwarded(self, suffix: str, key: str, value: str, *, from_query: bool) -> None:
-        name = key[len(_FORWARD) :]
-        if not _TOKEN.fullmatch(name):
-            raise InvalidInput(self._name(suffix, from_query), "expected the name of a header after the prefix")
-        if _is_of_connection(name):
-            raise InvalidInput(self._name(suffix, from_query), "this header belongs to the connection")
-        if _LINE_BREAK.search(value):
-            raise InvalidInput(self._name(suffix, from_query), "expected a value of one line")
-        path = suffix[: len(suffix) - len(key)]
-        self._forwarded.setdefault(path, []).append((canonical_name(name), value))
-
-    def _name(self, suffix: str, from_query: bool) -> str:
-        return self._dialect.lower_prefix + suffix if from_query else self._dialect.header(suffix)
-
-    def field(self, suffix: str) -> str:
-        """An option's name as the client wrote it, or would write it: a parameter's or a header's."""
-        return self._name(suffix, suffix in self._from_query)
-
-    def text(self, suffix: str) -> str | None:
-        return self._texts.get(suffix)
-
-    def concerns(self, path: str) -> bool:
-        """Whether any option is about the message of that path."""
-        return any(suffix.startswith(path) for suffix in self._texts)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no option was given at all; headers to forward may have been."""
-        return not self._texts
-
-    def read(self, suffix: str, parse: Callable[[str], T]) -> T | None:
-        """The parsed value of an option, None without one."""
-        text = self._texts.get(suffix)
-        if text is None:
-            return None
-        try:
-            return parse(text)
-        except Malformed as malformed:
-            raise InvalidInput(self.field(suffix), malformed.reason) from None
-
-    def forwarded(self, path: str) -> tuple[tuple[str, str], ...]:
-        return tuple(self._forwarded.get(path, ()))
-
-    def refuse_schedule_options(self, path: str) -> None:
-        """Only schedules have a cron expression and an id of their own (interface document, D-074)."""
-        for key in _SCHEDULE_ONLY:
-            if path + key in self._texts:
-                raise InvalidInput(self.field(path + key), "expected only when a schedule is created")
-
-
-# --- reading: what an option says ---------------------------------------------------------------
-
-
-def _top_options(
-    said: _Said, rest: list[tuple[str, str]], kind: RequestKind, *, own_authorization: bool
-) -> MessageOptions:
-    """The options of the message itself; `own_authorization`: that header is for the service alone."""
-    if kind is not RequestKind.SCHEDULE:
-        said.refuse_schedule_options("")
-    content_type: str | None = None
-    incoming: list[tuple[str, str]] = []
-    for name, value in rest:
-        if _is_of_connection(name) or (own_authorization and name == "authorization"):
-            continue
-        if _LINE_BREAK.search(value):
-            raise InvalidInput(canonical_name(name), "expected a value of one line")
-        if name != "content-type":
-            incoming.append((_canonical_token(name), value))
-        elif value.strip():
-            if content_type is not None:
-                raise InvalidInput("Content-Type", "expected this header only once")
-            content_type = _content_type(value.strip())
-    if kind is RequestKind.DEAD_LETTER_RETRY:
-        # The call has a content type of its own, which is not the message's.
-        content_type = None
-    return _options(said, "", content_type, tuple(incoming))
-
-
-def _options(said: _Said, path: str, content_type: str | None, incoming: tuple[tuple[str, str], ...]) -> MessageOptions:
-    if said.is_silent:
-        return MessageOptions(content_type=content_type, forwarded=said.forwarded(path), incoming=incoming)
-    return MessageOptions(
-        method=said.read(path + "method", _parse_method),
-        content_type=content_type,
-        forwarded=said.forwarded(path),
-        incoming=incoming,
-        forward_incoming=said.read(path + "header-forward", parse_boolean),
-        delay_ms=said.read(path + "delay", durations.parse_duration_ms),
-        not_before_ms=said.read(path + "not-before", _parse_not_before_ms),
-        timeout_ms=said.read(path + "timeout", _parse_timeout_ms),
-        max_retries=said.read(path + "retries", _parse_retries),
-        retry_delay=said.read(path + "retry-delay", _parse_retry_delay),
-        callback=_callback(said, path + "callback"),
-        failure_callback=_callback(said, path + "failure-callback"),
-        labels=said.read(path + "label", _parse_labels) or (),
-        redaction=said.read(path + "redact-fields", redaction.parse_redaction),
-        flow_control=_flow_control(said, path),
-        queue=said.read(path + "queue-name", _parse_queue_name),
-        deduplication_id=said.read(path + "deduplication-id", _parse_deduplication_id),
-        content_deduplication=said.read(path + "content-based-deduplication", parse_boolean),
-    )
-
-
-def _callback(said: _Said, suffix: str) -> CallbackOptions | None:
-    """The callback behind an option and the family of options that begins with its name."""
-    url = said.read(suffix, destinations.parse_url)
-    path = suffix + "-"
-    if url is None and not said.concerns(path):
-        return None
-    said.refuse_schedule_options(path)
-    options = _options(said, path, None, ())
-    if url is not None:
-        return CallbackOptions(url=url, options=options)
-    # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
-    if options.delay_ms:
-        raise InvalidInput(said.field(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
-    if options.not_before_ms is not None:
-        raise InvalidInput(said.field(path + "not-before"), "a callback cannot be delayed")
-    return None
-
-
-def _flow_control(said: _Said, path: str) -> FlowControl | None:
-    """The key and its limits; a key alone is counted and limits nothing (D-083)."""
-    key = said.read(path + "flow-control-key", names.parse_free_text)
-    value = said.read(path + "flow-control-value", flow_values.parse_flow_control_value)
-    if key is None:
-        if value is not None:
-            key_name = said.field(path + "flow-control-key")
-            raise InvalidInput(said.field(path + "flow-control-value"), f"expected {key_name} beside it")
-        return None
-    return FlowControl(
-        key=FlowKey(key),
-        parallelism=None if value is None else value.parallelism,
-        rate=None if value is None else value.rate,
-        period_ms=(flow_values.DEFAULT_PERIOD_S if value is None else value.period_s) * 1000,
-    )
-
+# --- single values ------------------------------------------------------------------------------
 
 _METHODS = {method.value: method for method in Method}
 _BOOLEANS = {"true": True, "false": False}
@@ -395,6 +159,236 @@ def _parse_deduplication_id(text: str) -> str:
     return names.parse_free_text(text)
 
 
+# The options of one value, by the suffix of their header: the field of MessageOptions, and how it is read.
+_VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "method": ("method", _parse_method),
+    "header-forward": ("forward_incoming", parse_boolean),
+    "delay": ("delay_ms", durations.parse_duration_ms),
+    "not-before": ("not_before_ms", _parse_not_before_ms),
+    "timeout": ("timeout_ms", _parse_timeout_ms),
+    "retries": ("max_retries", _parse_retries),
+    "retry-delay": ("retry_delay", _parse_retry_delay),
+    "label": ("labels", _parse_labels),
+    "redact-fields": ("redaction", redaction.parse_redaction),
+    "queue-name": ("queue", _parse_queue_name),
+    "deduplication-id": ("deduplication_id", _parse_deduplication_id),
+    "content-based-deduplication": ("content_deduplication", parse_boolean),
+}
+_SCHEDULE_ONLY = ("cron", "schedule-id")
+_FLOW_CONTROL = ("flow-control-key", "flow-control-value")
+_CALLBACKS = ("callback", "failure-callback")
+# All others behind the prefix mean nothing here.
+_OPTIONS = frozenset((*_VALUES, *_SCHEDULE_ONLY, *_FLOW_CONTROL, *_CALLBACKS))
+
+# --- sorting: which message an option is about ----------------------------------------------------
+
+_FORWARD = "forward-"
+_CALLBACK_FAMILIES = ("callback-", "failure-callback-")
+
+# Headers that concern one connection or the framing of one body.
+_CONNECTION_HEADERS = frozenset(
+    (
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+_TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_LINE_BREAK = re.compile(r"[\r\n\0]")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class _Given:
+    """All that a request says behind the service's prefix, by the path of the message it concerns.
+
+    A path is "" for the message itself, `callback-` for its callback, and so on; a path and the key
+    of an option together are the suffix of its header.
+    """
+
+    __slots__ = ("_dialect", "_forwarded", "_from_query", "_texts")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._texts: dict[str, dict[str, str]] = {}
+        self._from_query: set[str] = set()
+        self._forwarded: dict[str, list[tuple[str, str]]] = {}
+
+    def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Sort in the service's headers; the others come back."""
+        prefix = self._dialect.lower_prefix
+        rest: list[tuple[str, str]] = []
+        for pair in headers:
+            if pair[0].startswith(prefix):
+                self._add(pair[0][len(prefix) :], pair[1], from_query=False)
+            else:
+                rest.append(pair)
+        return rest
+
+    def add_query(self, query: Pairs) -> None:
+        """Sort in the service's query parameters."""
+        prefix = self._dialect.lower_prefix
+        for name, value in query:
+            lower_name = name.lower()
+            if lower_name.startswith(prefix):
+                self._add(lower_name[len(prefix) :], value, from_query=True)
+
+    def _add(self, suffix: str, value: str, *, from_query: bool) -> None:
+        key = suffix
+        depth = 0
+        while key not in _OPTIONS and key.startswith(_CALLBACK_FAMILIES) and depth <= MAX_CALLBACK_DEPTH:
+            # `callback-` is what remains of either family once `failure-` is cut off.
+            key = key.removeprefix("failure-").removeprefix("callback-")
+            depth += 1
+        path = suffix[: len(suffix) - len(key)]
+        text = value.strip()
+        is_forwarded = depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD)
+        if not is_forwarded and (not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH)):
+            return
+        if from_query:
+            self._from_query.add(suffix)
+        if is_forwarded:
+            self._add_forwarded(path, key, value)
+            return
+        if depth + (key in _CALLBACKS) > MAX_CALLBACK_DEPTH:
+            raise InvalidInput(self.name(suffix), f"callbacks nest at most {MAX_CALLBACK_DEPTH} deep")
+        if not text.isascii():
+            raise InvalidInput(self.name(suffix), f"expected ASCII characters only, got {excerpt(text)}")
+        texts = self._texts.setdefault(path, {})
+        if key in texts:
+            raise InvalidInput(self.name(suffix), "expected this option only once")
+        texts[key] = text
+
+    def _add_forwarded(self, path: str, key: str, value: str) -> None:
+        name = key[len(_FORWARD) :]
+        if not _TOKEN.fullmatch(name):
+            raise InvalidInput(self.name(path + key), "expected the name of a header after the prefix")
+        if _is_of_connection(name):
+            raise InvalidInput(self.name(path + key), "this header belongs to the connection")
+        if _LINE_BREAK.search(value):
+            raise InvalidInput(self.name(path + key), "expected a value of one line")
+        self._forwarded.setdefault(path, []).append((canonical_name(name), value))
+
+    def name(self, suffix: str) -> str:
+        """An option's name as the client wrote it, or would write it: a parameter's or a header's."""
+        return self._dialect.lower_prefix + suffix if suffix in self._from_query else self._dialect.header(suffix)
+
+    def at(self, path: str) -> Mapping[str, str]:
+        """The texts of the options about one message, by their keys."""
+        return self._texts.get(path, _NOTHING)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no option was given at all; headers to forward may have been."""
+        return not self._texts
+
+    def concerns(self, path: str) -> bool:
+        """Whether any option is about the message of that path, or about a callback of it."""
+        return any(given.startswith(path) for given in self._texts)
+
+    def read(self, path: str, key: str, parse: Callable[[str], T]) -> T | None:
+        """The parsed value of an option, None without one."""
+        text = self.at(path).get(key)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except Malformed as malformed:
+            raise InvalidInput(self.name(path + key), malformed.reason) from None
+
+    def forwarded(self, path: str) -> Pairs:
+        return tuple(self._forwarded.get(path, ()))
+
+    def refuse_schedule_options(self, path: str) -> None:
+        """Only schedules have a cron expression and an id of their own (interface document, D-074)."""
+        for key in _SCHEDULE_ONLY:
+            if key in self.at(path):
+                raise InvalidInput(self.name(path + key), "expected only when a schedule is created")
+
+
+# --- reading: what the options say together -------------------------------------------------------
+
+
+def _top_options(
+    given: _Given, rest: list[tuple[str, str]], kind: RequestKind, *, own_authorization: bool
+) -> MessageOptions:
+    """The options of the message itself; `own_authorization`: that header is for the service alone."""
+    if kind is not RequestKind.SCHEDULE:
+        given.refuse_schedule_options("")
+    content_type: str | None = None
+    incoming: list[tuple[str, str]] = []
+    for name, value in rest:
+        shown_name = _incoming_name(name)
+        if shown_name is None or (own_authorization and name == "authorization"):
+            continue
+        if _LINE_BREAK.search(value):
+            raise InvalidInput(shown_name, "expected a value of one line")
+        if name != "content-type":
+            incoming.append((shown_name, value))
+        elif value.strip():
+            if content_type is not None:
+                raise InvalidInput("Content-Type", "expected this header only once")
+            content_type = _content_type(value.strip())
+    if kind is RequestKind.DEAD_LETTER_RETRY:
+        # The call has a content type of its own, which is not the message's.
+        content_type = None
+    return _options(given, "", content_type, tuple(incoming))
+
+
+def _options(given: _Given, path: str, content_type: str | None = None, incoming: Pairs = ()) -> MessageOptions:
+    options = MessageOptions(content_type=content_type, forwarded=given.forwarded(path), incoming=incoming)
+    if given.is_silent:
+        return options
+    texts = given.at(path)
+    values = {field: given.read(path, key, parse) for key, (field, parse) in _VALUES.items() if key in texts}
+    return replace(
+        options,
+        callback=_callback(given, path, "callback"),
+        failure_callback=_callback(given, path, "failure-callback"),
+        flow_control=_flow_control(given, path),
+        **values,
+    )
+
+
+def _callback(given: _Given, parent: str, key: str) -> CallbackOptions | None:
+    """The callback behind an option, and the family of options that begins with its name."""
+    path = f"{parent}{key}-"
+    url = given.read(parent, key, destinations.parse_url)
+    if url is None and not given.concerns(path):
+        return None
+    given.refuse_schedule_options(path)
+    options = _options(given, path)
+    if url is not None:
+        return CallbackOptions(url=url, options=options)
+    # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
+    if options.delay_ms:
+        raise InvalidInput(given.name(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
+    if options.not_before_ms is not None:
+        raise InvalidInput(given.name(path + "not-before"), "a callback cannot be delayed")
+    return None
+
+
+def _flow_control(given: _Given, path: str) -> FlowControl | None:
+    """The key and its limits; a key alone is counted and limits nothing (D-083)."""
+    key = given.read(path, "flow-control-key", names.parse_free_text)
+    value = given.read(path, "flow-control-value", flow_values.parse_flow_control_value)
+    if key is None:
+        if value is not None:
+            key_name = given.name(path + "flow-control-key")
+            raise InvalidInput(given.name(path + "flow-control-value"), f"expected {key_name} beside it")
+        return None
+    if value is None:
+        return FlowControl(key=FlowKey(key), parallelism=None, rate=None, period_ms=flow_values.DEFAULT_PERIOD_S * 1000)
+    return FlowControl(
+        key=FlowKey(key), parallelism=value.parallelism, rate=value.rate, period_ms=value.period_s * 1000
+    )
+
+
 def _content_type(text: str) -> str:
     if not text.isascii() or not text.isprintable():
         raise InvalidInput("Content-Type", f"expected printable ASCII characters only, got {excerpt(text)}")
@@ -405,7 +399,11 @@ def _is_of_connection(name: str) -> bool:
     return name in _CONNECTION_HEADERS or name.startswith("proxy-")
 
 
-def _canonical_token(name: str) -> str:
+@lru_cache(maxsize=1024)
+def _incoming_name(name: str) -> str | None:
+    """How a request's own header is passed on, None for one that is not. Raises: InvalidInput."""
+    if _is_of_connection(name):
+        return None
     if not _TOKEN.fullmatch(name):
         raise InvalidInput(name, "expected the name of a header")
     return canonical_name(name)

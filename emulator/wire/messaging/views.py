@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 
-from emulator.core.commands import BatchReply, Published, PublishReply
+from emulator.core.commands import Accepted, Published
 from emulator.core.errors import Refused
 from emulator.core.language.headers import by_canonical_name
 from emulator.core.model import (
@@ -38,28 +38,25 @@ from emulator.wire.redaction import redact_headers, redacted_text
 # -- publishing -------------------------------------------------------------------------------
 
 
-def publish_reply(reply: PublishReply) -> Json:
+def accepted(accepted: Accepted) -> Json:
     """One object for a URL; for a URL group a list, one object per endpoint in their order (D-056)."""
-    if reply.is_group:
-        return [_published(message, with_url=True) for message in reply.messages]
-    return _published(reply.messages[0], with_url=False)
+    if accepted.is_group:
+        return [_published(message, with_url=True) for message in accepted.messages]
+    return _published(accepted.messages[0])
 
 
-def batch_reply(replies: BatchReply, dialect: Dialect) -> list[Json]:
+def batch_reply(items: Sequence[Accepted | Refused], dialect: Dialect) -> list[Json]:
     """One entry per item; a refused one is an object that says why, as an error of its own call would (D-121)."""
-    return [
-        dict(error_json(reply, dialect)) if isinstance(reply, Refused) else publish_reply(reply) for reply in replies
-    ]
+    return [error_json(item, dialect) if isinstance(item, Refused) else accepted(item) for item in items]
 
 
-def _published(published: Published, *, with_url: bool) -> dict[str, Json]:
-    return _present(
-        {
-            "messageId": published.message_id,
-            "url": published.url if with_url else None,
-            "deduplicated": True if published.deduplicated else None,
-        }
-    )
+def _published(published: Published, *, with_url: bool = False) -> dict[str, Json]:
+    view: dict[str, Json] = {"messageId": published.message_id}
+    if with_url:
+        view["url"] = published.url
+    if published.deduplicated:
+        view["deduplicated"] = True
+    return view
 
 
 # -- messages, events, dead letters -----------------------------------------------------------
@@ -168,7 +165,7 @@ def dead_letters_deleted(count: int, cursor: str | None) -> dict[str, Json]:
 
 def dead_letters_retried(messages: Sequence[Published], cursor: str | None) -> dict[str, Json]:
     """The messages made from dead letters. Here alone the last page has a cursor, an empty one (D-134)."""
-    return {"cursor": cursor or "", "responses": [_published(entry, with_url=False) for entry in messages]}
+    return {"cursor": cursor or "", "responses": [_published(entry) for entry in messages]}
 
 
 # -- schedules, URL groups, queues ------------------------------------------------------------

@@ -147,7 +147,9 @@ def test_duplicates_within_one_batch_are_found() -> None:
         caller_ip="",
     )
     reply = world.do(commands.PublishBatch(account_id=world.account_id, items=(item, item)))
-    assert [each.messages[0].deduplicated for each in reply if isinstance(each, commands.PublishReply)] == [False, True]
+    accepted = [each for each in reply.items if isinstance(each, commands.Accepted)]
+    assert [each.messages[0].deduplicated for each in accepted] == [False, True]
+    assert [each.is_deduplicated for each in accepted] == [False, True]
 
 
 def test_a_duplicate_does_not_count_against_the_day() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model import Headers, MessageOptions, Method, Redaction
+from emulator.core.model import Headers, MessageOptions, Method, QueueName, Redaction
 from emulator.core.rules.options import (
     applied_in_a_queue,
     delivered_headers,
@@ -124,7 +124,18 @@ def test_a_queue_ignores_delay_and_flow_control(
     """D-021."""
     options = MessageOptions(delay_ms=5, not_before_ms=9, flow_control=flow("k", rate=1), max_retries=2)
     assert applied_in_a_queue(options, keeps_delay=keeps_delay) == MessageOptions(max_retries=2, **applied)
-    assert not_applied_in_a_queue(options, keeps_delay=keeps_delay) == named
-    assert not_applied_in_a_queue(MessageOptions(delay_ms=0), keeps_delay=keeps_delay) == ()
+    assert not_applied_in_a_queue(options, QueueName("q"), keeps_delay=keeps_delay) == named
+    assert not_applied_in_a_queue(MessageOptions(delay_ms=0), QueueName("q"), keeps_delay=keeps_delay) == ()
     headers = [header for each in ignored_by_queues(keeps_delay=keeps_delay).values() for header in each]
     assert headers == [*named, "Svc-Flow-Control-Value"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        pytest.param(MessageOptions(delay_ms=5), (), id="no-queue"),
+        pytest.param(MessageOptions(delay_ms=5, queue=QueueName("q")), ("Svc-Delay",), id="queue-among-the-options"),
+    ],
+)
+def test_without_a_queue_every_option_is_applied(options: MessageOptions, named: tuple[str, ...]) -> None:
+    assert not_applied_in_a_queue(options, None) == named

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.commands import PublishItem
+from emulator.core.commands import DailyQuota, PublishItem
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, QuotaExceeded, Refused
 from emulator.core.model import Destination, DestinationKind, Endpoint, MessageOptions, Method, QueueName
 from tests.core.worlds import DAY, HOUR, World, callback, flow, make_account
@@ -195,16 +195,36 @@ def test_a_refused_item_holds_up_none_of_a_batch() -> None:
         )
     )
     assert world.urls_started() == ["https://a.test/", "https://c.test/"]
-    assert [isinstance(each, Refused) for each in reply] == [False, True, True, False]
-    assert isinstance(reply[1], InvalidInput)
-    assert reply[1].text == "Svc-Retries: quota maxRetries exceeded, current limit: 20"
-    assert reply[2] is already
+    assert [isinstance(each, Refused) for each in reply.items] == [False, True, True, False]
+    refusal = reply.items[1]
+    assert isinstance(refusal, InvalidInput)
+    assert refusal.text == "Svc-Retries: quota maxRetries exceeded, current limit: 20"
+    assert reply.items[2] is already
 
 
 def test_each_item_of_a_batch_counts_against_the_daily_quota() -> None:
     world = World(make_account(max_requests_per_day_hard=2))
     reply = world.do(commands.PublishBatch(account_id=world.account_id, items=tuple(item(URL) for _ in range(3))))
-    assert [isinstance(each, QuotaExceeded) for each in reply] == [False, False, True]
+    assert [isinstance(each, QuotaExceeded) for each in reply.items] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "remaining"), [pytest.param(0, 2, id="first"), pytest.param(2, 0, id="at-the-soft-limit")]
+)
+def test_a_publish_says_where_it_left_the_daily_quota(earlier: int, remaining: int) -> None:
+    """D-028."""
+    world = World(make_account(max_requests_per_day=3))
+    for _ in range(earlier):
+        world.publish(URL)
+    reply = world.do(commands.Publish(account_id=world.account_id, item=item(URL)))
+    world.publish(URL)
+    assert reply.quota == DailyQuota(limit=3, remaining=remaining, reset_s=1_767_312_000)
+
+
+def test_a_batch_says_where_the_whole_of_it_left_the_daily_quota() -> None:
+    world = World(make_account(max_requests_per_day=5))
+    reply = world.do(commands.PublishBatch(account_id=world.account_id, items=(item(URL), item(URL))))
+    assert reply.quota == DailyQuota(limit=5, remaining=3, reset_s=1_767_312_000)
 
 
 # -- what a message brings for its flow control key -------------------------------------------

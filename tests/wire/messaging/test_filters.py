@@ -14,7 +14,7 @@ from emulator.core.model import AccountId, EventState, MessageFilter
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire import dialect
 from emulator.wire.messaging import filters
-from emulator.wire.messaging.filters import Cancellation, DeadLetterSelection
+from emulator.wire.messaging.filters import Cancellation
 from emulator.wire.parts import read_parts
 from tests.wire.request_parts import request
 
@@ -30,8 +30,8 @@ def _events(query: str = "") -> EventQuery:
     return filters.read_event_query(request(query=query, method="GET"), _SVC, _ACCOUNT)
 
 
-def _dead_letters(query: str = "", *, body: bytes = b"", method: str = "GET") -> DeadLetterSelection:
-    return filters.read_dead_letter_selection(request(query=query, body=body, method=method), _SVC, _ACCOUNT)
+def _dead_letters(query: str = "", *, body: bytes = b"", method: str = "GET") -> DeadLetterQuery | None:
+    return filters.read_dead_letter_query(request(query=query, body=body, method=method), _SVC, _ACCOUNT)
 
 
 # --- bulk cancel --------------------------------------------------------------------------------
@@ -202,9 +202,7 @@ def test_empty_cursor_is_the_first_page() -> None:
 
 
 def test_dead_letter_query_by_default() -> None:
-    assert _dead_letters() == DeadLetterSelection(
-        query=DeadLetterQuery(account_id=_ACCOUNT, count=100, latest_first=False), is_empty=False
-    )
+    assert _dead_letters() == DeadLetterQuery(account_id=_ACCOUNT, count=100, latest_first=False)
 
 
 def test_dead_letter_query_with_everything() -> None:
@@ -213,7 +211,7 @@ def test_dead_letter_query_with_everything() -> None:
         "&queueName=d&label=e&flowControlKey=f&callerIp=g&responseStatus=500,0&responseStatus=999&fromDate=1&toDate=2"
         "&api=llm&svc-retries=3&queue_token=t"
     )
-    assert _dead_letters(query).query == DeadLetterQuery(
+    assert _dead_letters(query) == DeadLetterQuery(
         account_id=_ACCOUNT,
         count=1,
         cursor="5-6",
@@ -234,19 +232,19 @@ def test_dead_letter_query_with_everything() -> None:
 
 
 def test_workflow_entries_do_not_exist() -> None:
-    assert _dead_letters("source=workflow").is_empty is True
+    assert _dead_letters("source=workflow") is None
 
 
 def test_deletion_may_list_ids_in_its_body() -> None:
     found = _dead_letters("dlqIds=3-0", body=b'{"dlqIds":["1-0"]}', method="DELETE")
-    assert found.query.dead_letter_ids == ("3-0", "1-0")
-    assert found.is_empty is False
+    assert found is not None
+    assert found.dead_letter_ids == ("3-0", "1-0")
 
 
 def test_deletion_of_an_empty_list_deletes_nothing() -> None:
     """D-082."""
-    assert _dead_letters(body=b'{"dlqIds":[]}', method="DELETE").is_empty is True
-    assert _dead_letters(body=b"", method="DELETE").is_empty is False
+    assert _dead_letters(body=b'{"dlqIds":[]}', method="DELETE") is None
+    assert _dead_letters(body=b"", method="DELETE") is not None
 
 
 def test_body_of_other_requests_is_not_read() -> None:
@@ -303,4 +301,4 @@ def test_any_bytes_give_a_query_or_a_refusal(query: list[tuple[str, str]], tail:
     with suppress(Refused):
         filters.read_event_query(parts, _SVC, _ACCOUNT)
     with suppress(Refused):
-        filters.read_dead_letter_selection(parts, _SVC, _ACCOUNT)
+        filters.read_dead_letter_query(parts, _SVC, _ACCOUNT)

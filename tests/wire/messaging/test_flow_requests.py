@@ -15,8 +15,8 @@ SVC = dialect.load("svc")
 
 def test_search() -> None:
     assert flow_requests.read_search(request(query="search=Us%20er")) == "Us er"
-    assert flow_requests.read_search(request(query="search=")) is None
-    assert flow_requests.read_search(request()) is None
+    assert flow_requests.read_search(request(query="search=")) == ""
+    assert flow_requests.read_search(request()) == ""
     with pytest.raises(InvalidInput) as caught:
         flow_requests.read_search(request(query="search=a&search=b"))
     assert caught.value.field == "search"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qstash import dlq, flow_control_api, log, queue, schedule, signing_key, url_group
 from qstash import message as client_message
 
-from emulator.core.commands import Published, PublishReply
+from emulator.core.commands import Accepted, Published
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import (
     AccountId,
@@ -240,28 +240,28 @@ GROUP_VIEW: list[dict[str, Json]] = [
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        pytest.param(PublishReply(is_group=False, messages=(FRESH,)), {"messageId": "msg_1"}, id="url"),
+        pytest.param(Accepted(is_group=False, messages=(FRESH,)), {"messageId": "msg_1"}, id="url"),
         pytest.param(
-            PublishReply(is_group=False, messages=(OLD,)), {"messageId": "msg_0", "deduplicated": True}, id="duplicate"
+            Accepted(is_group=False, messages=(OLD,)), {"messageId": "msg_0", "deduplicated": True}, id="duplicate"
         ),
-        pytest.param(PublishReply(is_group=True, messages=(FRESH, OLD)), GROUP_VIEW, id="group"),
-        pytest.param(PublishReply(is_group=True, messages=()), [], id="group-without-endpoints"),
+        pytest.param(Accepted(is_group=True, messages=(FRESH, OLD)), GROUP_VIEW, id="group"),
+        pytest.param(Accepted(is_group=True, messages=()), [], id="group-without-endpoints"),
     ],
 )
-def test_publish_reply(reply: PublishReply, expected: Json) -> None:
+def test_what_a_publish_made(reply: Accepted, expected: Json) -> None:
     """D-056."""
-    assert views.publish_reply(reply) == expected
+    assert views.accepted(reply) == expected
 
 
 def test_batch_reply_holds_an_error_where_an_item_was_refused() -> None:
     """D-121."""
-    replies = (
-        PublishReply(is_group=False, messages=(FRESH,)),
+    items = (
+        Accepted(is_group=False, messages=(FRESH,)),
         NotFound("topic nobody not found"),
         InvalidInput("Svc-Delay", "expected a duration"),
-        PublishReply(is_group=True, messages=(FRESH, OLD)),
+        Accepted(is_group=True, messages=(FRESH, OLD)),
     )
-    assert views.batch_reply(replies, dialect.SVC) == [
+    assert views.batch_reply(items, dialect.SVC) == [
         {"messageId": "msg_1"},
         {"error": "topic nobody not found"},
         {"error": "Svc-Delay: expected a duration", "field": "Svc-Delay"},
@@ -270,10 +270,10 @@ def test_batch_reply_holds_an_error_where_an_item_was_refused() -> None:
 
 
 def test_client_reads_publish_and_batch_replies() -> None:
-    single, group = PublishReply(is_group=False, messages=(OLD,)), PublishReply(is_group=True, messages=(FRESH, OLD))
-    one = client_message.parse_publish_response(as_read(views.publish_reply(single)))
+    single, group = Accepted(is_group=False, messages=(OLD,)), Accepted(is_group=True, messages=(FRESH, OLD))
+    one = client_message.parse_publish_response(as_read(views.accepted(single)))
     assert one == client_message.PublishResponse(message_id="msg_0", deduplicated=True)
-    many = client_message.parse_enqueue_response(as_read(views.publish_reply(group)))
+    many = client_message.parse_enqueue_response(as_read(views.accepted(group)))
     assert isinstance(many, list)
     assert [(entry.url, entry.deduplicated) for entry in many] == [
         ("https://a.example.com", False),

@@ -1,0 +1,69 @@
+"""Queue accounts: their records, plans, budgets, credentials and statistics."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute, done
+from emulator.core.commands import RotateToken, SetBudget, SetPlan, SetProductionPack
+from emulator.wire.management import bodies
+from emulator.wire.management.accounts import account_view
+from emulator.wire.management.statistics import queue_statistics_view
+
+
+async def list_accounts(call: ManagementCall) -> Response:
+    return Answer([account_view(owner.account, call.dialect) for owner in call.world.state.accounts.values()])
+
+
+async def get_own_account(call: ManagementCall) -> Response:
+    return Answer(account_view(call.world.account(), call.dialect))
+
+
+async def get_account(call: ManagementCall) -> Response:
+    return Answer(account_view(call.world.find_account(call.account_id), call.dialect))
+
+
+async def rotate_token(call: ManagementCall) -> Response:
+    account = await call.world.submit(RotateToken(account_id=call.account_id))
+    return Answer(account_view(account, call.dialect))
+
+
+async def set_plan(call: ManagementCall) -> Response:
+    plan = bodies.read_plan(call.body, call.dialect)
+    await call.world.submit(SetPlan(account_id=call.account_id, plan=plan))
+    return done()
+
+
+async def set_budget(call: ManagementCall) -> Response:
+    budget = bodies.read_budget(call.body)
+    await call.world.submit(SetBudget(account_id=call.account_id, budget=budget))
+    return done()
+
+
+async def enable_production_pack(call: ManagementCall) -> Response:
+    await call.world.submit(SetProductionPack(account_id=call.account_id, enabled=True))
+    return done()
+
+
+async def disable_production_pack(call: ManagementCall) -> Response:
+    await call.world.submit(SetProductionPack(account_id=call.account_id, enabled=False))
+    return done()
+
+
+async def get_queue_statistics(call: ManagementCall) -> Response:
+    found = await call.world.statistics.queue_account(call.account_id, call.period)
+    return Answer(queue_statistics_view(found, call.dialect))
+
+
+ROUTES: tuple[ManagementRoute, ...] = (
+    ManagementRoute("GET", "/v2/{queue}/user", get_own_account, OWNER),
+    ManagementRoute("GET", "/v2/{queue}/users", list_accounts, OWNER),
+    ManagementRoute("GET", "/v2/{queue}/user/{name}", get_account, OWNER),
+    ManagementRoute("GET", "/v2/{queue}/stats/{name}", get_queue_statistics, OWNER),
+    ManagementRoute("POST", "/v2/{queue}/rotate-token/{name}", rotate_token, OWNER),
+    ManagementRoute("POST", "/v2/{queue}/set-plan/{name}", set_plan, OWNER),
+    ManagementRoute("PATCH", "/v2/{queue}/update-budget/{name}", set_budget, OWNER),
+    ManagementRoute("POST", "/v2/{queue}/enable-prodpack/{name}", enable_production_pack, OWNER),
+    ManagementRoute("POST", "/v2/{queue}/disable-prodpack/{name}", disable_production_pack, OWNER),
+)

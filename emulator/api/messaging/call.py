@@ -1,0 +1,98 @@
+"""A call of the messaging API: who makes it, and what every handler gets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from emulator.api.endpoint import Opener, Request, Route
+from emulator.core.errors import Forbidden, Unauthenticated
+from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
+from emulator.core.record import Record
+from emulator.core.rules.limits import check_account_is_active
+from emulator.core.rules.options import not_applied_in_a_queue
+from emulator.core.state_view import AccountView, StateView
+from emulator.wire.credentials import bearer_token
+from emulator.wire.dialect import Dialect
+from emulator.wire.parts import RequestParts
+from emulator.wire.reasons import not_applied
+from emulator.worlds.registry import Worlds
+from emulator.worlds.world import World
+
+logger = logging.getLogger(__name__)
+
+
+class MessagingCall(Record, gc=True):
+    """A call by an account of a world."""
+
+    request: Request
+    dialect: Dialect
+    world: World
+    account_id: AccountId
+
+    @property
+    def parts(self) -> RequestParts:
+        return self.request.parts
+
+    @property
+    def state(self) -> StateView:
+        return self.world.state
+
+    @property
+    def owner(self) -> AccountView:
+        """The state of the account that calls."""
+        return self.world.state.accounts[self.account_id]
+
+    @property
+    def name(self) -> str:
+        """The path parameter that names what the call is about."""
+        return self.request.path_parameters["name"]
+
+    def warn_of_ignored_options(
+        self, destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
+    ) -> None:
+        """Log the options that a queue does not apply: the answer does not tell of them (D-021)."""
+        ignored = not_applied_in_a_queue(options, queue, keeps_delay=keeps_delay)
+        if ignored:
+            names = [self.dialect.rename_field_at_fault(name) for name in ignored]
+            logger.warning("%s (to %s)", not_applied(names), destination.text)
+
+
+class Policy(Record):
+    """Who may call an operation, and how often."""
+
+    # Whether the read-only token may call it (D-053).
+    read_only_token: bool = False
+    # Whether it counts against the limit of calls a second; those that do not are limited by the day (D-032).
+    burst_limit: bool = True
+
+
+READ = Policy(read_only_token=True)
+WRITE = Policy()
+PUBLISH = Policy(burst_limit=False)
+
+MessagingRoute: TypeAlias = Route[MessagingCall, Policy]
+
+
+def opener(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[MessagingCall]:
+    """What makes a call of a request to one path, whose operations have these policies by method."""
+    dialect = worlds.dialect
+
+    async def open_call(request: Request) -> MessagingCall:
+        policy = policies[request.parts.method]
+        token = bearer_token(request.parts, dialect)
+        caller = None if token is None else worlds.by_token(token)
+        if caller is None:
+            raise Unauthenticated("unable to authenticate: invalid token")
+        if caller.is_read_only and not policy.read_only_token:
+            raise Forbidden("the read-only token cannot publish, create or change anything")
+        world, account_id = caller.world, caller.account_id
+        check_account_is_active(world.state.accounts[account_id].account)
+        if policy.burst_limit:
+            # What has come due comes first. For a publish, submitting it sees to that.
+            await world.current_state()
+            world.count_call(account_id)
+        return MessagingCall(request=request, dialect=dialect, world=world, account_id=account_id)
+
+    return open_call

@@ -1,0 +1,84 @@
+"""The dead letter queue: look up, delete, publish again."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
+from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
+from emulator.core.errors import NotFound
+from emulator.core.model import DeadLetterId
+from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
+from emulator.wire.messaging import filters, views
+from emulator.wire.messaging.options import RequestKind, read_options
+
+DeadLetters = Page[DeadLetterEntry]
+
+
+async def list_dead_letters(call: MessagingCall) -> Response:
+    return Answer(views.dead_letters_page(await _selected(call)))
+
+
+async def get_dead_letter(call: MessagingCall) -> Response:
+    return Answer(views.dead_letter((await _named(call)).items[0]))
+
+
+async def delete_dead_letter(call: MessagingCall) -> Response:
+    wanted = (DeadLetterId(call.name),)
+    await call.world.submit(DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=True))
+    return Answer()
+
+
+async def delete_dead_letters(call: MessagingCall) -> Response:
+    """Without ids and filters, one page of all of them (D-061)."""
+    page = await _selected(call)
+    wanted = tuple(entry.dead_letter_id for entry in page.items)
+    command = DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=False)
+    return Answer(views.dead_letters_deleted(await call.world.submit(command), page.cursor))
+
+
+async def retry_dead_letter(call: MessagingCall) -> Response:
+    published = await _retry(call, await _named(call), strict=True)
+    return Answer({"messageId": published[0].message_id}, 201)
+
+
+async def retry_dead_letters(call: MessagingCall) -> Response:
+    page = await _selected(call)
+    return Answer(views.dead_letters_retried(await _retry(call, page, strict=False), page.cursor), 201)
+
+
+async def _retry(call: MessagingCall, page: DeadLetters, *, strict: bool) -> tuple[Published, ...]:
+    entries = tuple(
+        DeadLetterContent(dead_letter_id=entry.dead_letter_id, message=entry.message) for entry in page.items
+    )
+    overrides = read_options(call.parts, call.dialect, kind=RequestKind.DEAD_LETTER_RETRY)
+    return await call.world.submit(
+        RetryDeadLetters(account_id=call.account_id, entries=entries, overrides=overrides, strict=strict)
+    )
+
+
+async def _selected(call: MessagingCall) -> DeadLetters:
+    """The dead letters that a listing or bulk call means."""
+    query = filters.read_dead_letter_query(call.parts, call.dialect, call.account_id)
+    return Page(items=(), cursor=None) if query is None else await call.world.history.dead_letters(query)
+
+
+async def _named(call: MessagingCall) -> DeadLetters:
+    """The one dead letter that the path names. Raises NotFound."""
+    page = await call.world.history.dead_letters(
+        DeadLetterQuery(account_id=call.account_id, count=1, dead_letter_ids=(call.name,))
+    )
+    if not page.items:
+        raise NotFound(f"dlq message {call.name} not found")
+    return page
+
+
+ROUTES: tuple[MessagingRoute, ...] = (
+    MessagingRoute("GET", "/v2/dlq", list_dead_letters, READ),
+    MessagingRoute("DELETE", "/v2/dlq", delete_dead_letters, WRITE),
+    MessagingRoute("POST", "/v2/dlq/retry", retry_dead_letters, WRITE),
+    MessagingRoute("POST", "/v2/dlq/retry/{name}", retry_dead_letter, WRITE),
+    MessagingRoute("GET", "/v2/dlq/{name}", get_dead_letter, READ),
+    MessagingRoute("DELETE", "/v2/dlq/{name}", delete_dead_letter, WRITE),
+)

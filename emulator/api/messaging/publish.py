@@ -1,0 +1,56 @@
+"""Publish, enqueue and batch: calls that the daily quota limits, not the limit of calls a second."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.api.messaging.call import PUBLISH, MessagingCall, MessagingRoute
+from emulator.core.commands import Publish, PublishBatch, PublishItem
+from emulator.core.model import QueueName
+from emulator.wire import names
+from emulator.wire.error_body import quota_headers
+from emulator.wire.messaging import bodies, views
+from emulator.wire.messaging.destinations import read_destination
+from emulator.wire.messaging.options import RequestKind, read_options
+
+
+async def publish(call: MessagingCall) -> Response:
+    return await _publish(call, fixed_segments=2, kind=RequestKind.PUBLISH, queue=None)
+
+
+async def enqueue(call: MessagingCall) -> Response:
+    queue = names.read_queue_name(call.request.raw_segment(2), field="queue")
+    return await _publish(call, fixed_segments=3, kind=RequestKind.ENQUEUE, queue=queue)
+
+
+async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKind, queue: QueueName | None) -> Response:
+    parts = call.parts
+    item = PublishItem(
+        destination=read_destination(call.request.raw_rest(fixed_segments), parts.raw_query, call.dialect),
+        body=parts.body,
+        options=read_options(parts, call.dialect, kind=kind),
+        caller_ip=parts.client_ip,
+        queue=queue,
+    )
+    call.warn_of_ignored_options(item.destination, item.options, item.queue)
+    reply = await call.world.submit(Publish(account_id=call.account_id, item=item))
+    status = 202 if reply.accepted.is_deduplicated else 200
+    return Answer(views.accepted(reply.accepted), status, quota_headers(reply.quota))
+
+
+async def batch(call: MessagingCall) -> Response:
+    items = bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip)
+    for item in items:
+        if isinstance(item, PublishItem):
+            call.warn_of_ignored_options(item.destination, item.options, item.queue)
+    reply = await call.world.submit(PublishBatch(account_id=call.account_id, items=items))
+    return Answer(views.batch_reply(reply.items, call.dialect), headers=quota_headers(reply.quota))
+
+
+# The destination is the rest of the raw path, because a decoded path has lost the URL's own percent escapes.
+ROUTES: tuple[MessagingRoute, ...] = (
+    MessagingRoute("POST", "/v2/publish/{destination:path}", publish, PUBLISH),
+    MessagingRoute("POST", "/v2/enqueue/{queue}/{destination:path}", enqueue, PUBLISH),
+    MessagingRoute("POST", "/v2/batch", batch, PUBLISH),
+)
