@@ -18,13 +18,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.core.checkpoint import Checkpoint
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Via
-from emulator.core.state import State
 from emulator.engine.clock import Anchor, wall_ms
 from emulator.engine.limits import Limits
-from emulator.journal.store import Store
 from emulator.queries.reports import AdvanceRequest, ClockChange
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
@@ -262,30 +259,20 @@ async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
 
 
 @on_loop
-async def test_token_of_a_world_that_is_being_made_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, opened = asyncio.Event(), asyncio.Event()
-    begin = Store.begin
-
-    async def slow_begin(store: Store, image: Checkpoint, meta: dict[str, bytes]) -> State:
-        begun.set()
-        await opened.wait()
-        return await begin(store, image, meta)
-
+async def test_token_of_a_world_that_is_being_made_is_taken() -> None:
     async with in_process() as emulator:
         worlds = emulator.emulation.worlds
         token = (await create(worlds, "other")).account().token
         await worlds.delete("other")
-        monkeypatch.setattr(Store, "begin", slow_begin)
-        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
-        await begun.wait()
         path = f"/accounts/{emulator.world.account().id}"
-        taking = asyncio.get_running_loop().create_task(emulator.control("PUT", path, {"token": token}))
-        # It has come as far as it can.
+        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
+        # The world is being made now, and cannot be found yet.
         await asyncio.sleep(0)
-        opened.set()
+        assert [world.id for world in worlds.all()] == [DEFAULT]
+        taken = await emulator.control("PUT", path, {"token": token})
 
+        assert taken.status == 409
         assert (await making).account().token == token
-        assert (await taking).status == 409
 
 
 @on_loop

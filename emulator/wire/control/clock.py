@@ -17,7 +17,7 @@ from emulator.queries.reports import (
     ClockStatus,
     DrainRequest,
 )
-from emulator.wire.control.instants import instant_fields, rate_view
+from emulator.wire.control.instants import fields_of, rate_view
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
 from emulator.wire.object_fields import Fields, integer
@@ -72,30 +72,10 @@ def read_rate(value: Json, path: str) -> float:
 
 def clock_view(status: ClockStatus) -> dict[str, Json]:
     """Where the clock stands."""
-    return instant_fields("now", status.now_ms) | {
-        "rate": rate_view(status.rate),
-        "next_due_ms": status.next_due_ms,
-        "pending": status.pending,
-        "in_flight": status.in_flight,
-    }
+    return fields_of(status, "now_ms") | {"rate": rate_view(status.rate)}
 
 
 def advance_view(report: AdvanceReport) -> dict[str, Json]:
     """What an advance did; `stopped` only if something ended it early, `idle` only for a drain."""
-    view = (
-        instant_fields("from", report.from_ms)
-        | instant_fields("to", report.to_ms)
-        | {
-            "deliveries": report.deliveries,
-            "succeeded": report.succeeded,
-            "failed": report.failed,
-            "schedules_fired": report.schedules_fired,
-            "messages_created": report.messages_created,
-            "wall_ms": report.wall_ms,
-        }
-    )
-    if report.stopped is not None:
-        view["stopped"] = report.stopped
-    if report.idle is not None:
-        view["idle"] = report.idle
-    return view
+    view = fields_of(report, "from_ms", "to_ms")
+    return {name: value for name, value in view.items() if value is not None}
