@@ -1,32 +1,34 @@
-"""The Starlette application: every route, most frequent first, and nothing else."""
+"""The ASGI application: every route, most frequent first, and nothing else."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Route
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route, Router
 
 from emulator.api.control import routes as control
-from emulator.api.control.access import ControlAccess
+from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import not_found
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
 from emulator.worlds.registry import Worlds
 
 
-def build(worlds: Worlds, access: ControlAccess) -> Starlette:
-    """The application that serves these worlds; the caller opens and closes them."""
+def build(worlds: Worlds, options: ControlOptions, middleware: Sequence[Middleware] = ()) -> Router:
+    """The application that serves these worlds; the caller opens and closes them.
+
+    A router alone: each endpoint answers for its own errors, so the middleware of a whole Starlette
+    would only cost time.
+    """
     # The version is in the path, and is chosen by nothing else (D-054).
     routes: list[BaseRoute] = [
         *(_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
-        *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, access).items()),
+        *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
     ]
-    app = Starlette(routes=routes)
-    app.router.redirect_slashes = False
-    app.router.default = not_found
-    return app
+    return Router(routes=routes, middleware=middleware, redirect_slashes=False, default=not_found)
 
 
 def _route(path: str, endpoint: object) -> Route:

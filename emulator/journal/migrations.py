@@ -119,8 +119,10 @@ def _facts_2(payload: bytes) -> bytes:
 
 def _checkpoint_2(encoded: bytes) -> bytes:
     checkpoint = msgspec.msgpack.decode(encoded)
-    for account in checkpoint["accounts"]:
-        account["queue_loads"] = account.pop("queue_books")
+    checkpoint["accounts"] = [
+        {("queue_loads" if name == "queue_books" else name): value for name, value in account.items()}
+        for account in checkpoint["accounts"]
+    ]
     return msgspec.msgpack.encode(checkpoint)
 
 

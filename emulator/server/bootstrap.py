@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
-from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Router
 
 from emulator.api import application
-from emulator.api.control.access import ControlAccess
+from emulator.api.control.options import ControlOptions
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
@@ -36,7 +37,7 @@ class Emulation:
     settings: Settings
     dialect: Dialect
     worlds: Worlds
-    app: Starlette
+    app: Router
     client: HttpClient
 
     async def close(self) -> None:
@@ -82,12 +83,13 @@ async def start(
     except BaseException:
         await worlds.close()
         raise
-    access = ControlAccess(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
-    app = application.build(worlds, access)
+    control = ControlOptions(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
+    middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        app.add_middleware(StrictMode, dialect=dialect)
+        middleware.append(Middleware(StrictMode, dialect=dialect))
+    app = application.build(worlds, control, middleware)
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 

@@ -1,4 +1,4 @@
-"""The two faces of the Python API are one, and their examples are true."""
+"""The public names of the Python API can be imported, and the examples in their docstrings are true."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ import importlib
 import pytest
 
 import emulator
-from tests.client import faces
-
-
-def test_the_blocking_face_is_made_from_the_awaiting_one() -> None:
-    made = faces.blocking_faces()
-    assert len(made) == 4
-    for path, text in made.items():
-        assert path.read_text(encoding="utf-8") == text, "run `python -m tests.client.faces`"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def watch(seen: Seen) -> Iterator[None]:
         await _told(lambda sent: respond(self, scope, receive, sent), self._dialect, scope, send, seen)
 
     async def nowhere(scope: Any, receive: Any, send: Any) -> None:
-        dialect = scope["app"].routes[0].endpoint._dialect
+        dialect = scope["router"].routes[0].endpoint._dialect
         await _told(lambda sent: not_found(scope, receive, sent), dialect, scope, send, seen)
 
     exchange.Endpoint.__call__ = endpoint  # type: ignore[method-assign]  # nothing else sees every answer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ REGISTER = ROOT / "contracts" / "decisions.md"
 
 NUMBER = re.compile(r"\bD-[0-9]+\b")
 HEADING = re.compile(r"^## (?P<number>D-[0-9]{3}) (?P<title>\S.*)$", re.MULTILINE)
-TEST = re.compile(r"`(?P<file>tests/[a-z_/]+\.py)::(?P<name>test_[a-z0-9_]+)`")
+TESTS = re.compile(r"`test_[a-z0-9_]+`(, `test_[a-z0-9_]+`)*")
 PARTS = ("Question", "Answer", "Reason", "Certainty", "Tests")
 
 
@@ -63,14 +63,15 @@ def sources(folder: str) -> list[Path]:
     return [path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)]
 
 
-@lru_cache
-def functions_of(file: str) -> frozenset[str]:
-    """The test functions that a file defines."""
-    path = ROOT / file
-    if not path.is_file():
-        return frozenset()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+@functools.cache
+def defined_tests() -> frozenset[str]:
+    """The names of all test functions under `tests/`, whichever file defines them."""
+    return frozenset(
+        node.name
+        for path in sources("tests")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and path.name.startswith("test_")
+    )
 
 
 def test_numbers_are_unique_and_sorted() -> None:
@@ -87,11 +88,8 @@ def test_an_entry_has_every_part_once_and_names_its_certainty_and_tests_that_exi
     assert entry.parts["Certainty"][0] in ("known", "observed", "chosen")
     assert entry.parts["Question"][0].endswith("?")
     [tests] = entry.parts["Tests"]
-    named = [(match["file"], match["name"]) for match in TEST.finditer(tests)]
-    assert named
-    assert len(named) == tests.count("`") // 2, "a test that is not written as `path::name`"
-    missing = [f"{file}::{name}" for file, name in named if name not in functions_of(file)]
-    assert not missing
+    assert TESTS.fullmatch(tests), "a test that is not written as `name`"
+    assert set(tests.strip("`").split("`, `")) - defined_tests() == set()
 
 
 def test_every_number_that_is_cited_has_an_entry() -> None:

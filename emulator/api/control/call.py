@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from emulator.api.control.access import ControlAccess
+from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import Opener, Request, Route
 from emulator.core.errors import InvalidInput
 from emulator.core.record import Record
@@ -24,6 +24,7 @@ class ControlCall(Record, gc=True):
 
     request: Request
     worlds: Worlds
+    options: ControlOptions
 
     @property
     def parts(self) -> RequestParts:
@@ -70,7 +71,7 @@ OWN_QUERY = Policy(reads_query=True)
 ControlRoute: TypeAlias = Route[ControlCall, Policy]
 
 
-def opener(worlds: Worlds, access: ControlAccess, policies: Mapping[str, Policy]) -> Opener[ControlCall]:
+def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, Policy]) -> Opener[ControlCall]:
     """What makes a call of a request to one path, whose operations have these policies by method."""
 
     async def open_call(request: Request) -> ControlCall:
@@ -79,7 +80,7 @@ def opener(worlds: Worlds, access: ControlAccess, policies: Mapping[str, Policy]
                 if name != "world":
                     # A misspelt `world` must not act on the default one (D-127).
                     raise InvalidInput(name, "unknown parameter, expected world")
-        access.check(request.parts)
-        return ControlCall(request=request, worlds=worlds)
+        options.check_caller(request.parts)
+        return ControlCall(request=request, worlds=worlds, options=options)
 
     return open_call

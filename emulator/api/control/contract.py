@@ -1,6 +1,6 @@
 """`/_emulator/contract` and its reference page.
 
-What they are made with is imported at their first use, so that a server is ready sooner.
+The modules that make them are imported at their first use: without them a server starts faster.
 """
 
 from __future__ import annotations
@@ -13,32 +13,39 @@ from starlette.responses import Response
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.core.errors import NotFound
 from emulator.version import VERSION
-from emulator.wire.parts import RequestParts
 
 
 async def get_contract(call: ControlCall) -> Response:
     """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotFound."""
-    from emulator.contract import document, files
+    from emulator.contract import files
+    from emulator.contract.wanted import MEDIA_TYPES, read_wanted
 
-    wanted = document.read_wanted(call.parts)
-    text = await _made(
-        lambda: files.written(files.document(wanted.apis, call.dialect, _own_url(call.parts)), wanted.format)
-    )
-    return Response(text, media_type=document.MEDIA_TYPES[wanted.format], headers={"Vary": "Accept"})
+    wanted = read_wanted(call.parts)
+
+    def made() -> str:
+        document = files.document(wanted.apis, call.dialect, _own_url(call), call.options.contracts)
+        return files.written(document, wanted.format)
+
+    return Response(await _made(made), media_type=MEDIA_TYPES[wanted.format], headers={"Vary": "Accept"})
 
 
 async def get_reference(call: ControlCall) -> Response:
     """The page that a person reads. Raises: InvalidInput, NotFound."""
-    from emulator.contract import document, files, reference
+    from emulator.contract import files, reference
+    from emulator.contract.wanted import read_apis
 
-    apis = document.read_apis(dict(call.parts.query).get("api", ""))
-    text = await _made(lambda: reference.page(files.documents(apis, call.dialect), _own_url(call.parts), VERSION))
+    apis = read_apis(dict(call.parts.query).get("api", ""))
+
+    def made() -> str:
+        documents = files.documents(apis, call.dialect, call.options.contracts)
+        return reference.page(documents, _own_url(call), VERSION)
+
     headers = {"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
-    return Response(text, media_type="text/html", headers=headers)
+    return Response(await _made(made), media_type="text/html", headers=headers)
 
 
 async def _made(make: Callable[[], str]) -> str:
-    """In a thread: the first reading takes a tenth of a second, and deliveries must not wait for it."""
+    """Make a text in a thread: reading the documents takes a tenth of a second, and deliveries must not wait for it."""
     from emulator.contract.files import UnreadableContract
 
     try:
@@ -47,9 +54,9 @@ async def _made(make: Callable[[], str]) -> str:
         raise NotFound(f"the contract is not there: {error}") from error
 
 
-def _own_url(parts: RequestParts) -> str:
+def _own_url(call: ControlCall) -> str:
     """The URL under which the client found this server."""
-    return f"http://{parts.header('host') or parts.header(':authority') or '127.0.0.1:8080'}"
+    return f"http://{call.parts.header('host') or call.parts.header(':authority') or '127.0.0.1:8080'}"
 
 
 ROUTES: tuple[ControlRoute, ...] = (

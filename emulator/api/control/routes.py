@@ -14,8 +14,8 @@ from emulator.api.control import (
     trace,
     worlds,
 )
-from emulator.api.control.access import ControlAccess
 from emulator.api.control.call import ControlCall, ControlRoute, opener
+from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import Endpoint, by_path
 from emulator.worlds.registry import Worlds
 
@@ -33,12 +33,12 @@ ROUTES: tuple[ControlRoute, ...] = (
 )
 
 
-def endpoints(registry: Worlds, access: ControlAccess) -> dict[str, Endpoint[ControlCall]]:
+def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:
     """Every path of the API with its operations."""
     return {
         path: Endpoint(
             registry.dialect,
-            opener(registry, access, {route.method: route.policy for route in routes}),
+            opener(registry, options, {route.method: route.policy for route in routes}),
             {route.method: route.handler for route in routes},
         )
         for path, routes in by_path(ROUTES).items()

@@ -5,10 +5,11 @@ Names and units are those of the interface document's table; a dialect renames s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Account, Plan, TeamMember
@@ -31,32 +32,8 @@ ENTERPRISE_PREFIX = "enterprise:"
 _LEAST_BUDGET, _MOST_BUDGET = 20, 10_000
 _BOOLEAN_WORDS = ("true", "false")
 
-_INTEGERS: Final = (
-    "last_plan_upgrade_time",
-    "max_message_size",
-    "max_requests_per_day",
-    "max_requests_per_day_hard",
-    "max_endpoints_per_topic",
-    "max_requests_per_second",
-    "max_dlq_size",
-    "max_completion_tokens_per_day",
-    "max_completion_tokens_per_minute",
-    "max_completions_per_day",
-    "max_completions_per_minute",
-    "max_retries",
-    "max_topics",
-    "max_schedules",
-    "max_events_size",
-    "max_dlq_retention_time_milis",
-    "max_delay",
-    "max_parallelism",
-    "max_global_parallelism",
-    "max_queues",
-    "retention",
-    "timeout",
-    "rate_limit",
-    "creation_time",
-)
+# All whole numbers of the record but the budget, which has a grammar of its own.
+_INTEGERS: Final = tuple(field.name for field in fields(Account) if field.type is int and field.name != "budget")
 # A limit of nothing at all would stop the account from ever delivering.
 _AT_LEAST_ONE: Final = frozenset(("max_parallelism", "max_global_parallelism", "timeout", "max_events_size"))
 
@@ -104,7 +81,7 @@ def read_account_changes(value: Json, account: Account, dialect: Dialect) -> Acc
 
 def account_fields(dialect: Dialect) -> tuple[str, ...]:
     """The names under which fields of the record may be given: the document's and the dialect's."""
-    return tuple(_document_names(dialect))
+    return tuple(_document_names(_READERS, dialect))
 
 
 def read_account_fields(given: JsonObject, path: str, dialect: Dialect) -> dict[str, object]:
@@ -112,79 +89,66 @@ def read_account_fields(given: JsonObject, path: str, dialect: Dialect) -> dict[
 
     Raises: InvalidInput naming the field.
     """
-    names = _document_names(dialect)
+    names = _document_names(_READERS, dialect)
     return {
-        names[key]: _READERS[names[key]](value, joined(path, key), dialect)
+        names[key]: _reserved_type(value, joined(path, key), dialect)
+        if names[key] == "reserved_type"
+        else _READERS[names[key]](value, joined(path, key))
         for key, value in given.items()
         if key in names
     }
 
 
-def _document_names(dialect: Dialect) -> dict[str, str]:
-    return {dialect.wire_name(name): name for name in _READERS} | {name: name for name in _READERS}
+def _document_names(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
+    """The document's name for each name that may be given: its own, or the dialect's for it."""
+    return {dialect.wire_name(name): name for name in names} | {name: name for name in names}
 
 
-def _text(value: Json, path: str, dialect: Dialect) -> str:
+# -- single values ----------------------------------------------------------------------------
+
+
+def _text(value: Json, path: str) -> str:
     text = read_text(value, path)
     if len(text) > 1024:
         raise InvalidInput(path, "expected at most 1024 characters")
     return text
 
 
-def _secret(value: Json, path: str, dialect: Dialect) -> str:
-    text = _text(value, path, dialect)
-    if not text or not text.isprintable() or not text.isascii():
+def _secret(value: Json, path: str) -> str:
+    text = _text(value, path)
+    if not text.isprintable() or not text.isascii():
         raise InvalidInput(path, "expected printable ASCII characters, at least one")
     return text
 
 
-def _integer(value: Json, path: str, dialect: Dialect) -> int:
+def _integer(value: Json, path: str) -> int:
     return read_integer(value, path, 1 if path.rpartition(".")[2] in _AT_LEAST_ONE else 0)
 
 
-def _boolean(value: Json, path: str, dialect: Dialect) -> bool:
+def _boolean(value: Json, path: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(path, f"expected true or false, got {kind_of(value)}")
     return value
 
 
-def _boolean_word(value: Json, path: str, dialect: Dialect) -> str:
-    return read_choice(value, path, _BOOLEAN_WORDS)
-
-
-def _plan(value: Json, path: str, dialect: Dialect) -> Plan:
+def _plan(value: Json, path: str) -> Plan:
     return Plan(read_choice(value, path, tuple(Plan)))
-
-
-def _region(value: Json, path: str, dialect: Dialect) -> str:
-    return read_choice(value, path, REGIONS)
-
-
-def _state(value: Json, path: str, dialect: Dialect) -> str:
-    text = _text(value, path, dialect)
-    if not text:
-        raise InvalidInput(path, "expected a state such as active, passive or suspended")
-    return text
 
 
 def _reserved_type(value: Json, path: str, dialect: Dialect) -> str:
     # Empty is a label too: that of an account which has no fixed plan.
-    text = "" if value == "" else _text(value, path, dialect)
+    text = "" if value == "" else _text(value, path)
     if text.startswith(ENTERPRISE_PREFIX) and text != ENTERPRISE_PREFIX:
         return text
-    names = {dialect.wire_name(name): name for name in RESERVED_TYPES} | {name: name for name in RESERVED_TYPES}
+    names = _document_names(RESERVED_TYPES, dialect)
     return names[read_choice(value, path, tuple(names))]
 
 
-def _price(value: Json, path: str, dialect: Dialect) -> float:
+def _price(value: Json, path: str) -> float:
     price = read_number(value, path)
     if price < 0:
         raise InvalidInput(path, f"expected a price of at least 0, got {price}")
     return price
-
-
-def _budget(value: Json, path: str, dialect: Dialect) -> int:
-    return read_budget(value, path)
 
 
 def read_budget(value: Json, path: str) -> int:
@@ -195,29 +159,30 @@ def read_budget(value: Json, path: str) -> int:
     return budget
 
 
-def _enterprise(value: Json, path: str, dialect: Dialect) -> bool | None:
+def _enterprise(value: Json, path: str) -> bool | None:
     if value is None:
         return None
     given = read_object(value, path, ("enabled",))
-    return _boolean(given.get("enabled"), f"{path}.enabled", dialect)
+    return _boolean(given.get("enabled"), f"{path}.enabled")
 
 
-_READERS: Final[Mapping[str, Callable[[Json, str, Dialect], object]]] = {
+# `reserved_type` is read with the dialect, which renames its values.
+_READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
     "customer_id": _text,
     "password": _secret,
     "token": _secret,
     "read_only_token": _secret,
     "active": _boolean,
-    "state": _state,
+    "state": _text,
     "modifying_state": _text,
     **dict.fromkeys(_INTEGERS, _integer),
     "type": _plan,
-    "reserved_type": _reserved_type,
+    "reserved_type": _text,
     "reserved_price": _price,
     "prod_pack_enabled": _boolean,
-    "metrics_enabled": _boolean_word,
+    "metrics_enabled": partial(read_choice, choices=_BOOLEAN_WORDS),
     "enterprise": _enterprise,
-    "region": _region,
-    "budget": _budget,
+    "region": partial(read_choice, choices=REGIONS),
+    "budget": read_budget,
     "created_by": _text,
 }

@@ -358,9 +358,9 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
 def _callback(given: _Given, parent: str, key: str) -> CallbackOptions | None:
     """The callback behind an option, and the family of options that begins with its name."""
     path = f"{parent}{key}-"
-    url = given.read(parent, key, destinations.parse_url)
-    if url is None and not given.concerns(path):
+    if key not in given.at(parent) and not given.concerns(path):
         return None
+    url = given.read(parent, key, destinations.parse_url)
     given.refuse_schedule_options(path)
     options = _options(given, path)
     if url is not None:

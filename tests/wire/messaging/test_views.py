@@ -248,7 +248,7 @@ GROUP_VIEW: list[dict[str, Json]] = [
         pytest.param(Accepted(is_group=True, messages=()), [], id="group-without-endpoints"),
     ],
 )
-def test_what_a_publish_made(reply: Accepted, expected: Json) -> None:
+def test_publish_reply(reply: Accepted, expected: Json) -> None:
     """D-056."""
     assert views.accepted(reply) == expected
 

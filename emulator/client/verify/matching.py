@@ -1,15 +1,17 @@
-"""Whether a message was delivered as a test expects it, and of all others the one that comes nearest.
+"""Whether messages were delivered as a test expects, and which of the others comes nearest.
 
 Which of a message's attempts an expectation speaks of: D-250.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
+from itertools import islice, zip_longest
+from typing import TypeAlias
 
 from emulator.client.records import Delivery, Dialect
 from emulator.client.verify.differences import bytes_difference, json_differences, shown, text_difference
@@ -20,13 +22,16 @@ from emulator.queries.reports import Credentials
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
-# More of one kind tell nobody anything.
+# Of the lines about one keyword, the first are enough.
 _MAX_LINES = 12
+
+# A value of an attempt, and the text that shows it.
+_Shown: TypeAlias = tuple[int | None, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message as its attempts so far show it; there is at least one."""
+    """A message with its attempts so far, at least one."""
 
     attempts: tuple[Delivery, ...]
 
@@ -41,7 +46,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What differs in one respect, which has the name of a keyword of `verify`."""
+    """What differs from one keyword of `verify`."""
 
     about: str
     lines: tuple[str, ...]
@@ -49,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A message, and in what it is not as expected; without findings it is."""
+    """A message and how it differs from the expectation; one without findings meets it."""
 
     message: Sent
     findings: tuple[Finding, ...]
@@ -88,7 +93,7 @@ def check(
         return None
     are_too_many = expectation.times is not None and len(fulfilled) > expectation.times
     others = [] if are_too_many else [candidate for candidate in candidates if candidate.findings]
-    # Of equally near ones the latest: it is the likeliest to be the one the test has just caused.
+    # Of equally near ones the latest, which the test has probably just caused.
     nearest = min(reversed(others), key=lambda candidate: _distance(expectation, candidate), default=None)
     return Mismatch(expectation=expectation, fulfilled=fulfilled, nearest=nearest)
 
@@ -114,7 +119,7 @@ def _messages(deliveries: Sequence[Delivery]) -> list[Sent]:
 
 
 def _distance(expectation: Expectation, candidate: Candidate) -> tuple[bool, float, int, int]:
-    """What is about another message or another URL is further away than any difference of content."""
+    """A sort key: another message or another URL counts for more than any difference of content."""
     unlike = 0.0
     if candidate.lacks("url") and expectation.url is not None:
         unlike = 1.0 - likeness(expectation.url, candidate.message.last.url) / 2
@@ -126,10 +131,11 @@ def _distance(expectation: Expectation, candidate: Candidate) -> tuple[bool, flo
 
 
 def _findings(expectation: Expectation, message: Sent, credentials: Credentials, dialect: Dialect) -> Iterator[Finding]:
+    last = message.last
     checks: dict[str, Iterator[str]] = {
-        "message_id": _message_id(expectation, message),
-        "url": _url(expectation, message),
-        "method": _method(expectation, message),
+        "message_id": _plain(expectation.message_id, last.message_id, operator.eq),
+        "url": _plain(expectation.url, last.url, matches_url),
+        "method": _plain(expectation.method, last.method, operator.eq),
         "attempts": _attempts(expectation, message),
         "at": _at(expectation, message),
         "status": _status(expectation, message),
@@ -146,48 +152,38 @@ def _findings(expectation: Expectation, message: Sent, credentials: Credentials,
             yield Finding(about, (*shown_lines, f"... {more} more") if more else shown_lines)
 
 
-def _message_id(expectation: Expectation, message: Sent) -> Iterator[str]:
-    wanted, got = expectation.message_id, message.last.message_id
-    if wanted is not None and got != wanted:
-        yield f"expected {wanted}, got {got}"
-
-
-def _url(expectation: Expectation, message: Sent) -> Iterator[str]:
-    wanted, got = expectation.url, message.last.url
-    if wanted is not None and not matches_url(wanted, got):
-        yield f"expected {wanted}, got {got}"
-
-
-def _method(expectation: Expectation, message: Sent) -> Iterator[str]:
-    wanted, got = expectation.method, message.last.method
-    if wanted is not None and got != wanted:
+def _plain(wanted: str | None, got: str, fits: Callable[[str, str], bool]) -> Iterator[str]:
+    if wanted is not None and not fits(wanted, got):
         yield f"expected {wanted}, got {got}"
 
 
 def _attempts(expectation: Expectation, message: Sent) -> Iterator[str]:
     wanted, got = expectation.attempts, len(message.attempts)
-    if wanted is None or got == wanted:
-        return
-    first = message.first.attempt
-    lost = f" (the journal begins with attempt {first}: it was cleared)" if first > 1 else ""
-    yield f"expected {wanted}, got {got}{lost}"
+    if wanted is not None and got != wanted:
+        first = message.first.attempt
+        lost = f" (the journal begins with attempt {first}: it was cleared)" if first > 1 else ""
+        yield f"expected {wanted}, got {got}{lost}"
+
+
+def _each_attempt(verb: str, wanted: Sequence[_Shown], got: Sequence[_Shown]) -> Iterator[str]:
+    """Lines for the attempts that differ; each value comes with its text."""
+    for number, (expected, found) in enumerate(zip_longest(wanted, got), 1):
+        if expected is None:
+            yield f"attempt {number}: unexpected, {verb} {found[1]}"
+        elif found is None:
+            yield f"attempt {number}: expected {expected[1]}, not made so far"
+        elif expected[0] != found[0]:
+            yield f"attempt {number}: expected {expected[1]}, {verb} {found[1]}"
 
 
 def _at(expectation: Expectation, message: Sent) -> Iterator[str]:
     if expectation.at is None:
-        return
+        return iter(())
     created_ms = message.first.created_ms
-    began = [delivery.at_ms for delivery in message.attempts]
-    for index in range(max(len(expectation.at), len(began))):
-        name = f"attempt {index + 1}"
-        if index >= len(began):
-            wanted = expectation.at[index]
-            yield f"{name}: expected {_both(wanted, created_ms)}, not made so far"
-        elif index >= len(expectation.at):
-            yield f"{name}: unexpected, began {_began(began[index], created_ms)}"
-        elif expectation.at[index].since(created_ms) != began[index]:
-            wanted = expectation.at[index]
-            yield f"{name}: expected {_both(wanted, created_ms)}, began {_began(began[index], created_ms)}"
+    wanted = [(moment.since(created_ms), _both(moment, created_ms)) for moment in expectation.at]
+    began = [each.at_ms for each in message.attempts]
+    shown_began = [(at_ms, f"+{format_duration(at_ms - created_ms)} ({iso(at_ms)})") for at_ms in began]
+    return _each_attempt("began", wanted, shown_began)
 
 
 def _both(moment: Moment, created_ms: int) -> str:
@@ -197,30 +193,14 @@ def _both(moment: Moment, created_ms: int) -> str:
     return f"{moment} ({other})"
 
 
-def _began(at_ms: int, created_ms: int) -> str:
-    return f"+{format_duration(at_ms - created_ms)} ({iso(at_ms)})"
-
-
 def _status(expectation: Expectation, message: Sent) -> Iterator[str]:
-    statuses = [None if each.response is None else each.response.status for each in message.attempts]
-    if expectation.status is not None and statuses[-1] != expectation.status:
-        which = "" if len(statuses) == 1 else f" for attempt {message.last.attempt}, the last so far"
-        yield f"expected {expectation.status}, got {_answer(message.last)}{which}"
-    if expectation.statuses is None:
-        return
-    for index in range(max(len(expectation.statuses), len(statuses))):
-        name = f"attempt {index + 1}"
-        if index >= len(statuses):
-            yield f"{name}: expected {_status_text(expectation.statuses[index])}, not made so far"
-        elif index >= len(expectation.statuses):
-            yield f"{name}: unexpected, got {_answer(message.attempts[index])}"
-        elif expectation.statuses[index] != statuses[index]:
-            wanted = _status_text(expectation.statuses[index])
-            yield f"{name}: expected {wanted}, got {_answer(message.attempts[index])}"
-
-
-def _status_text(status: int | None) -> str:
-    return "no response" if status is None else str(status)
+    last = message.last
+    if expectation.status is not None and last.status != expectation.status:
+        which = "" if len(message.attempts) == 1 else f" for attempt {last.attempt}, the last so far"
+        yield f"expected {expectation.status}, got {_answer(last)}{which}"
+    if expectation.statuses is not None:
+        wanted = [(status, "no response" if status is None else str(status)) for status in expectation.statuses]
+        yield from _each_attempt("got", wanted, [(each.status, _answer(each)) for each in message.attempts])
 
 
 def _answer(delivery: Delivery) -> str:
@@ -288,15 +268,11 @@ def _signed_with(expectation: Expectation, message: Sent, credentials: Credentia
     if expectation.signed_with is None:
         return
     problems = [
-        (delivery.attempt, problem_with_signature(delivery, expectation.signed_with, credentials, dialect))
-        for delivery in message.attempts
+        (f"attempt {each.attempt}", problem_with_signature(each, expectation.signed_with, credentials, dialect))
+        for each in message.attempts
     ]
-    texts = {problem for _, problem in problems}
-    if len(texts) == 1 and len(problems) > 1:
-        [problem] = texts
+    if len(problems) > 1 and len({problem for _, problem in problems}) == 1:
+        problems = [(f"all {counted(len(problems), 'attempt')}", problems[0][1])]
+    for which, problem in problems:
         if problem is not None:
-            yield f"all {counted(len(problems), 'attempt')}: {problem}"
-        return
-    for attempt, problem in problems:
-        if problem is not None:
-            yield problem if len(problems) == 1 else f"attempt {attempt}: {problem}"
+            yield problem if len(message.attempts) == 1 else f"{which}: {problem}"

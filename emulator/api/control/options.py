@@ -1,4 +1,7 @@
-"""Who may make control calls: programs with the control token, and no web page but the emulator's own (D-150)."""
+"""What the control API needs to know of its server.
+
+Above all who may call it: programs with the control token, and no web page but the emulator's own (D-150).
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,30 @@ import hmac
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from emulator import resources
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.wire.credentials import authorization_token
 from emulator.wire.parts import RequestParts
 from emulator.wire.urls import is_local_name
 
+_CONTRACTS = resources.path("contracts")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlAccess:
-    """`token` is what every control call must carry, None if none is needed; `allowed_hosts` are further host names."""
+class ControlOptions:
+    """`token` is what every call must carry, None if none is needed; `allowed_hosts` are further host names.
+
+    `contracts` is the folder of the documents that the server shows.
+    """
 
     token: str | None
     allowed_hosts: Sequence[str]
+    contracts: Path = _CONTRACTS
 
-    def check(self, parts: RequestParts) -> None:
+    def check_caller(self, parts: RequestParts) -> None:
         """Raises Forbidden for what a web page may have sent, Unauthenticated without the server's control token."""
         self._check_sender(parts)
         if self.token is not None:
