@@ -1,4 +1,4 @@
-"""Putting a server's parts together."""
+"""Making an emulation from settings: worlds, transport and application."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Emulation:
     client: HttpClient
 
     async def close(self) -> None:
-        """Finish or record what is in flight, and let go of files and connections."""
+        """Finish or record what is in flight, and close files and connections."""
         await self.worlds.close()
         await self.client.close()
 
@@ -61,7 +61,7 @@ async def start(
     elif settings.fixtures:
         fixtures = fixture_files.load(Path(settings.fixtures), dialect, setup)
     egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
-    # One pool of connections for all worlds; what is mounted in a world is the world's own.
+    # All worlds share one pool of connections. Mounted applications belong to one world.
     client = HttpClient(CheckedResolver(egress))
     options = WorldOptions(
         dialect=dialect,
@@ -94,7 +94,7 @@ async def start(
 
 
 def read_fixtures(settings: Settings) -> Fixtures:
-    """The fixtures file that the settings name, after a try whether a world can be made of it.
+    """The fixtures of the file that the settings name, once a state has been made of them as a trial.
 
     Raises SettingsError and FixturesError.
     """

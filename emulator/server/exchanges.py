@@ -1,4 +1,4 @@
-"""What both HTTP servers lack: answers that end in time, requests that are received whole, a target's path alone."""
+"""An ASGI wrapper for what both HTTP servers lack: requests received whole, and answers that end on time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import asyncio
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# How long running requests may take to end after a signal; what they did is recorded either way.
+GRACE_S = 0.2
+# Longer than clients keep idle connections: a client that closes first never sends into a closed one.
+KEEP_ALIVE_S = 75
 
 
 class WholeExchanges:
@@ -33,7 +38,7 @@ class WholeExchanges:
         async def receive_request() -> Message:
             nonlocal is_received
             message = await receive()
-            # The last piece, or the news that the client broke off.
+            # The last piece of the body, or a disconnect.
             is_received = not message.get("more_body", False)
             return message
 

@@ -19,11 +19,6 @@ from emulator.server.exchanges import WholeExchanges
 
 T = TypeVar("T")
 
-# How long running requests may take to end after a signal; what they did is recorded either way.
-_GRACE_S = 0.2
-# Longer than clients keep idle connections: a client that closes first never sends into a closed one.
-_KEEP_ALIVE_S = 75
-
 
 class CannotListen(Exception):
     """The address to listen on cannot be used; the text says why, in one line."""
@@ -38,7 +33,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise CannotListen(f"cannot listen on {host} port {port}: {_reason(error)}") from error
     try:
         if sys.platform != "win32":
-            # There it would let two servers share a port; elsewhere it skips the wait after a restart.
+            # On Windows it would let two servers share a port; elsewhere it allows a restart without a wait.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(2048)
@@ -80,8 +75,7 @@ async def serve(
     else:
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
     async with _muted_after(stop):
-        served = WholeExchanges(app, stop)
-        await chosen.serve(served, listener, stop, certificate, grace_s=_GRACE_S, keep_alive_s=_KEEP_ALIVE_S)
+        await chosen.serve(WholeExchanges(app, stop), listener, stop, certificate)
 
 
 @contextlib.asynccontextmanager

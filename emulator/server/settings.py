@@ -92,7 +92,7 @@ class Settings:
     log_level: str = _setting("info", "How much to log.", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
-        """Check what a type cannot say. Raises SettingsError."""
+        """Check ranges, choices and types. Raises SettingsError."""
         self.rate  # noqa: B018  # raises for a clock that is none
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
@@ -130,7 +130,7 @@ class Settings:
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """The settings that an `emulator.toml` gives. Raises SettingsError with the file's name and the line or key."""
+    """The settings in an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from emulator.server.certificates import Certificate
+from emulator.server.exchanges import GRACE_S, KEEP_ALIVE_S
 
 
 class _Server(uvicorn.Server):
@@ -42,16 +43,8 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-async def serve(
-    app: ASGIApp,
-    listener: socket.socket,
-    stop: asyncio.Event,
-    certificate: Certificate | None,
-    *,
-    grace_s: float,
-    keep_alive_s: int,
-) -> None:
-    """Serve until `stop` is set; running requests then have `grace_s` to end."""
+async def serve(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, certificate: Certificate | None) -> None:
+    """Serve until `stop` is set."""
     config = uvicorn.Config(
         app,
         http=_ExactTargetProtocol,
@@ -63,8 +56,8 @@ async def serve(
         date_header=True,
         ssl_certfile=None if certificate is None else certificate.cert,
         ssl_keyfile=None if certificate is None else certificate.key,
-        timeout_keep_alive=keep_alive_s,
-        timeout_graceful_shutdown=grace_s,  # type: ignore[arg-type]  # seconds; a fraction works as well
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # seconds; a fraction works as well
     )
     instance = _Server(config)
     watcher = asyncio.get_running_loop().create_task(_end_when_asked(instance, stop))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 from msgspec.structs import asdict, replace
 
-from emulator.core.model import Plan
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
@@ -19,13 +19,9 @@ from emulator.journal.store import Store
 
 def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
     """What the database of a world says of it."""
-    return {**setup_meta(setup), **clock_meta(anchor)}
-
-
-def setup_meta(setup: WorldSetup) -> dict[str, bytes]:
     content = asdict(setup)
     del content["fixtures"]
-    return {"world": json.dumps(content).encode()}
+    return {"world": json.dumps(content).encode(), **clock_meta(anchor)}
 
 
 def clock_meta(anchor: Anchor) -> dict[str, bytes]:
@@ -34,20 +30,10 @@ def clock_meta(anchor: Anchor) -> dict[str, bytes]:
 
 def read_world_meta(meta: Meta) -> tuple[WorldSetup, Anchor]:
     """What a database says of its world. Raises one of `files.DAMAGE`."""
-    return _read_setup(json.loads(meta["world"])), _read_anchor(json.loads(meta["clock"]))
-
-
-def _read_setup(content: dict[str, object]) -> WorldSetup:
-    world_id, seed, epoch_ms, rate = str(content["id"]), content["seed"], content["epoch_ms"], content["rate"]
-    if not (isinstance(seed, int) and isinstance(epoch_ms, int) and isinstance(rate, int | float)):
-        raise TypeError("the setup of the world has fields of other types")
-    if not is_clock_instant(epoch_ms):
+    setup = msgspec.json.decode(meta["world"], type=WorldSetup)
+    if not is_clock_instant(setup.epoch_ms):
         raise ValueError("no clock shows the epoch of the world")
-    return WorldSetup(id=world_id, seed=seed, epoch_ms=epoch_ms, rate=float(rate), plan=Plan(str(content["plan"])))
-
-
-def _read_anchor(content: dict[str, float]) -> Anchor:
-    return Anchor(virtual_ms=int(content["virtual_ms"]), wall_ms=int(content["wall_ms"]), rate=content["rate"])
+    return setup, msgspec.json.decode(meta["clock"], type=Anchor)
 
 
 async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:

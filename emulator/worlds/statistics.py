@@ -17,10 +17,6 @@ from emulator.statistics.series import (
     QueueStatistics,
     Throughput,
     Window,
-    index_statistics,
-    read_period,
-    summary,
-    throughput,
 )
 from emulator.statistics.synthetic import IndexProfile
 
@@ -56,29 +52,29 @@ class Statistics:
         if index is None:
             raise NotFound(f"vector index {index_id} not found")
         profile = profiles.vector_index_profile(self._state.key, index, self._epoch_ms)
-        return index_statistics(window, profile, index.type)
+        return series.index_statistics(window, profile, index.type)
 
     def search_index(self, index_id: IndexId, period: str | None) -> IndexStatistics:
         """Raises NotFound, and InvalidInput naming the period."""
         window = self._window(period)
         profile = self._search_profile(index_id)
-        return index_statistics(window, profile, search_index(self._state, index_id).type)
+        return series.index_statistics(window, profile, search_index(self._state, index_id).type)
 
     def search_throughput(self, index_id: IndexId) -> Throughput:
         """The `throughput_vector` of a search index: the last hour (D-200). Raises NotFound."""
         window = Window(now_ms=self._state.now_ms, period=DEFAULT_PERIOD)
-        return throughput(window, self._search_profile(index_id))
+        return series.throughput(window, self._search_profile(index_id))
 
     def search_summary(self) -> IndexSummary:
         """All search indexes of the world together."""
-        return summary([self.search_index(index_id, None) for index_id in self._state.search_indexes])
+        return series.summary([self.search_index(index_id, None) for index_id in self._state.search_indexes])
 
     def vector_summary(self) -> IndexSummary:
         """All vector indexes of the world together."""
-        return summary([self.vector_index(index_id, None) for index_id in self._state.vector_indexes])
+        return series.summary([self.vector_index(index_id, None) for index_id in self._state.vector_indexes])
 
     def _search_profile(self, index_id: IndexId) -> IndexProfile:
         return profiles.search_index_profile(self._state.key, search_index(self._state, index_id), self._epoch_ms)
 
     def _window(self, period: str | None) -> Window:
-        return Window(now_ms=self._state.now_ms, period=read_period(period))
+        return Window(now_ms=self._state.now_ms, period=series.read_period(period))

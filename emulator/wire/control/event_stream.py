@@ -24,7 +24,7 @@ MEDIA_TYPE = "text/event-stream"
 # How long a client waits before it connects again, in milliseconds.
 RETRY_MS = 1_000
 OPENING: Final = b"retry: %d\n\n" % RETRY_MS
-# Proxies and clients give up a connection on which nothing comes; a comment now and then is something.
+# Proxies and clients close a connection that is silent for long; a comment keeps it open.
 KEEP_ALIVE: Final = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 
@@ -39,9 +39,9 @@ class Kind(StrEnum):
     EVENT = "event"
     ATTEMPT = "attempt"
     CLOCK = "clock"
-    # What was told before is void: the history of the world as it now is follows from its beginning (D-221).
+    # What was told before is void: the new history of the world follows from its beginning (D-221).
     RESET = "reset"
-    # Nothing will ever follow.
+    # The last event of a stream.
     END = "end"
 
 
@@ -53,14 +53,14 @@ class ResetReason(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why nothing will ever follow."""
+    """Why a stream has ended."""
 
     DELETED = "deleted"
     BROKEN = "broken"
 
 
 class StreamRequest(Record):
-    """What a client wants to be told: from where on, whether it waits for more, and what is hidden from it."""
+    """What a client wants to be told: from which position on, whether it waits for more, and what is redacted."""
 
     after: HistoryPosition | None = None
     from_start: bool = False
@@ -130,7 +130,7 @@ def reset_view(reason: ResetReason) -> dict[str, Json]:
 
 
 def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
-    """Why nothing follows; `error` says what broke a world."""
+    """Why a stream has ended; `error` says what broke a world."""
     return {"reason": reason.value, "error": error}
 
 

@@ -134,7 +134,7 @@ def _after(attempts: int) -> str:
 
 
 def reason_view(reason: Reason, message: Message, dialect: Dialect) -> dict[str, Json]:
-    """One link of the chain."""
+    """One reason of the chain."""
     match reason:
         case explanations.Created():
             return _created(reason)

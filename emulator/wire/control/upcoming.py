@@ -144,7 +144,7 @@ def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:
 
 
 def waiting_view(waiting: Waiting) -> dict[str, Json]:
-    """One thing that waits without an instant. `earliest` is null unless a rate tells it."""
+    """One thing that waits without an instant. `earliest` is null unless a rate limit determines it."""
     match waiting:
         case Held():
             return (
