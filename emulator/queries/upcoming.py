@@ -27,7 +27,7 @@ from emulator.core.model import (
     TimerKind,
 )
 from emulator.core.record import Record
-from emulator.core.rules import destination_rules, retries
+from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
@@ -38,6 +38,15 @@ from emulator.queries.waiting import Waiting, waits
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
+# No zone's clock is more than a day ahead of UTC: whatever is listed can be shown in local time too.
+LAST_MS = clock.LATEST_MS - 86_400_000
+
+
+class UpcomingQuery(Record):
+    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+
+    until_ms: int | None
+    limit: int
 
 
 # -- what has an instant ----------------------------------------------------------------------

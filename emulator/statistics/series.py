@@ -305,9 +305,17 @@ def index_statistics(window: Window, profile: IndexProfile, type_: IndexType) ->
     )
 
 
-def throughput(window: Window, profile: IndexProfile) -> tuple[int, ...]:
-    """Queries and updates together, for each point: the `throughput_vector` of a search index."""
-    return tuple(usage.queries + usage.updates for usage in _index_usage(IndexCourse(profile), window.boundaries))
+class Throughput(Record):
+    """Queries and updates together, for each point of a window: the `throughput_vector` of a search index."""
+
+    window: Window
+    points: tuple[int, ...]
+
+
+def throughput(window: Window, profile: IndexProfile) -> Throughput:
+    """The throughput of an index at the points of a window."""
+    usages = _index_usage(IndexCourse(profile), window.boundaries)
+    return Throughput(window=window, points=tuple(usage.queries + usage.updates for usage in usages))
 
 
 def _last_days(window: Window) -> tuple[int, ...]:

@@ -61,7 +61,8 @@ async def told(emulator: InProcess) -> list[bytes]:
         await emulator.get(target)
         for target in ("/v2/events?count=1000", "/v2/dlq", "/v2/schedules", "/v2/queues", "/v2/flowControl", "/v2/keys")
     ]
-    statistics = await emulator.world.queue_statistics(account_id, None)
+    await emulator.world.current_state()
+    statistics = await emulator.world.statistics.queue_account(account_id, None)
     return [*(unsigned(answer.body) for answer in answers), repr(statistics).encode()]
 
 

@@ -94,7 +94,7 @@ def test_a_server_that_stops_ends_its_streams_at_once_and_in_order(server: str) 
             # Raises if the answer was cut off instead, as it is when it does not end in time.
             assert [event async for event in told] == []
             await emulator.serving
-            assert emulator.world.watches == []
+            assert not emulator.world.watches
 
     test()
 
