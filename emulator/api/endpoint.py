@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from emulator.core.errors import InvalidInput, PayloadTooLarge, Refused, WorldBroken
+from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
 from emulator.core.model import Headers
 from emulator.core.record import Record
 from emulator.wire import error_body
@@ -119,7 +119,9 @@ class Endpoint(Generic[C]):
         except Refused as refused:
             return refusal(refused, self._dialect, query, challenge=self._challenge)
         except WorldBroken as broken:
-            return Answer({"error": str(broken)}, 500)
+            return Answer({"error": str(broken)}, 507 if broken.is_disk_full else 503)
+        except Damaged as damaged:
+            return Answer({"error": str(damaged)}, 503)
         except Exception as error:
             # The edge of the program: a fault of ours must still be a clear answer, and be seen.
             logger.exception("%s %s failed", method, scope["path"])

@@ -29,6 +29,7 @@ _MODULES = {
     "worlds": "emulator.cli.worlds",
     "reset": "emulator.cli.worlds",
     "snapshot": "emulator.cli.snapshot",
+    "db": "emulator.cli.db",
     "fixtures": "emulator.cli.fixtures",
     "contract": "emulator.cli.contract",
 }

@@ -35,17 +35,19 @@ def health(host: str, port: int, tls_cert: str, tls_key: str, control_token: str
         raise WrongUsage(str(error)) from error
     name = f"{scheme}://{local_host(settings.host)} port {settings.port}"
     try:
-        status = _status(settings, scheme)
+        status, text = _answer(settings, scheme)
     except (OSError, HTTPException) as error:
         raise Failure(f"no server answers at {name}: {error}") from error
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise Failure(f"the server at {name} is not well: {text}")
     if status != 200:
         hint = " (--control-token)" if status == HTTPStatus.UNAUTHORIZED else ""
         raise Failure(f"the server at {name} answers {status}{hint}")
     click.echo("ok")
 
 
-def _status(settings: Settings, scheme: str) -> int:
-    """The status of the health operation. Raises OSError, HTTPException."""
+def _answer(settings: Settings, scheme: str) -> tuple[int, str]:
+    """The status of the health operation, and what it says. Raises OSError, HTTPException."""
     host, port = local_host(settings.host), settings.port
     if scheme == "https":
         # Only asks whether the server runs, over loopback, so the certificate is not verified.
@@ -58,4 +60,5 @@ def _status(settings: Settings, scheme: str) -> int:
     with contextlib.closing(connection):
         token = settings.control_token
         connection.request("GET", "/_emulator/health", headers={"Authorization": f"Bearer {token}"} if token else {})
-        return connection.getresponse().status
+        response = connection.getresponse()
+        return response.status, response.read().decode("utf-8", "replace")

@@ -75,6 +75,8 @@ async def _serve(settings: Settings) -> None:
             await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
         finally:
             await emulation.close()
+    if failures := emulation.worlds.failures:
+        raise Failure("; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()))
 
 
 async def _banner(emulation: Emulation, url: str) -> str:

@@ -33,6 +33,8 @@ _OF_HTTP = frozenset(
     ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
 )
 _ERROR: JsonObject = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
+# Whatever is asked of a world, it may have stopped, and its disk may be full (D-282).
+_OF_ANY_WORLD = (503, 507)
 _NO_METHOD: JsonObject = {**_ERROR, "headers": {"Allow": {"required": True, "schema": {"type": "string"}}}}
 
 
@@ -187,7 +189,7 @@ class Contract:
 
     def answer(self, match: Match, status: int, headers: Pairs, body: bytes | None) -> tuple[str, ...]:
         """What is wrong with an answer; its body is None where it is not looked at. Header names are in lower case."""
-        if status >= 500 and status != 501:
+        if status >= 500 and status not in (501, *_OF_ANY_WORLD):
             return (f"status {status}: never part of the contract",)
         operation = match.operation
         if operation is not None:
@@ -196,6 +198,8 @@ class Contract:
             api, responses = Api.MESSAGING, {"405": _NO_METHOD} if match.methods else {"404": _ERROR}
         else:
             return ()  # The document of its API may be one that is missing.
+        if status in _OF_ANY_WORLD and operation is not None and str(status) not in responses:
+            responses = {str(status): _ERROR}
         if str(status) not in responses:
             return (f"status {status}: not in the contract",)
         response = resolved(self._documents[api], responses[str(status)])

@@ -86,5 +86,27 @@ class InstantExhausted(Refused):
     """So many attempts started within one instant that the clock would never move on."""
 
 
+class InsufficientStorage(Refused):
+    """There is no room on the disk for what was to be kept; nothing has changed."""
+
+
 class WorldBroken(Exception):
-    """A rule failed after its first fact: state and journal could differ, so the world stops."""
+    """The world has stopped, because state and journal could differ, or it could not be opened.
+
+    A rule failed after its first fact, or the journal could not be written.
+    """
+
+    def __init__(self, text: str, *, is_disk_full: bool = False) -> None:
+        super().__init__(text)
+        self.is_disk_full = is_disk_full
+
+
+class Damaged(Exception):
+    """What was read of a world's history is not what was written; `what` says so without the file's name.
+
+    The world itself goes on.
+    """
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file} is damaged: {what}; `svc-emulator db check {file}` tells all that is")
+        self.what = what

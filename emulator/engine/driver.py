@@ -53,18 +53,20 @@ class Driver:
         *,
         limits: Limits | None = None,
         observe: Callable[[StateView, Sequence[facts.Fact]], None] | None = None,
+        stopped: Callable[[str, BaseException | None], None] | None = None,
     ) -> None:
         limits = limits or Limits()
         self._simulation = simulation
         self._journal = journal
         self._clock = clock
         self._observe = observe
+        self._stopped = stopped or _log_stop
         self._slip_after_ms = limits.slip_after_ms
         self._guard = InstantGuard(limits.max_attempts_per_instant, simulation.state)
         self._outbox = Outbox(self, transport, clock, self._guard, limits)
         self.advance = Advance(self, self._outbox, clock, self._guard)
         self._steps = 0
-        self._broken: str | None = None
+        self._broken: WorldBroken | None = None
         self.is_closed = False
 
     # -- reading ----------------------------------------------------------------------------
@@ -156,7 +158,7 @@ class Driver:
         try:
             await self._journal.commit()
         except WorldBroken as error:
-            self.stop(str(error))
+            self.stop(str(error), is_disk_full=error.is_disk_full)
             raise
 
     async def breathe(self) -> None:
@@ -166,7 +168,7 @@ class Driver:
             try:
                 await self._journal.apply_backpressure()
             except WorldBroken as error:
-                self.stop(str(error))
+                self.stop(str(error), is_disk_full=error.is_disk_full)
                 raise
             await asyncio.sleep(0)
 
@@ -230,16 +232,25 @@ class Driver:
         self.is_closed = True
         await self._outbox.cancel()
 
-    def stop(self, reason: str, error: BaseException | None = None) -> None:
-        """Stop the world for good, because state and journal could differ: every call raises WorldBroken from now."""
+    def stop(self, reason: str, error: BaseException | None = None, *, is_disk_full: bool = False) -> None:
+        """Stop this driver for good, because state and journal could differ: every call raises WorldBroken from now."""
         if self._broken is None:
-            self._broken = reason
-            logger.error("the world has stopped: %s", reason, exc_info=error)
+            self._broken = WorldBroken(f"this world has stopped: {reason}", is_disk_full=is_disk_full)
+            self._stopped(reason, error)
         self._outbox.stop()
+
+    @property
+    def broken(self) -> str | None:
+        """Why it has stopped, if it has."""
+        return None if self._broken is None else str(self._broken)
 
     def check(self) -> None:
         """Raises WorldBroken if the world has stopped, Conflict if it was closed."""
         if self._broken is not None:
-            raise WorldBroken(f"this world has stopped: {self._broken}")
+            raise WorldBroken(str(self._broken), is_disk_full=self._broken.is_disk_full)
         if self.is_closed:
             raise Conflict("this world is being reset or removed")
+
+
+def _log_stop(reason: str, error: BaseException | None) -> None:
+    logger.error("the world has stopped: %s", reason, exc_info=error)

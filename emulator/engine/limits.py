@@ -22,3 +22,5 @@ class Limits(Record):
     patience_s: float = 15
     # A clock faster than real time slips when catching up with it takes longer than this.
     slip_after_ms: int = 200
+    # How long after a failed write a world tries to open its database again, and after each further try.
+    mend_after_s: float = 1.0

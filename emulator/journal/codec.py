@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
+from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -73,3 +74,36 @@ def encode_rule(rule: AnsweringRule) -> bytes:
 
 def decode_rule(payload: bytes) -> AnsweringRule:
     return _RULE.decode(payload)
+
+
+# -- what must be whole for a world to start --------------------------------------------------
+
+
+def encode_dropped(dropped: Dropped) -> bytes:
+    return b"%d %d" % (dropped.seq, dropped.at_ms)
+
+
+def decode_dropped(value: bytes | None) -> Dropped:
+    """Nothing was dropped where nothing is recorded. Raises ValueError."""
+    if value is None:
+        return Dropped()
+    seq, at_ms = value.split()
+    return Dropped(seq=int(seq), at_ms=int(at_ms))
+
+
+def whole_meta(rows: Iterable[Sequence[Any]]) -> dict[str, bytes]:
+    """What a database says of itself. Raises ValueError for an entry that is not what was written."""
+    meta = {}
+    for name, value, is_whole in rows:
+        if is_whole != 1:
+            raise ValueError(f"the entry {name!r} of the table meta is not what was written")
+        meta[name] = value
+    return meta
+
+
+def whole_checkpoint(rows: Iterable[Sequence[Any]]) -> tuple[int, bytes]:
+    """How far a checkpoint covers the facts, and the checkpoint. Raises ValueError for none, or a damaged one."""
+    for covers, encoded, is_whole in rows:
+        if is_whole == 1:
+            return covers, encoded
+    raise ValueError("the state of the world is missing, or not what was written")

@@ -1,14 +1,20 @@
-"""Telling our database files from everything else, before anything could harm them."""
+"""Telling our database files from everything else before anything could harm them, and making new ones whole."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import secrets
+import shutil
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import msgspec
 
 from emulator.core.errors import WorldBroken
-from emulator.journal.schema import APPLICATION_ID, FORMAT
+from emulator.journal.schema import APPLICATION_ID, FORMAT, SELECT_ANY_TABLE
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100
@@ -23,26 +29,61 @@ DAMAGE = (
     AttributeError,
     ArithmeticError,
     AssertionError,
+    RecursionError,
 )
+# SQLite keeps these beside a database.
+_BESIDE = ("-wal", "-shm", "-journal")
+# A file without tables is never larger; another program's file is copied to be looked at.
+_LARGEST_EMPTY = 1024 * 1024
+_LONGEST = 200
+# How many bytes of a file SQLite locks, and from where on.
+_LOCKED_BYTES = (510, 0x40000002)
+_SUFFIX_OF_NEW = ".new"
 
 
 class UnusableDatabase(Exception):
     """The file cannot hold the emulator's state; the text says why, in one line."""
 
+    def __init__(self, text: str, *, is_disk_full: bool = False) -> None:
+        super().__init__(text)
+        self.is_disk_full = is_disk_full
 
-def check(path: Path) -> None:
+
+def unusable(path: Path | str, error: OSError | sqlite3.Error) -> UnusableDatabase:
+    """A failure of the disk or of SQLite as what is wrong with a file."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return UnusableDatabase(f"{path}: {reason}", is_disk_full=is_disk_full(error))
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether something failed because there was no room for it."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    # SQLite knows no number for a disk that is full while it makes a file of its own.
+    return isinstance(error, sqlite3.Error) and "is full" in str(error)
+
+
+def told(error: BaseException) -> str:
+    """What reading a damaged file came to, in one line of reasonable length."""
+    text = str(error) if type(error) is ValueError else f"{error!r}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def check(path: Path) -> bool:
     """Refuse a file that is not ours, of a newer format, or not to be written; nothing in it changes.
 
-    An empty file is fine: it becomes a new database. A missing one is made, empty. Raises
-    UnusableDatabase.
+    The answer tells whether it may hold a world: a missing or empty file, or one without tables,
+    does not, and becomes a new database. Raises UnusableDatabase.
     """
     try:
         if not path.exists():
             if not path.parent.is_dir():
                 raise UnusableDatabase(f"{path}: the directory {path.parent} does not exist")
             # SQLite could only say that it is unable to.
-            path.touch()
-            return
+            probe = hidden_beside(path)
+            probe.touch()
+            probe.unlink()
+            return False
         if path.is_dir():
             raise UnusableDatabase(f"{path}: is a directory, expected a file")
         if not path.is_file():
@@ -50,16 +91,118 @@ def check(path: Path) -> None:
         with path.open("r+b") as file:
             header = file.read(_HEADER_SIZE)
     except OSError as error:
-        raise UnusableDatabase(f"{path}: {error.strerror or error}") from error
+        raise unusable(path, error) from error
     if not header:
-        return
+        return False
     if len(header) < _HEADER_SIZE or not header.startswith(_MAGIC):
         raise UnusableDatabase(f"{path}: not a database of svc-emulator (nor any SQLite file); nothing was changed")
     version = int.from_bytes(header[60:64], "big")
     application = int.from_bytes(header[68:72], "big")
+    if application == 0 and _has_no_tables(path):
+        # What an earlier version left that was killed at its first start (D-280).
+        return False
     if application != APPLICATION_ID:
         raise UnusableDatabase(f"{path}: a SQLite file of another program; nothing was changed")
     if version > FORMAT:
         raise UnusableDatabase(
             f"{path}: format {version}, and this version of svc-emulator reads up to {FORMAT}; nothing was changed"
         )
+    return True
+
+
+def _has_no_tables(path: Path) -> bool:
+    """Looks at a copy: SQLite would complete or undo what another program has left half done."""
+    if path.stat().st_size > _LARGEST_EMPTY:
+        return False
+    with tempfile.TemporaryDirectory(prefix="svc-emulator-") as folder:
+        copy = copy_whole(path, Path(folder))
+        try:
+            with contextlib.closing(sqlite3.connect(copy)) as connection:
+                return not list(connection.execute(SELECT_ANY_TABLE))
+        except sqlite3.Error:
+            return False
+
+
+def copy_whole(path: Path, folder: Path) -> Path:
+    """A copy of a database that nobody writes, with what SQLite keeps beside it."""
+    for beside in ("", "-wal", "-journal"):
+        source = path.with_name(path.name + beside)
+        if source.exists():
+            shutil.copyfile(source, folder / source.name)
+    return folder / path.name
+
+
+# -- making -----------------------------------------------------------------------------------
+
+
+def hidden_beside(path: Path) -> Path:
+    """A name for a file that takes a database's place once it is whole. No two are the same."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX_OF_NEW}")
+
+
+def put_in_place(fresh: Path, path: Path) -> None:
+    """Give a whole database its name, under which there is nothing, or an empty file. Raises OSError."""
+    # What lies beside a file that is gone would be taken for part of the new one.
+    remove_beside(path)
+    if not path.exists():
+        try:
+            # Unlike a rename, it fails if another process has made the file meanwhile.
+            os.link(fresh, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without links.
+            os.replace(fresh, path)
+        return
+    os.replace(fresh, path)
+
+
+def remove_beside(path: Path) -> None:
+    for beside in _BESIDE:
+        path.with_name(path.name + beside).unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a database, and what SQLite keeps beside it."""
+    path.unlink(missing_ok=True)
+    remove_beside(path)
+
+
+def tidy(folder: Path, name: str = "*") -> None:
+    """Remove what is left in a folder of databases that were never finished."""
+    for path in folder.glob(f".{name}.*{_SUFFIX_OF_NEW}*"):
+        path.unlink(missing_ok=True)
+
+
+def has_log(path: Path) -> bool:
+    """Whether something that belongs to a database lies beside it."""
+    return any(path.with_name(path.name + beside).exists() for beside in _BESIDE)
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether another process has locked a database, as far as this system tells without touching it."""
+    try:
+        import fcntl
+    except ImportError:
+        # Elsewhere a file that is in use cannot be copied either.
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, *_LOCKED_BYTES)
+        except OSError:
+            return True
+    return False
+
+
+# -- while it is used -------------------------------------------------------------------------
+
+Identity = tuple[int, int]
+
+
+def identity(path: str) -> Identity | None:
+    """What tells a file from another one that is put in its place; None if there is none."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

@@ -16,12 +16,14 @@ from typing import TypeVar
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
 from emulator.journal import codec, schema
+from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import (
     DeadLetterEntry,
     DeadLetterQuery,
     Delivery,
     DeliveryQuery,
+    Dropped,
     EndedMessage,
     Event,
     EventQuery,
@@ -31,36 +33,46 @@ from emulator.queries.history import (
 
 T = TypeVar("T")
 
-_SELECT_ENDED = """
-SELECT messages.definition, events.at_ms FROM messages JOIN events ON events.number = messages.number
+# An entry is whole if the rows are that it is made of; an entry that names no attempt has none.
+_WHOLE_ENTRY = f"{EVENTS.is_whole} AND {MESSAGES.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})"
+_WHOLE_DELIVERY = f"{ATTEMPTS.is_whole} AND {MESSAGES.is_whole}"
+
+_SELECT_ENDED = f"""
+SELECT messages.definition, events.at_ms, {EVENTS.is_whole} AND {MESSAGES.is_whole}
+FROM messages JOIN events ON events.number = messages.number
 WHERE messages.message_id = ? AND messages.account_id = ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED')
 """
-_SELECT_EVENTS = """
-SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome
+_SELECT_EVENTS = f"""
+SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome,
+       {_WHOLE_ENTRY}
 FROM events JOIN messages ON messages.number = events.number LEFT JOIN attempts ON attempts.seq = events.attempt_seq
 WHERE """
 _SELECT_OLDEST_KEPT = """
 SELECT events.seq FROM events JOIN messages ON messages.number = events.number
 WHERE messages.account_id = ? ORDER BY events.seq DESC LIMIT 1 OFFSET ?
 """
-_SELECT_DEAD_LETTERS = """
-SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition, attempts.outcome
+_SELECT_DEAD_LETTERS = f"""
+SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition,
+       attempts.outcome, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number
 JOIN attempts ON attempts.seq = dead_letters.attempt_seq
 WHERE """
-_SELECT_DELIVERIES = """
-SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome
+_SELECT_DELIVERIES = f"""
+SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome,
+       {_WHOLE_DELIVERY}
 FROM attempts JOIN messages ON messages.number = attempts.number
 WHERE """
-_SELECT_TRACE = """
-SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome
+_SELECT_TRACE = f"""
+SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome,
+       {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
 FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ?1 AND events.seq <= ?2
 UNION ALL
-SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome FROM attempts WHERE seq > ?1 AND seq <= ?2
+SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, {ATTEMPTS.is_whole}
+FROM attempts WHERE seq > ?1 AND seq <= ?2
 ORDER BY 1
 """
-_SELECT_LAST_SEQ = """
-SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
+_SELECT_DEFINITIONS = f"""
+SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SELECT value FROM json_each(?))
 """
 _TRACE_STEP = 5_000
 
@@ -137,7 +149,7 @@ class History:
 
     async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
         """A message that has ended, whenever that was; None for one that has not, or never was."""
-        for definition, ended_ms in await self._store.rows(_SELECT_ENDED, (message_id, account_id)):
+        for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, (message_id, account_id)):
             return EndedMessage(message_id=message_id, message=_message(definition), ended_ms=ended_ms)
         return None
 
@@ -160,10 +172,10 @@ class History:
         _continue(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
-        rows = await self._store.rows(statement, [*conditions.parameters, query.count + 1])
+        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
         found = [
             _event(seq, at_ms, state, next_ms, _message(definition), outcome)
-            for seq, at_ms, state, next_ms, definition, outcome in rows
+            for seq, at_ms, state, next_ms, definition, outcome, _ in rows
         ]
         return _page(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
 
@@ -183,7 +195,7 @@ class History:
         _continue(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
-        rows = list(await self._store.rows(statement, [*conditions.parameters, query.count + 1]))
+        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
         positions = {row[0]: row[2] for row in rows}
         found = [
             DeadLetterEntry(
@@ -192,7 +204,7 @@ class History:
                 message=_message(definition),
                 outcome=codec.decode_outcome(outcome),
             )
-            for dead_letter_id, failed_ms, _, definition, outcome in rows
+            for dead_letter_id, failed_ms, _, definition, outcome, _ in rows
         ]
         return _page(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
 
@@ -201,7 +213,7 @@ class History:
     async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
         """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
         conditions = _Conditions()
-        conditions.add("attempts.seq > ?", self._cleared_up_to)
+        conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
         if query.url is not None:
             if "*" in query.url:
                 conditions.add("messages.url GLOB ?", _glob(query.url))
@@ -213,7 +225,7 @@ class History:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
         _continue(conditions, "attempts.seq", query.cursor, latest_first=False)
         statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
-        rows = await self._store.rows(statement, [*conditions.parameters, query.limit + 1])
+        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
             Delivery(
                 seq=seq,
@@ -223,7 +235,7 @@ class History:
                 attempt=attempt,
                 outcome=codec.decode_outcome(outcome),
             )
-            for seq, at_ms, finished_ms, attempt, definition, outcome in rows
+            for seq, at_ms, finished_ms, attempt, definition, outcome, _ in rows
         ]
         return _page(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
@@ -236,16 +248,18 @@ class History:
     # -- the trace --------------------------------------------------------------------------
 
     async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
-        """Every event and attempt in order, read `step` at a time."""
+        """Every event and attempt in order that was not dropped, read `step` at a time."""
         last = await self._last_seq()
-        for start in range(0, last, step):
+        for start in range(self.dropped.seq, last, step):
             for entry in await self.since(start, min(step, last - start)):
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:
-        """The next `count` events and attempts after entry `seq`; fewer if there are no more yet."""
-        # Each number of the common count is an event's or an attempt's, and none is ever removed.
-        rows = list(await self._store.rows(_SELECT_TRACE, (seq, seq + count)))
+        """The next `count` events and attempts after entry `seq`, or after what was dropped; fewer if there are no
+        more yet."""
+        # Each number of the common count is an event's or an attempt's, and none behind the dropped ones is missing.
+        seq = max(seq, self.dropped.seq)
+        rows = await self._store.whole_rows(_SELECT_TRACE, (seq, seq + count))
         if not rows:
             return []
         definitions = await self._definitions({row[1] for row in rows})
@@ -265,25 +279,30 @@ class History:
         return self._generation
 
     @property
+    def dropped(self) -> Dropped:
+        """What is not kept any more of the oldest history."""
+        return self._store.dropped
+
+    @property
     def cleared_up_to(self) -> int:
         """The last entry whose delivery was removed from view."""
         return self._cleared_up_to
 
     async def _last_seq(self) -> int:
-        for (seq,) in await self._store.rows(_SELECT_LAST_SEQ, ()):
+        for (seq,) in await self._store.rows(schema.SELECT_LAST_SEQ, ()):
             return int(seq)
         return 0
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))
-        rows = await self._store.rows(
-            "SELECT number, definition FROM messages WHERE number IN (SELECT value FROM json_each(?))", (wanted,)
-        )
-        return {number: _message(definition) for number, definition in rows}
+        rows = await self._store.whole_rows(_SELECT_DEFINITIONS, (wanted,))
+        if len(rows) < len(numbers):
+            raise self._store.damaged(f"{len(numbers) - len(rows)} messages of its history are missing")
+        return {number: _message(definition) for number, definition, _ in rows}
 
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
-    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded = row
+    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, _ = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)
     outcome = codec.decode_outcome(encoded)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from emulator.core.model import EventState, HoldReason, MessageId
 from emulator.journal import codec
+from emulator.journal.schema import ANNOTATIONS, ATTEMPTS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import (
@@ -19,18 +20,23 @@ from emulator.queries.message_log import (
     RecordedAttempt,
 )
 
-_SELECT_MESSAGE = "SELECT number, definition FROM messages WHERE message_id = ?"
-_SELECT_EVENTS = "SELECT seq, at_ms, state, next_delivery_ms FROM events WHERE number = ? ORDER BY seq"
+_SELECT_MESSAGE = f"SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE message_id = ?"
+_SELECT_EVENTS = f"""
+SELECT seq, at_ms, state, next_delivery_ms, {EVENTS.is_whole} FROM events WHERE number = ? ORDER BY seq
+"""
 # An attempt is found by its event: that of an error names it, and that of a delivery follows it at once.
-_SELECT_ATTEMPTS = """
-SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by FROM attempts WHERE seq IN (
+_SELECT_ATTEMPTS = f"""
+SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by, {ATTEMPTS.is_whole} FROM attempts WHERE seq IN (
     SELECT CASE state WHEN 'DELIVERED' THEN seq - 1 ELSE attempt_seq END
     FROM events WHERE number = ? AND state IN ('ERROR', 'DELIVERED')
 ) ORDER BY seq
 """
-_SELECT_ANNOTATIONS = "SELECT after_seq, at_ms, kind, name, reason FROM annotations WHERE message_id = ? ORDER BY id"
-_SELECT_FAILURES = """
-SELECT messages.message_id, attempts.attempt, attempts.finished_ms, attempts.outcome
+_SELECT_ANNOTATIONS = f"""
+SELECT after_seq, at_ms, kind, name, reason, {ANNOTATIONS.is_whole} FROM annotations WHERE message_id = ? ORDER BY id
+"""
+_SELECT_FAILURES = f"""
+SELECT messages.message_id, attempts.attempt, attempts.finished_ms, attempts.outcome,
+       {ATTEMPTS.is_whole} AND {MESSAGES.is_whole}
 FROM (
     SELECT number, max(attempt_seq) AS attempt_seq FROM events
     WHERE number IN (SELECT value FROM json_each(?)) AND state = 'ERROR' GROUP BY number
@@ -39,8 +45,9 @@ JOIN attempts ON attempts.seq = last.attempt_seq JOIN messages ON messages.numbe
 """
 _SELECT_LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM events"
 _SELECT_EVENT_TIME = "SELECT at_ms FROM events WHERE seq >= ? ORDER BY seq LIMIT 1"
-_SELECT_ENDED = """
-SELECT messages.definition, events.at_ms FROM events JOIN messages ON messages.number = events.number
+_SELECT_ENDED = f"""
+SELECT messages.definition, events.at_ms, {EVENTS.is_whole} AND {MESSAGES.is_whole}
+FROM events JOIN messages ON messages.number = events.number
 WHERE events.seq >= ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED') ORDER BY events.seq LIMIT ?
 """
 
@@ -53,11 +60,12 @@ class MessageLogs:
 
     async def find(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""
-        for number, definition in await self._store.rows(_SELECT_MESSAGE, (message_id,)):
+        for number, definition, _ in await self._store.whole_rows(_SELECT_MESSAGE, (message_id,)):
             placed: list[tuple[int, int, Entry]] = []
-            for seq, at_ms, state, next_ms in await self._store.rows(_SELECT_EVENTS, (number,)):
+            for seq, at_ms, state, next_ms, _ in await self._store.whole_rows(_SELECT_EVENTS, (number,)):
                 placed.append((seq, 0, LoggedEvent(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
-            for seq, at_ms, finished_ms, attempt, outcome, rule in await self._store.rows(_SELECT_ATTEMPTS, (number,)):
+            attempts = await self._store.whole_rows(_SELECT_ATTEMPTS, (number,))
+            for seq, at_ms, finished_ms, attempt, outcome, rule, _ in attempts:
                 attempted = RecordedAttempt(
                     at_ms=finished_ms,
                     started_ms=at_ms,
@@ -66,7 +74,8 @@ class MessageLogs:
                     answered_by=None if rule is None else codec.decode_rule(rule),
                 )
                 placed.append((seq, 0, attempted))
-            for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_ANNOTATIONS, (message_id,)):
+            annotations = await self._store.whole_rows(_SELECT_ANNOTATIONS, (message_id,))
+            for seq, at_ms, kind, name, reason, _ in annotations:
                 hold = None if reason is None else HoldReason(reason)
                 placed.append((seq, 1, Annotation(at_ms=at_ms, kind=AnnotationKind(kind), name=name, reason=hold)))
             # A stable sort: annotations after the same entry keep the order in which they were made.
@@ -76,16 +85,16 @@ class MessageLogs:
 
     async def last_failures(self, numbers: Iterable[int]) -> dict[MessageId, Failure]:
         """The last failed attempt of each of these messages, which are given by their numbers."""
-        rows = await self._store.rows(_SELECT_FAILURES, (json.dumps(sorted(numbers)),))
+        rows = await self._store.whole_rows(_SELECT_FAILURES, (json.dumps(sorted(numbers)),))
         return {
             message_id: Failure(number=attempt, at_ms=finished_ms, outcome=codec.decode_outcome(outcome))
-            for message_id, attempt, finished_ms, outcome in rows
+            for message_id, attempt, finished_ms, outcome, _ in rows
         }
 
     async def ended_after(self, instant_ms: int, count: int) -> list[EndedMessage]:
         """The first `count` messages that ended after an instant, in order."""
-        rows = await self._store.rows(_SELECT_ENDED, (await self._first_event_after(instant_ms), count))
-        messages = ((codec.decode_message(definition), at_ms) for definition, at_ms in rows)
+        rows = await self._store.whole_rows(_SELECT_ENDED, (await self._first_event_after(instant_ms), count))
+        messages = ((codec.decode_message(definition), at_ms) for definition, at_ms, _ in rows)
         return [EndedMessage(message_id=each.message_id, message=each, ended_ms=at_ms) for each, at_ms in messages]
 
     async def _first_event_after(self, instant_ms: int) -> int:

@@ -9,13 +9,17 @@ import contextlib
 import hashlib
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from emulator.core.record import Record
-from emulator.journal import files, schema
+from emulator.journal import checksums, files, schema
+
+# Every format that there ever was.
+NUMBERS = range(1, schema.FORMAT + 1)
 
 
 class Rules(Record):
@@ -30,18 +34,25 @@ class Rules(Record):
     contents: tuple[str, ...]
 
 
+@cache
 def rules_of(number: int) -> Rules:
     """Raises KeyError for a format that there never was."""
     if number != schema.FORMAT:
         return _OLD_RULES[number]
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        checksums.register(ours)
         ours.executescript(schema.CREATE)
         return Rules(tables=schema_digest(ours), checksum=schema.CHECKSUM, contents=schema.SELECT_EVERYTHING)
 
 
 def schema_digest(connection: sqlite3.Connection) -> str:
     """A digest of everything that a schema says, without white space and the quotes of renamed tables."""
-    rows = [(*row[:3], _normal(row[3] or "")) for row in connection.execute(schema.SELECT_SCHEMA)]
+    return digest_of_schema(connection.execute(schema.SELECT_SCHEMA))
+
+
+def digest_of_schema(found: Iterable[tuple[str, str, str, str | None]]) -> str:
+    """As `schema_digest`, of the rows of SELECT_SCHEMA."""
+    rows = [(*row[:3], _normal(row[3] or "")) for row in found]
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
@@ -56,6 +67,7 @@ def migrate(path: Path) -> None:
     """
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            checksums.register(connection)
             # Without it, SQLite would put an index of the log beside the file.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             while (number := format_of(connection)) != schema.FORMAT:
@@ -86,19 +98,16 @@ _FORMAT_1_CONTENTS = (
     "SELECT * FROM usage_minutes ORDER BY account_id, minute",
     "SELECT * FROM usage_days ORDER BY account_id, day",
 )
-_RENAME_TABLES = (
-    "ALTER TABLE checkpoint RENAME COLUMN image TO state",
-    "ALTER TABLE remarks RENAME TO annotations",
-    "DROP INDEX remarks_of_message",
-    "CREATE INDEX annotations_of_message ON annotations (message_id)",
-)
+# All tables have another column. Those with other names: two of them, and an index.
+_OLD_NAMES = {"annotations": "remarks"}
+_OLD_INDEXES = ("events_of_message", "remarks_of_message", "dead_letters_in_order")
 _RENAMED_META = {"origin": "base_checkpoint", "life": "generation"}
 _RENAMED_FACTS = {"AnswerPromised": "ResponseDelayed"}
 _FACTS = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
 
 
 def _to_format_2(connection: sqlite3.Connection) -> None:
-    """Names in plain words: of tables, of entries in `meta`, of a fact and of a field of the checkpoint."""
+    """A checksum in every row, and names in plain words: of tables, entries of `meta`, a fact and a field."""
     for old, new in _RENAMED_META.items():
         connection.execute("UPDATE meta SET name = ? WHERE name = ?", (new, old))
     connection.execute("DELETE FROM meta WHERE name = 'seal'")
@@ -108,8 +117,15 @@ def _to_format_2(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE checkpoint SET image = ? WHERE covers = ?", (_checkpoint_2(image), covers))
     ((base,),) = connection.execute("SELECT value FROM meta WHERE name = 'base_checkpoint'").fetchall()
     connection.execute("UPDATE meta SET value = ? WHERE name = 'base_checkpoint'", (_checkpoint_2(base),))
-    for statement in _RENAME_TABLES:
-        connection.execute(statement)
+    for index in _OLD_INDEXES:
+        connection.execute(f"DROP INDEX {index}")
+    connection.execute("ALTER TABLE checkpoint RENAME COLUMN image TO state")
+    for table in schema.TABLES:
+        connection.execute(f"ALTER TABLE {_OLD_NAMES.get(table.name, table.name)} RENAME TO old")
+        for statement in table.create.split(";")[:-1]:
+            connection.execute(statement)
+        connection.execute(table.fill_from("old"))
+        connection.execute("DROP TABLE old")
 
 
 def _facts_2(payload: bytes) -> bytes:

@@ -126,6 +126,10 @@ class Projector:
         """How many live messages there are."""
         return len(self._live)
 
+    def live_numbers(self) -> Iterable[int]:
+        """The numbers of the live messages."""
+        return (live.number for live in self._live.values())
+
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
         self._last_failures.clear()

@@ -2,6 +2,9 @@
 
 `facts` and `checkpoint` are what a restart reads. The other tables are history: views of the
 facts, written in groups after them. `projected` in `meta` counts the facts that history shows.
+
+Every row has a checksum of its own: SQLite cannot tell that a byte of a row was changed (D-284).
+The statements need the SQL function `row_checksum`, which `checksums.register` adds to a connection.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ FORMAT = 2
 class Table(Record):
     """A table: its columns with their definitions, and the columns that order its rows in a checksum.
 
-    `indexes` maps names of indexes to columns. `key` is a primary key of several columns.
+    `indexes` maps names of indexes to columns. `key` is a primary key of several columns, the second of
+    them a number. `counts` are the columns to which later writes add. `is_numbered` if SQLite numbers the rows.
     """
 
     name: str
@@ -28,10 +32,13 @@ class Table(Record):
     key: tuple[str, ...] = ()
     has_rowid: bool = True
     indexes: Mapping[str, str] = {}
+    counts: tuple[str, ...] = ()
+    is_numbered: bool = False
 
     @property
     def create(self) -> str:
         definitions = [f"{name} {definition}" for name, definition in self.columns.items()]
+        definitions.append("checksum INTEGER NOT NULL")
         if self.key:
             definitions.append(f"PRIMARY KEY ({', '.join(self.key)})")
         table = f"CREATE TABLE {self.name} ({', '.join(definitions)}){'' if self.has_rowid else ' WITHOUT ROWID'};"
@@ -40,13 +47,58 @@ class Table(Record):
 
     @property
     def insert(self) -> str:
-        """Takes the values of all columns, in order; an integer primary key may be NULL."""
-        return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"
+        """Takes the values of all columns but the checksum, in order; an integer primary key may be NULL."""
+        return f"INSERT INTO {self._row_of_parameters}"
+
+    def fill_from(self, older: str) -> str:
+        """Copies the rows of a table that has the same columns without checksums."""
+        names = {name: name for name in self.columns}
+        return f"INSERT INTO {self.name} SELECT *, {self.checksum_of(names)} FROM {older}"
+
+    @property
+    def write(self) -> str:
+        """As `insert`, in place of the row that has the key."""
+        return f"INSERT OR REPLACE INTO {self._row_of_parameters}"
+
+    @property
+    def _row_of_parameters(self) -> str:
+        values = {name: f"?{number}" for number, name in enumerate(self.columns, start=1)}
+        return (
+            f"{self.name} ({', '.join(self.columns)}, checksum) "
+            f"VALUES ({', '.join(values.values())}, {self.checksum_of(values)})"
+        )
+
+    def checksum_of(self, values: Mapping[str, str]) -> str:
+        """The expression of a row's checksum, given those of its columns.
+
+        Of counts it is a sum that grows with them, so that adding to a row needs no reading.
+        """
+        if self.counts:
+            of_row = f"{values[self.key[1]]} % 997"
+            products = (f"{values[name]} * ({11 + 2 * at} + {of_row})" for at, name in enumerate(self.counts))
+            return " + ".join(products)
+        covered = list(values.values())[self.is_numbered :]
+        return f"row_checksum({', '.join(covered)})"
+
+    @property
+    def is_whole(self) -> str:
+        """Whether a row is what was written: 1 or 0."""
+        return f"({self.name}.checksum = {self.checksum_of({name: f'{self.name}.{name}' for name in self.columns})})"
+
+    @property
+    def renew_checksums(self) -> str:
+        """Gives every row the checksum of what it holds now."""
+        return f"UPDATE {self.name} SET checksum = {self.checksum_of({name: name for name in self.columns})}"
+
+    @property
+    def count_damaged(self) -> str:
+        """How many rows are not what was written, and how many there are."""
+        return f"SELECT coalesce(sum(NOT {self.is_whole}), 0), count(*) FROM {self.name}"
 
     @property
     def add(self) -> str:
         """Inserts a row of counts, or adds its counts to those of the row that has its key."""
-        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in self.columns if name not in self.key)
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in (*self.counts, "checksum"))
         return f"{self.insert} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {sums}"
 
     @property
@@ -137,6 +189,7 @@ ANNOTATIONS = Table(
     },
     order="id",
     indexes={"annotations_of_message": "message_id"},
+    is_numbered=True,
 )
 DEAD_LETTERS = Table(
     name="dead_letters",
@@ -158,6 +211,7 @@ USAGE_MINUTES = Table(
     order="account_id, minute",
     key=("account_id", "minute"),
     has_rowid=False,
+    counts=tuple(_COUNTS),
 )
 USAGE_DAYS = Table(
     name="usage_days",
@@ -165,18 +219,21 @@ USAGE_DAYS = Table(
     order="account_id, day",
     key=("account_id", "day"),
     has_rowid=False,
+    counts=tuple(_COUNTS),
 )
 
 HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS)
 TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
 
 # In `meta`: the state that a reset returns to, as a checkpoint; how far history has come, in facts and in
-# entries; the last delivery that was removed from view; where the clock of an unused world was set back to;
-# what tells one history from the next; and, in snapshots only, the checksum of all other content.
+# entries; the last delivery that was removed from view; the last entry that was dropped, and when that was; where
+# the clock of an unused world was set back to; what tells one history from the next; and, in snapshots only, the
+# checksum of all other content.
 BASE_CHECKPOINT = "base_checkpoint"
 PROJECTED = "projected"
 HISTORY_SEQ = "history_seq"
 DELIVERIES_CLEARED = "deliveries_cleared"
+DROPPED = "dropped"
 SET_BACK_TO = "set_back_to"
 GENERATION = "generation"
 CHECKSUM = "checksum"
@@ -211,18 +268,23 @@ OPEN_COPY = "PRAGMA synchronous = OFF"
 SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
 SELECT_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
 SELECT_FORMAT = "PRAGMA user_version"
-CHECK_INTEGRITY = "PRAGMA integrity_check(1)"
-# How many entries history has, and the number of the last; events and attempts share one count without gaps.
+CHECK_INTEGRITY = "PRAGMA integrity_check(10)"
+# Events and attempts share one count without gaps, from the last entry that was dropped on.
 COUNT_ENTRIES = """
-SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts),
-       max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
+SELECT (SELECT count(*) FROM events WHERE seq > ?1) + (SELECT count(*) FROM attempts WHERE seq > ?1)
+"""
+COUNT_HISTORY = """
+SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts)
+"""
+SELECT_LAST_SEQ = """
+SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
 """
 
 # A reset keeps what `meta` says of the world itself; its checkpoint is overwritten.
 RESET = (
     *(table.empty for table in (FACTS, *HISTORY)),
     f"""DELETE FROM meta WHERE name IN
-        ('{PROJECTED}', '{HISTORY_SEQ}', '{DELIVERIES_CLEARED}', '{SET_BACK_TO}', '{GENERATION}')""",
+        ('{PROJECTED}', '{HISTORY_SEQ}', '{DELIVERIES_CLEARED}', '{DROPPED}', '{SET_BACK_TO}', '{GENERATION}')""",
 )
 
 # A copy has the same tables, without the log and the free pages of a file that is written.
@@ -242,17 +304,46 @@ SELECT_EVERYTHING = (
     *(table.contents for table in TABLES[1:]),
 )
 
-SELECT_FACTS = "SELECT last_seq, count, payload FROM facts WHERE last_seq > ? ORDER BY last_seq"
+_REPLACED = CHECKPOINT.checksum_of({"id": "id", "covers": "covers", "state": "?1"})
+SELECT_FACTS = f"SELECT last_seq, count, payload, {FACTS.is_whole} FROM facts WHERE last_seq > ? ORDER BY last_seq"
 DELETE_FACTS = "DELETE FROM facts WHERE last_seq <= ?"
-WRITE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (id, covers, state) VALUES (1, ?, ?)"
-REPLACE_STATE = "UPDATE checkpoint SET state = ?"
-SELECT_CHECKPOINT = "SELECT covers, state FROM checkpoint WHERE id = 1"
-WRITE_META = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
-SELECT_META = "SELECT name, value FROM meta"
+# The id of the only row.
+THE_CHECKPOINT = 1
+WRITE_CHECKPOINT = CHECKPOINT.write
+SELECT_CHECKPOINT = f"SELECT covers, state, {CHECKPOINT.is_whole} FROM checkpoint WHERE id = 1"
+# Of the checkpoint that is there.
+REPLACE_STATE = f"UPDATE checkpoint SET state = ?1, checksum = {_REPLACED}"
+WRITE_META = META.write
+SELECT_META = f"SELECT name, value, {META.is_whole} FROM meta"
+# Of a file of any format.
+SELECT_UNCHECKED_META = "SELECT name, value FROM meta"
 # On the message whose dead letter the last parameter names.
-INSERT_ANNOTATIONS_ON_DEAD_LETTERS = """
-INSERT INTO annotations (message_id, after_seq, at_ms, kind, name)
-SELECT messages.message_id, ?, ?, ?, ? FROM dead_letters JOIN messages ON messages.number = dead_letters.number
-WHERE dead_letters.dead_letter_id = ?
+_ANNOTATION = {"id": "NULL", "message_id": "messages.message_id", "after_seq": "?1", "at_ms": "?2", "kind": "?3"}
+_ANNOTATION |= {"name": "?4", "reason": "NULL"}
+INSERT_ANNOTATIONS_ON_DEAD_LETTERS = f"""
+INSERT INTO annotations ({", ".join(_ANNOTATION)}, checksum)
+SELECT {", ".join(_ANNOTATION.values())}, {ANNOTATIONS.checksum_of(_ANNOTATION)}
+FROM dead_letters JOIN messages ON messages.number = dead_letters.number WHERE dead_letters.dead_letter_id = ?5
 """
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
+
+# -- dropping the oldest history ----------------------------------------------------------------
+
+SELECT_TIME_OF_ENTRY = "SELECT at_ms FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
+# Whose history goes: messages without an entry behind the end of what is dropped. Those that are live (given by
+# their numbers) stay whole, and so do those of dead letters.
+FIND_DROPPED = """
+CREATE TEMP TABLE dropped AS SELECT number, message_id FROM messages WHERE number IN (
+    SELECT number FROM events WHERE seq <= ?1
+) AND NOT EXISTS (
+    SELECT 1 FROM events WHERE events.number = messages.number AND events.seq > ?1
+) AND number NOT IN (SELECT value FROM json_each(?2)) AND number NOT IN (SELECT number FROM dead_letters)
+"""
+# Each with the number of its parameters, which all are the end of what is dropped.
+DROP = {
+    "DELETE FROM annotations WHERE message_id IN (SELECT message_id FROM temp.dropped)": 0,
+    "DELETE FROM events WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
+    "DELETE FROM attempts WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
+    "DELETE FROM messages WHERE number IN (SELECT number FROM temp.dropped)": 0,
+    "DROP TABLE temp.dropped": 0,
+}

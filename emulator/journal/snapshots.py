@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from emulator.core.checkpoint import restore
-from emulator.core.errors import Conflict, InvalidInput, NotFound
+from emulator.core.errors import Conflict, Damaged, InsufficientStorage, InvalidInput, NotFound
 from emulator.core.record import Record
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
-from emulator.journal import codec, files, migrations, schema
+from emulator.journal import checksums, codec, files, migrations, schema
 from emulator.journal.history import History
+from emulator.journal.integrity import digest_of, find_damage
 from emulator.journal.store import Store, open_store
 from emulator.queries.reports import Snapshot
 
@@ -215,13 +215,15 @@ def _unlink(path: Path) -> None:
 
 @contextlib.contextmanager
 def _conflicts_named(name: str) -> Iterator[None]:
-    """Report a full or read-only disk as a conflict; the world goes on."""
+    """Report a disk that is full or read-only as a refusal; the world goes on (D-282)."""
     try:
         yield
     except OSError as error:
-        raise Conflict(f"the snapshot {name} cannot be written: {error.strerror or error}") from error
+        kind = InsufficientStorage if files.is_disk_full(error) else Conflict
+        raise kind(f"the snapshot {name} cannot be written: {error.strerror or error}") from error
     except files.UnusableDatabase as error:
-        raise Conflict(f"the snapshot {name} cannot be written: {str(error).rpartition(': ')[2]}") from error
+        kind = InsufficientStorage if error.is_disk_full else Conflict
+        raise kind(f"the snapshot {name} cannot be written: {str(error).rpartition(': ')[2]}") from error
 
 
 def _reason(error: files.UnusableDatabase, path: Path) -> str:
@@ -238,8 +240,9 @@ def _read(path: Path) -> SavedWorld:
     try:
         _migrate(path)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            meta: dict[str, bytes] = dict(connection.execute(schema.SELECT_META))
-            (_, state), *_ = connection.execute(schema.SELECT_CHECKPOINT)
+            checksums.register(connection)
+            meta = codec.whole_meta(connection.execute(schema.SELECT_META))
+            _, state = codec.whole_checkpoint(connection.execute(schema.SELECT_CHECKPOINT))
         return SavedWorld(
             path=path,
             meta=meta,
@@ -247,7 +250,7 @@ def _read(path: Path) -> SavedWorld:
             base=restore(codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])),
         )
     except files.DAMAGE as error:
-        raise files.UnusableDatabase(f"{path}: damaged: {error!r}") from error
+        raise files.UnusableDatabase(f"{path}: damaged: {files.told(error)}") from error
 
 
 def _migrate(path: Path) -> None:
@@ -263,9 +266,9 @@ def _migrate(path: Path) -> None:
             _write_checksum(fresh)
             os.replace(fresh, path)
     except OSError as error:
-        raise files.UnusableDatabase(f"{path}: {error.strerror or error}") from error
+        raise files.unusable(path, error) from error
     except files.UnusableDatabase as error:
-        raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}") from error
+        raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}", is_disk_full=error.is_disk_full) from error
 
 
 def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
@@ -286,43 +289,24 @@ def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], o
             raise
         reason = _reason(error, given).removesuffix(_UNCHANGED)
         raise InvalidInput("body", f"{reason}{_UNCHANGED}") from error
+    except Damaged as damaged:
+        raise InvalidInput("body", f"damaged: {damaged.what}{_UNCHANGED}") from damaged
     except files.DAMAGE as error:
-        raise InvalidInput("body", f"damaged: {error!r}{_UNCHANGED}") from error
+        raise InvalidInput("body", f"damaged: {files.told(error)}{_UNCHANGED}") from error
 
 
 def _check_content(path: Path) -> None:
-    """The tables are ours and no others, every page is in order, history has no gap, a checksum is right.
+    """The tables are ours and no others, every page and row is in order, history has no gap, a checksum is right.
 
     Raises UnusableDatabase.
     """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         try:
-            damage = _damage_in(connection)
+            damage = next(find_damage(connection), None)
         except sqlite3.Error as error:
             damage = str(error)
     if damage is not None:
         raise files.UnusableDatabase(f"{path}: damaged: {damage}")
-
-
-def _damage_in(connection: sqlite3.Connection) -> str | None:
-    number = migrations.format_of(connection)
-    rules = migrations.rules_of(number)
-    # First: the check of the pages evaluates expressions of the schema, which could be anything.
-    if migrations.schema_digest(connection) != rules.tables:
-        return f"its tables are not those of format {number}"
-    ((verdict,),) = connection.execute(schema.CHECK_INTEGRITY)
-    if verdict != "ok":
-        return " ".join(verdict.split())
-    meta = dict(connection.execute(schema.SELECT_META))
-    ((count, last_seq),) = connection.execute(schema.COUNT_ENTRIES)
-    # History is read from one number to the next, and would be read for ever across a large gap.
-    if not count == last_seq == int(meta.get(schema.HISTORY_SEQ, b"0")):
-        return "its history has a gap"
-    # A world's own database has no checksum: it goes on changing.
-    checksum = meta.get(rules.checksum)
-    if checksum is not None and checksum != _digest(connection, rules.contents):
-        return "its content is not what was saved"
-    return None
 
 
 def _write_checksum(path: Path) -> None:
@@ -332,18 +316,12 @@ def _write_checksum(path: Path) -> None:
     """
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            checksums.register(connection)
             connection.execute(schema.OPEN_COPY)
-            connection.execute(schema.WRITE_META, (schema.CHECKSUM, _digest(connection, schema.SELECT_EVERYTHING)))
+            digest = digest_of(connection, migrations.rules_of(schema.FORMAT))
+            connection.execute(schema.WRITE_META, (schema.CHECKSUM, digest))
     except sqlite3.Error as error:
-        raise files.UnusableDatabase(f"{path}: {error}") from error
-
-
-def _digest(connection: sqlite3.Connection, contents: Sequence[str]) -> bytes:
-    digest = hashlib.sha256()
-    for statement in contents:
-        for row in connection.execute(statement):
-            digest.update(codec.encode_row(row))
-    return digest.digest()
+        raise files.unusable(path, error) from error
 
 
 async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,15 +17,18 @@ from pathlib import Path
 import aiosqlite
 
 from emulator.core.checkpoint import Checkpoint, capture, restore
-from emulator.core.errors import Conflict, WorldBroken
+from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.journal import codec, files, migrations, schema
+from emulator.journal import codec, connections, files, schema
+from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
+from emulator.queries.history import Dropped
+
+logger = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
-_BUSY_S = 0.2
 
 
 class Thresholds(Record):
@@ -48,12 +52,20 @@ class Store:
     """Facts and history of one world in SQLite. Made by `open_store`."""
 
     def __init__(
-        self, connection: aiosqlite.Connection, path: str, thresholds: Thresholds = DEFAULT_THRESHOLDS
+        self,
+        connection: aiosqlite.Connection,
+        path: str,
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
+        keep: Keep = KEEP_ALL,
     ) -> None:
         self.path = path
+        # Of the oldest history.
+        self.dropped = Dropped()
         self._thresholds = thresholds
+        self._keep = keep
         self._connection = connection
         self._is_file = path != MEMORY
+        self._identity = files.identity(path) if self._is_file else None
         # A reader must not see half of a transaction.
         self._lock = asyncio.Lock()
         self._projector = Projector(0)
@@ -80,27 +92,40 @@ class Store:
     async def begin(self, checkpoint: Checkpoint, meta: dict[str, bytes]) -> State:
         """Fill a new database with the state a world starts from. Raises UnusableDatabase.
 
-        All of it is one transaction, which also marks the file as ours: killed at any moment, it
-        leaves an empty file or a whole world.
+        A file is written under another name, and gets its own when it is whole (D-280): killed at any
+        moment, it is there or it is not.
         """
         encoded = codec.encode_checkpoint(checkpoint)
         try:
             await self._connection.executescript(schema.CREATE)
             await self._connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
-            await self._connection.execute(schema.WRITE_CHECKPOINT, (0, encoded))
+            await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
             await self._connection.execute("COMMIT")
             if self._is_file:
-                await self._connection.executescript(schema.RUN_FILE)
-        except sqlite3.Error as error:
-            raise files.UnusableDatabase(f"{self.path}: {error}") from error
+                await self._move_to_file(Path(self.path))
+        except (OSError, sqlite3.Error) as error:
+            raise files.unusable(self.path, error) from error
         return self._begin(checkpoint)
+
+    async def _move_to_file(self, path: Path) -> None:
+        """Go on in a file with what was made in memory. Raises OSError, sqlite3.Error."""
+        fresh = files.hidden_beside(path)
+        try:
+            await self._connection.execute(schema.COPY_INTO, (str(fresh),))
+            files.put_in_place(fresh, path)
+        finally:
+            files.remove(fresh)
+        await self._connection.close()
+        self._connection = await connections.connected(self.path)
+        await self._connection.executescript(schema.RUN_FILE)
+        self._identity = files.identity(self.path)
 
     async def resume(self) -> State:
         """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
         try:
             return self._start_writer(await self._replay())
         except files.DAMAGE as error:
-            raise files.UnusableDatabase(f"{self.path}: damaged: {error!r}") from error
+            raise files.UnusableDatabase(f"{self.path}: damaged: {files.told(error)}") from error
 
     async def _replay(self) -> State:
         meta = await self.meta()
@@ -109,12 +134,18 @@ class Store:
             await self._connection.execute(schema.DELETE_CHECKSUM)
         self._projected = int(meta.get(schema.PROJECTED, b"0"))
         self._projector = Projector(int(meta.get(schema.HISTORY_SEQ, b"0")))
-        (covers, encoded), *_ = await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT)
+        self.dropped = codec.decode_dropped(meta.get(schema.DROPPED))
+        ((last_entry,),) = await self._connection.execute_fetchall(schema.SELECT_LAST_SEQ)
+        if max(last_entry, self.dropped.seq) != self._projector.seq:
+            raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
+        covers, encoded = codec.whole_checkpoint(await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT))
         state = restore(codec.decode_checkpoint(encoded))
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
         async with self._connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
-            async for last_seq, count, payload in cursor:
+            async for last_seq, count, payload, is_whole in cursor:
+                if not (is_whole == 1 and last_seq - count == self._appended):
+                    raise ValueError(f"what happened after the {self._appended}th fact is missing or changed")
                 for seq, fact in enumerate(codec.decode_facts(payload), start=last_seq - count + 1):
                     if seq > self._projected:
                         if is_projected:
@@ -124,6 +155,8 @@ class Store:
                         self._to_project.append(fact)
                     state.apply(fact)
                 self._appended = self._written = int(last_seq)
+        if self._projected > self._appended:
+            raise ValueError(f"facts are missing: {self._appended} of at least {self._projected}")
         if is_projected:
             self._seed_projector(state)
             self._projected = self._appended
@@ -196,9 +229,33 @@ class Store:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise WorldBroken(f"the database cannot be written: {self._failure}")
+            raise self._broken(self._failure)
         if self._closing:
             raise Conflict("this world is being reset or removed")
+
+    def _broken(self, failure: BaseException) -> WorldBroken:
+        return WorldBroken(f"the database cannot be written: {failure}", is_disk_full=files.is_disk_full(failure))
+
+    def trouble(self) -> str | None:
+        """Why this store cannot be used, as far as one sees without writing."""
+        try:
+            self._check_file()
+        except files.UnusableDatabase as gone:
+            return str(gone)
+        return None if self._failure is None else str(self._broken(self._failure))
+
+    @property
+    def can_be_opened_again(self) -> bool:
+        """Whether the store has failed, and a file has all that is durable."""
+        return self._is_file and self._failure is not None
+
+    def _check_file(self) -> None:
+        """Raises UnusableDatabase if the file is gone: the system would go on taking writes, and lose them (D-283)."""
+        if self._identity is not None and files.identity(self.path) != self._identity:
+            raise files.UnusableDatabase(
+                f"{self.path} was deleted or replaced while the server uses it, and what happens now would be lost; "
+                "put the file back, or stop the server"
+            )
 
     # -- the writer -------------------------------------------------------------------------
 
@@ -214,7 +271,7 @@ class Store:
                     await self._project()
                 if self._copies:
                     await self._copy()
-                elif self._is_file and self._appended - self._covered >= self._checkpoint_distance():
+                elif self._needs_checkpoint:
                     await self.checkpoint()
                 if self._closing and not self._commits and not self._readers and not self._copies:
                     return
@@ -222,11 +279,17 @@ class Store:
             self._failure = error
             for future in (*self._commits, *self._readers, *(copied for _, copied in self._copies)):
                 if not future.done():
-                    future.set_exception(WorldBroken(f"the database cannot be written: {error}"))
+                    future.set_exception(self._broken(error))
 
-    def _checkpoint_distance(self) -> int:
+    @property
+    def _needs_checkpoint(self) -> bool:
         """A checkpoint costs as much as there is pending, so it waits for as much to have happened."""
-        return max(self._thresholds.checkpoint_at, 4 * len(self._projector))
+        distance = max(self._thresholds.checkpoint_at, 4 * len(self._projector))
+        return self._is_file and self._capture is not None and self._appended - self._covered >= distance
+
+    def abandon(self) -> None:
+        """Store the state no more: it could be another than the facts make."""
+        self._capture = None
 
     async def _write_facts(self) -> None:
         count = len(self._commits)
@@ -234,6 +297,7 @@ class Store:
         last_seq = self._appended
         if facts:
             await self._connection.execute(schema.FACTS.insert, (last_seq, len(facts), codec.encode_facts(facts)))
+        self._check_file()
         self._written = last_seq
         _resolve(self._commits, count)
 
@@ -263,12 +327,24 @@ class Store:
                 with contextlib.suppress(sqlite3.Error):
                     await self._connection.execute("ROLLBACK")
                 raise
+        self._check_file()
 
     async def _insert_history(self, facts: list[Fact], last_seq: int) -> None:
         for statement, rows in self._projector.rows_of(facts).writes():
             await self._connection.executemany(statement, rows)
+        await self._drop_oldest()
         if self._is_file:
             await self._write_progress(last_seq)
+
+    async def _drop_oldest(self) -> None:
+        live = self._projector.live_numbers
+        dropped = await drop(self._connection, self._keep, self.dropped.seq, self._projector.seq, live)
+        if dropped is None:
+            return
+        await self._connection.execute(schema.WRITE_META, (schema.DROPPED, codec.encode_dropped(dropped)))
+        if not self.dropped.seq:
+            logger.info("the oldest history is dropped from now on, see --keep-history")
+        self.dropped = dropped
 
     async def _write_progress(self, last_seq: int) -> None:
         progress = [(schema.PROJECTED, b"%d" % last_seq), (schema.HISTORY_SEQ, b"%d" % self._projector.seq)]
@@ -285,7 +361,7 @@ class Store:
             if facts:
                 await self._insert_history(facts, covers)
             await self._write_progress(covers)
-            await self._connection.execute(schema.WRITE_CHECKPOINT, (covers, encoded))
+            await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, covers, encoded))
             await self._connection.execute(schema.DELETE_FACTS, (covers,))
         self._projected = self._written = self._covered = covers
 
@@ -307,7 +383,7 @@ class Store:
         if failure is None:
             copied.set_result(None)
         else:
-            copied.set_exception(files.UnusableDatabase(f"{path}: {failure}"))
+            copied.set_exception(files.unusable(path, failure))
 
     async def copy_to(self, path: str) -> None:
         """Write all there is, as it is now, to a new file that `open_store` can open. Raises UnusableDatabase."""
@@ -324,38 +400,70 @@ class Store:
             await self._writer
 
     async def close(self) -> None:
-        """Write everything, and let go of the file."""
+        """Write everything, and let go of the file. What could not be written is then its `trouble`."""
         await self._stop_writing()
         try:
             if self._failure is None and self._is_file and self._capture is not None:
                 await self.checkpoint()
+        except (sqlite3.Error, files.UnusableDatabase) as error:
+            self._failure = error
         finally:
             self._capture = None
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        async with self._lock:
             with contextlib.suppress(sqlite3.Error, ValueError):
                 await self._connection.close()
+
+    async def prove_room(self) -> None:
+        """Write what a world needs most room for. Raises UnusableDatabase."""
+        try:
+            await self.checkpoint()
+        except sqlite3.Error as error:
+            raise files.unusable(self.path, error) from error
+
+    async def open_again(self) -> Store:
+        """A store on the same file after a write has failed, not resumed yet; this one is not used any more.
+
+        Raises UnusableDatabase if the file is gone, or cannot be written still.
+        """
+        await self._stop_writing()
+        await self._let_go()
+        if files.identity(self.path) is None:
+            raise files.UnusableDatabase(f"{self.path}: the file is gone")
+        fresh, has_world = await open_store(self.path, self._thresholds, self._keep)
+        if not has_world:
+            raise files.UnusableDatabase(f"{self.path}: the file is empty")
+        return fresh
 
     async def _stop_for_good(self) -> None:
         """Stop writing for a successor. Raises Conflict once it is closed, WorldBroken if a write failed."""
         self._check()
         await self._stop_writing()
         if self._failure is not None:
-            raise WorldBroken(f"the database cannot be written: {self._failure}")
+            raise self._broken(self._failure)
 
     async def start_over(self, meta: dict[str, bytes], checkpoint: Checkpoint | None = None) -> tuple[Store, State]:
         """A store on the same database as it was right after `begin`; this one is not used any more.
 
-        With a checkpoint, as if it had begun with that one. Raises Conflict once it is closed.
+        With a checkpoint, as if it had begun with that one. Raises Conflict once it is closed, WorldBroken if
+        it could not be written; it can be opened again then.
         """
         await self._stop_for_good()
         if checkpoint is None:
-            base = (await self.meta())[schema.BASE_CHECKPOINT]
+            base = (await self._meta())[schema.BASE_CHECKPOINT]
         else:
             base = codec.encode_checkpoint(checkpoint)
-        async with self._transaction():
-            for statement in schema.RESET:
-                await self._connection.execute(statement)
-            await self._connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, base)])
-            await self._connection.execute(schema.WRITE_CHECKPOINT, (0, base))
+        try:
+            async with self._transaction():
+                for statement in schema.RESET:
+                    await self._connection.execute(statement)
+                await self._connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, base)])
+                await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, base))
+        except (sqlite3.Error, files.UnusableDatabase) as error:
+            self._failure = error
+            raise self._broken(error) from error
         fresh = self._successor()
         return fresh, fresh._begin(codec.decode_checkpoint(base))
 
@@ -368,7 +476,8 @@ class Store:
         await self._stop_for_good()
         try:
             # If the copy cannot be taken, the database must hold this world as a whole.
-            await self.checkpoint()
+            if self._capture is not None:
+                await self.checkpoint()
             async with self._lock:
                 await self._connection.execute(schema.ATTACH_COPY, (path,))
             try:
@@ -382,7 +491,7 @@ class Store:
                 async with self._lock:
                     await self._connection.execute(schema.DETACH_COPY)
         except sqlite3.Error as error:
-            raise files.UnusableDatabase(f"{path}: {error}") from error
+            raise files.unusable(path, error) from error
 
     async def go_on(self) -> tuple[Store, State]:
         """A store with the world that the database holds after `take_over`; this one is not used any more."""
@@ -392,26 +501,56 @@ class Store:
     def _successor(self) -> Store:
         """Another store on the same connection."""
         self._capture = None
-        return Store(self._connection, self.path, self._thresholds)
+        fresh = Store(self._connection, self.path, self._thresholds, self._keep)
+        # Of the file that the connection writes to, whatever has its name by now.
+        fresh._identity = self._identity
+        return fresh
 
     # -- meta and history -------------------------------------------------------------------
 
     async def meta(self) -> dict[str, bytes]:
+        """What the database says of its world. Raises ValueError if that is damaged, Conflict once it is closed."""
         async with self._lock:
-            return {row[0]: row[1] for row in await self._connection.execute_fetchall(schema.SELECT_META)}
+            # A successor on the same connection reads what is its own.
+            if self._closing:
+                raise Conflict("this world is being reset or removed")
+            return await self._meta()
+
+    async def _meta(self) -> dict[str, bytes]:
+        return codec.whole_meta(await self._connection.execute_fetchall(schema.SELECT_META))
 
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()
         async with self._lock:
-            await self._connection.execute(schema.WRITE_META, (name, value))
+            self._check()
+            try:
+                await self._connection.execute(schema.WRITE_META, (name, value))
+                self._check_file()
+            except (sqlite3.Error, files.UnusableDatabase) as error:
+                raise self._broken(error) from error
 
     async def rows(self, statement: str, parameters: Sequence[object]) -> Iterable[sqlite3.Row]:
-        """Read history as it stands after everything that has happened so far."""
+        """Read history as it stands after everything that has happened so far. Raises Damaged."""
         await self.flush_history()
         async with self._lock:
             # While this waited for the lock, the store may have been closed or replaced.
             self._check()
-            return await self._connection.execute_fetchall(statement, tuple(parameters))
+            try:
+                return await self._connection.execute_fetchall(statement, tuple(parameters))
+            except sqlite3.DatabaseError as error:
+                raise self.damaged(str(error)) from error
+
+    async def whole_rows(self, statement: str, parameters: Sequence[object]) -> list[sqlite3.Row]:
+        """As `rows`, of a statement whose last column says whether all of the row is what was written."""
+        found = list(await self.rows(statement, parameters))
+        count = sum(row[-1] != 1 for row in found)
+        if count:
+            raise self.damaged(f"{count} of {len(found)} entries of its history are not what was written")
+        return found
+
+    def damaged(self, what: str) -> Damaged:
+        """What to raise for damage that was found in history."""
+        return Damaged(self.path, what)
 
 
 def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
@@ -422,33 +561,16 @@ def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
     del waiting[:count]
 
 
-async def open_store(path: str, thresholds: Thresholds = DEFAULT_THRESHOLDS) -> tuple[Store, bool]:
-    """Open a store; the flag tells whether it holds a world already.
+async def open_store(
+    path: str, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL
+) -> tuple[Store, bool]:
+    """Open a store; the flag tells whether it holds a world already. Otherwise `begin` makes its file.
 
     A file of an older format is migrated. Raises files.UnusableDatabase for a file that is not ours, of a
-    newer format, or in use.
+    newer format, damaged, or in use.
     """
-    if path == MEMORY:
-        connection = await aiosqlite.connect(MEMORY, isolation_level=None, cached_statements=64)
-        await connection.executescript(schema.OPEN_MEMORY)
-        return Store(connection, MEMORY, thresholds), False
-    files.check(Path(path))
-    try:
-        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
-    except sqlite3.Error as error:
-        raise files.UnusableDatabase(f"{path}: {error}") from error
-    try:
-        await connection.executescript(schema.OPEN_FILE)
-        tables = list(await connection.execute_fetchall(schema.SELECT_ANY_TABLE))
-        ((number,),) = await connection.execute_fetchall(schema.SELECT_FORMAT)
-        if tables and number != schema.FORMAT:
-            await connection.close()
-            await asyncio.to_thread(migrations.migrate, Path(path))
-            return await open_store(path, thresholds)
-        if tables:
-            await connection.executescript(schema.RUN_FILE)
-    except sqlite3.Error as error:
-        await connection.close()
-        reason = "in use by another process" if "locked" in str(error) else str(error)
-        raise files.UnusableDatabase(f"{path}: {reason}") from error
-    return Store(connection, path, thresholds), bool(tables)
+    if path != MEMORY and files.check(Path(path)):
+        connection = await connections.opened(path)
+        if connection is not None:
+            return Store(connection, path, thresholds, keep), True
+    return Store(await connections.in_memory(), path, thresholds, keep), False

@@ -8,16 +8,18 @@ from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
 from emulator.core.record import Record
 from emulator.journal import codec, schema
+from emulator.journal.schema import USAGE_DAYS, USAGE_MINUTES
 from emulator.journal.store import Store
 from emulator.statistics.series import RecordedUsage, Usage, Window, usage_of
 
 # One statement, so that points and days are of the same moment.
-_SELECT_USAGE = """
+_SELECT_USAGE = f"""
 SELECT 'point', (minute - ?1) / ?2, sum(created), sum(active), sum(delivered), sum(error), sum(retry), sum(failed),
-       sum(canceled), sum(bytes)
+       sum(canceled), sum(bytes), min({USAGE_MINUTES.is_whole})
 FROM usage_minutes WHERE account_id = ?3 AND minute >= ?1 AND minute < ?4 GROUP BY 2
 UNION ALL
-SELECT 'day', day, created, active, delivered, error, retry, failed, canceled, bytes
+SELECT 'day', day, created, active, delivered, error, retry, failed, canceled, bytes,
+       {USAGE_DAYS.is_whole}
 FROM usage_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
 """
 
@@ -56,10 +58,10 @@ class UsageHistory:
         """The usage of an account at the points of a window, and on the days of its month."""
         month = window.month
         first, end = window.first_minute, window.end_minute
-        rows = await self._store.rows(
+        rows = await self._store.whole_rows(
             _SELECT_USAGE, (first, window.period.step, account_id, end, month.first_day, (end - 1) // DAY_MINUTES)
         )
         found: dict[str, dict[int, Usage]] = {"point": {}, "day": {}}
-        for kind, index, *counts in rows:
+        for kind, index, *counts, _ in rows:
             found[kind][index] = usage_of(counts)
         return RecordedUsage(points=found["point"], days=found["day"])

@@ -128,6 +128,13 @@ class HistoryPosition(Record):
     seq: int
 
 
+class Dropped(Record):
+    """How much of the oldest history was dropped: up to the entry `seq`, which is of the instant `at_ms`."""
+
+    seq: int = 0
+    at_ms: int = 0
+
+
 class EndedMessage(Record):
     """A message that is no longer live, and when it ended."""
 

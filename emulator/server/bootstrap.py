@@ -22,6 +22,7 @@ from emulator.engine.clock import wall_ms
 from emulator.engine.limits import Limits
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures.records import Fixtures
+from emulator.journal.dropping import Keep
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
@@ -63,6 +64,7 @@ async def start(
     egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
     # All worlds share one pool of connections. Mounted applications belong to one world.
     client = HttpClient(CheckedResolver(egress))
+    entries, age_ms = settings.kept
     options = WorldOptions(
         dialect=dialect,
         db=settings.db,
@@ -72,17 +74,13 @@ async def start(
             max_attempts_per_instant=settings.max_attempts_per_instant,
         ),
         fixtures=fixtures,
+        keep_history=Keep(entries=entries, age_ms=age_ms),
     )
     worlds = Worlds(
         setup,
         options=options,
         new_transport=lambda: DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, client=client),
     )
-    try:
-        await worlds.start()
-    except BaseException:
-        await worlds.close()
-        raise
     control = ControlOptions(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
     middleware: list[Middleware] = []
     if settings.strict:
@@ -90,6 +88,11 @@ async def start(
 
         middleware.append(Middleware(StrictMode, dialect=dialect))
     app = application.build(worlds, control, middleware)
+    try:
+        await worlds.start()
+    except BaseException:
+        await worlds.close()
+        raise
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 

@@ -13,11 +13,17 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
+from emulator.core.errors import Malformed
+from emulator.wire.durations import parse_control_duration_ms
+
 PREFIX = "EMULATOR_"
 FILE_NAME = "emulator.toml"
 
 # The largest integer every JSON reader keeps exact; the control API takes no larger seed either.
 _EXACT = 2**53 - 1
+# About 50,000 deliveries, and 100 MB.
+_KEPT_IN_MEMORY = 200_000
+_MEMORY = ":memory:"
 
 
 class SettingsError(Exception):
@@ -37,7 +43,13 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Address to listen on. Only this machine can reach the default.")
     port: int = _setting(8080, "Port to listen on; 0 picks a free one and prints it.", least=0, most=65_535)
-    db: str = _setting(":memory:", "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")
+    db: str = _setting(_MEMORY, "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")
+    keep_history: str = _setting(
+        "",
+        "How much of what has happened is kept: a number of its newest entries (about four a delivery), an age in "
+        "virtual time such as 30d, both with a comma between, or 'all'. Default: 200000 in memory, all in a file.",
+        metavar="COUNT|AGE",
+    )
     clock: str = _setting(
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )
@@ -94,6 +106,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
         self.rate  # noqa: B018  # raises for a clock that is none
+        self.kept  # noqa: B018  # raises for what says neither how much nor how long
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -121,12 +134,37 @@ class Settings:
         return rate
 
     @property
+    def kept(self) -> tuple[int | None, int | None]:
+        """How many entries of history are kept, and for how many virtual ms; None for all. Raises SettingsError."""
+        if self.keep_history in ("", "all"):
+            # A file may be kept for what it holds; memory is all there is.
+            in_memory = not self.keep_history and self.db == _MEMORY
+            return (_KEPT_IN_MEMORY if in_memory else None), None
+        entries = age_ms = None
+        for part in self.keep_history.split(","):
+            text = part.strip()
+            try:
+                if text.isascii() and text.isdigit():
+                    entries = _at_least_1(int(text[:18]))
+                else:
+                    age_ms = _at_least_1(parse_control_duration_ms(text))
+            except Malformed as malformed:
+                raise SettingsError(f"keep_history: {text!r}: {malformed.reason}, or a number, or 'all'") from malformed
+        return entries, age_ms
+
+    @property
     def scheme(self) -> str:
         """How clients call the server: `http`, or `https` with a certificate. Raises SettingsError for half of one."""
         if bool(self.tls_cert) != bool(self.tls_key):
             given, missing = ("tls_cert", "tls_key") if self.tls_cert else ("tls_key", "tls_cert")
             raise SettingsError(f"{given}: expected {missing} beside it, a certificate and its key go together")
         return "https" if self.tls_cert else "http"
+
+
+def _at_least_1(number: int) -> int:
+    if not number:
+        raise Malformed("expected more than nothing")
+    return number
 
 
 def read_file(path: Path) -> dict[str, object]:
@@ -137,7 +175,8 @@ def read_file(path: Path) -> dict[str, object]:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not a UTF-8 text file") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Also for a number of thousands of digits, and for thousands of brackets.
         raise SettingsError(f"{path}: {error}") from error
     known = {entry.name: entry for entry in fields(Settings)}
     given: dict[str, object] = {}

@@ -208,9 +208,15 @@ def _parse(path: Path) -> _Table:
         raise DialectError(f"{path}: is not a UTF-8 text file") from None
     try:
         table: _Table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Also for a number of thousands of digits, and for thousands of brackets.
         raise DialectError(f"{path}: is not a TOML file: {error}") from None
     return table
+
+
+def _shown(value: object) -> str:
+    # A number of thousands of digits cannot be written out.
+    return excerpt(value) if isinstance(value, str) else f"a value of the kind {type(value).__name__}"
 
 
 def _subtable(path: Path, table: _Table, key: str) -> _Table:
@@ -218,7 +224,7 @@ def _subtable(path: Path, table: _Table, key: str) -> _Table:
         raise DialectError(f"{path}: {key}: this table is missing")
     value = table[key]
     if not isinstance(value, dict):
-        raise DialectError(f"{path}: {key}: expected a table, got {excerpt(str(value))}")
+        raise DialectError(f"{path}: {key}: expected a table, got {_shown(value)}")
     return value
 
 
@@ -234,7 +240,7 @@ def _text(path: Path, table: _Table, key: str, prefix: str, form: _Form) -> str:
         raise DialectError(f"{path}: {prefix}{key}: this key is missing")
     value = table[key]
     if not isinstance(value, str) or not form.pattern.fullmatch(value):
-        raise DialectError(f"{path}: {prefix}{key}: expected {form.expected}, got {excerpt(str(value))}")
+        raise DialectError(f"{path}: {prefix}{key}: expected {form.expected}, got {_shown(value)}")
     return value
 
 

@@ -11,6 +11,7 @@ from emulator.core.errors import (
     Conflict,
     Forbidden,
     InstantExhausted,
+    InsufficientStorage,
     InvalidInput,
     LimitReached,
     NotAcceptable,
@@ -37,6 +38,7 @@ _STATUSES: dict[type[Refused], int] = {
     PayloadTooLarge: 413,
     QuotaExceeded: 429,
     Unsupported: 501,
+    InsufficientStorage: 507,
 }
 
 

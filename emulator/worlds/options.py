@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from emulator.core.record import Record
 from emulator.core.world_setup import DEFAULT
 from emulator.engine.limits import Limits
 from emulator.fixtures.records import Fixtures
-from emulator.journal.store import MEMORY
+from emulator.journal import files
+from emulator.journal.dropping import KEEP_ALL, Keep
+from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, open_store
 from emulator.wire.dialect import Dialect
-
-# SQLite keeps these beside a database.
-_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 class WorldOptions(Record):
@@ -22,6 +22,7 @@ class WorldOptions(Record):
     db: str = MEMORY
     limits: Limits = Limits()
     fixtures: Fixtures | None = None
+    keep_history: Keep = KEEP_ALL
 
     @property
     def keeps_state(self) -> bool:
@@ -34,6 +35,14 @@ class WorldOptions(Record):
         self._folder.mkdir(exist_ok=True)
         return str(self._folder / f"{world_id}.db")
 
+    async def open_store(self, world_id: str) -> tuple[Store, bool]:
+        """The store of a world; the flag tells whether it holds the world already. Raises UnusableDatabase."""
+        try:
+            path = self.database(world_id)
+        except OSError as error:
+            raise files.unusable(self._folder, error) from error
+        return await open_store(path, DEFAULT_THRESHOLDS, self.keep_history)
+
     def snapshots_folder(self, world_id: str) -> Path | None:
         """Where a world keeps its snapshots: beside the database, None without one (D-205)."""
         return Path(f"{self.db}-snapshots") / world_id if self.keeps_state else None
@@ -43,8 +52,20 @@ class WorldOptions(Record):
         return sorted(path.stem for path in self._folder.glob("*.db")) if self.keeps_state else []
 
     def remove_database(self, world_id: str) -> None:
-        for suffix in _SUFFIXES:
-            self._folder.joinpath(f"{world_id}.db{suffix}").unlink(missing_ok=True)
+        files.remove(self._folder / f"{world_id}.db")
+
+    def tidy(self) -> None:
+        """Remove what is left of databases that were never finished: nobody was told of their worlds."""
+        if not self.keeps_state:
+            return
+        path = Path(self.db)
+        files.tidy(path.parent, path.name)
+        files.tidy(self._folder)
+        for world_id in self.further_worlds():
+            # A file that cannot be used is reported when it is opened.
+            with contextlib.suppress(files.UnusableDatabase):
+                if not files.check(Path(self.database(world_id))):
+                    self.remove_database(world_id)
 
     @property
     def _folder(self) -> Path:

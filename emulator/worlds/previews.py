@@ -11,6 +11,7 @@ from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
 from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
+from emulator.wire.instants import iso
 
 
 class Previews:
@@ -18,6 +19,7 @@ class Previews:
 
     def __init__(self, state: StateView, store: Store) -> None:
         self._state = state
+        self._store = store
         self._logs = MessageLogs(store)
 
     async def upcoming(self, query: UpcomingQuery) -> Upcoming:
@@ -36,5 +38,7 @@ class Previews:
             if self._state.messages.get(message_id) is before:
                 break
         if log is None:
-            raise NotFound(f"message {message_id} not found")
+            dropped = self._store.dropped.at_ms
+            hint = f"; history up to {iso(dropped)} is not kept any more (--keep-history)" if dropped else ""
+            raise NotFound(f"message {message_id} not found{hint}")
         return explanations.explain(self._state, log)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from emulator.core.checkpoint import capture
 from emulator.core.commands import ChangeAccount
-from emulator.core.errors import Conflict, InvalidInput, NotFound
+from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, NotFound, WorldBroken
 from emulator.core.model import Account, AccountId
 from emulator.core.state import State
 from emulator.core.state_view import StateView
@@ -22,7 +23,7 @@ from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
 from emulator.fixtures.document import read_fixtures
 from emulator.fixtures.records import InvalidFixtures
-from emulator.journal.store import open_store
+from emulator.journal.files import UnusableDatabase
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
@@ -30,6 +31,8 @@ from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.setup import resume, world_meta
 from emulator.worlds.world import Observer, World
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,9 @@ class Worlds:
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
+        self._unusable: dict[str, str] = {}
+        # Why worlds that are closed by now had stopped, by their ids.
+        self.failures: dict[str, str] = {}
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
@@ -71,8 +77,10 @@ class Worlds:
         return tuple(self._worlds.values())
 
     def get(self, world_id: str) -> World:
-        """Raises NotFound for a world that does not exist."""
+        """Raises NotFound for a world that does not exist, WorldBroken for one that could not be opened."""
         world = self._worlds.get(world_id)
+        if world_id in self._unusable:
+            raise WorldBroken(self._unusable[world_id])
         if world is None:
             raise NotFound(f"world {world_id} not found")
         return world
@@ -108,13 +116,22 @@ class Worlds:
     # -- making and removing ----------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the default world, and with a database file every world it holds.
+        """Open the default world, and with a database file every world it holds; then let them all begin.
 
-        Raises UnusableDatabase with one clear line.
+        A further world that cannot be opened stops none of the others (D-280). Raises UnusableDatabase with
+        one clear line for the default world.
         """
-        await self._open(self._first, wanted_rate=self._first.rate)
+        self._options.tidy()
+        opened = [await self._open(self._first, wanted_rate=self._first.rate)]
         for world_id in self._options.further_worlds():
-            await self._open(replace(self._first, id=world_id))
+            try:
+                opened.append(await self._open(replace(self._first, id=world_id)))
+            except UnusableDatabase as error:
+                self._unusable[world_id] = f"the world {world_id} cannot be opened: {error}"
+                logger.error("%s", self._unusable[world_id])
+        # Nothing is sent before it is certain that the server starts.
+        for world in opened:
+            world.start()
 
     def new_setup(self) -> WorldSetup:
         """What a further world is made from where nobody asks for something else; `create` chooses an empty id."""
@@ -127,11 +144,19 @@ class Worlds:
             read_field("id", world_id, parse_world_name)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
-            return await self._open(replace(setup, id=world_id))
+            if world_id in self._unusable:
+                raise Conflict(f"world {world_id} exists already, and cannot be opened; delete it first")
+            try:
+                world = await self._open(replace(setup, id=world_id))
+            except UnusableDatabase as error:
+                text = f"the world {world_id} cannot be made: {error}"
+                raise InsufficientStorage(text) if error.is_disk_full else WorldBroken(text) from error
+            world.start()
+            return world
 
     def _unused_id(self) -> str:
         self._made += 1
-        while f"world-{self._made}" in self._worlds:
+        while (name := f"world-{self._made}") in self._worlds or name in self._unusable:
             self._made += 1
         return f"world-{self._made}"
 
@@ -140,10 +165,14 @@ class Worlds:
         if world_id == DEFAULT:
             raise Conflict("the default world cannot be deleted; reset it instead")
         async with self._tokens_lock:
+            if self._unusable.pop(world_id, None) is not None:
+                self._options.remove_database(world_id)
+                return
             world = self.get(world_id)
             del self._worlds[world_id]
             self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
+            self._note_failure(world)
             if self._options.keeps_state:
                 # Snapshots first: after a crash here, the next world of this name must not find them.
                 await world.snapshots.remove_all()
@@ -152,10 +181,26 @@ class Worlds:
     async def close(self) -> None:
         """Let every world finish what is in flight, and close their files."""
         await asyncio.gather(*(world.close() for world in self._worlds.values()))
+        for world in self._worlds.values():
+            self._note_failure(world)
+
+    def _note_failure(self, world: World) -> None:
+        if world.failure is not None:
+            self.failures[world.id] = world.failure
+
+    def troubles(self) -> dict[str, str]:
+        """Why worlds do not work, by their ids; those that could not be opened included."""
+        found = ((world.id, world.trouble()) for world in self._worlds.values())
+        return {**{world_id: text for world_id, text in found if text is not None}, **self._unusable}
+
+    @property
+    def unusable(self) -> Mapping[str, str]:
+        """Why worlds could not be opened at the start, by their ids."""
+        return self._unusable
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
-        store, has_world = await open_store(self._options.database(setup.id))
+        store, has_world = await self._options.open_store(setup.id)
         try:
             if has_world:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
@@ -177,7 +222,6 @@ class Worlds:
             await store.close()
             raise
         self._worlds[setup.id] = world
-        world.start()
         return world
 
     def _first_state(self, setup: WorldSetup) -> State:

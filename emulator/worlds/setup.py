@@ -10,11 +10,12 @@ from msgspec.structs import asdict, replace
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
-from emulator.core.world_setup import WorldSetup
+from emulator.core.world_setup import WorldSetup, parse_world_name
 from emulator.engine.clock import Anchor, PacedClock
 from emulator.journal import files
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store
+from emulator.wire.control.clock import is_rate
 
 
 def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
@@ -31,9 +32,13 @@ def clock_meta(anchor: Anchor) -> dict[str, bytes]:
 def read_world_meta(meta: Meta) -> tuple[WorldSetup, Anchor]:
     """What a database says of its world. Raises one of `files.DAMAGE`."""
     setup = msgspec.json.decode(meta["world"], type=WorldSetup)
-    if not is_clock_instant(setup.epoch_ms):
-        raise ValueError("no clock shows the epoch of the world")
-    return setup, msgspec.json.decode(meta["clock"], type=Anchor)
+    anchor = msgspec.json.decode(meta["clock"], type=Anchor)
+    if not (is_clock_instant(setup.epoch_ms) and is_clock_instant(anchor.virtual_ms)):
+        raise ValueError("no clock shows the epoch or the instant of the world")
+    if not (is_rate(setup.rate) and is_rate(anchor.rate) and is_clock_instant(anchor.wall_ms)):
+        raise ValueError("no clock goes at the rate of the world's")
+    parse_world_name(setup.id)
+    return setup, anchor
 
 
 async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:
@@ -45,7 +50,7 @@ async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tupl
     try:
         setup, anchor = read_world_meta(await store.meta())
     except files.DAMAGE as error:
-        raise files.UnusableDatabase(f"{store.path}: damaged: {error!r}") from error
+        raise files.UnusableDatabase(f"{store.path}: damaged: {files.told(error)}") from error
     setup = replace(setup, id=world_id)
     clock = PacedClock(anchor)
     # A frozen clock, or one ahead of a machine's clock that was set back, goes on from where it was.

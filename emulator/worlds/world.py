@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.decision import account_state
-from emulator.core.errors import Conflict, WorldBroken
+from emulator.core.errors import Conflict, InsufficientStorage, WorldBroken
 from emulator.core.model import Account, AccountId
 from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
@@ -25,11 +26,11 @@ from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
-from emulator.queries.reports import Credentials, Snapshot
+from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
-from emulator.worlds.setup import clock_meta, read_world_meta, world_meta
+from emulator.worlds.setup import clock_meta, read_world_meta, resume, world_meta
 from emulator.worlds.statistics import Statistics
 from emulator.worlds.watch import Watches
 from emulator.worlds.world_clock import WorldClock
@@ -66,7 +67,10 @@ class World:
         self.watches = Watches()
         self.generation = 0
         self.is_closed = False
+        # Why it has stopped last, also if it has gone on since.
+        self.failure: str | None = None
         self._options = options
+        self._closing = asyncio.Event()
         self._observers = observers
         # One reset, restoration or removal at a time.
         self._lock = asyncio.Lock()
@@ -86,6 +90,7 @@ class World:
             self.pace,
             limits=self._options.limits,
             observe=self._observed,
+            stopped=self._stopped,
         )
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
@@ -131,6 +136,70 @@ class World:
         await self.driver.catch_up()
         return self.driver.state
 
+    # -- when it has stopped ----------------------------------------------------------------
+
+    def trouble(self) -> str | None:
+        """Why this world does not work, if it does not."""
+        return self.driver.broken or self._store.trouble()
+
+    async def clock_status(self) -> ClockStatus:
+        """The status of the clock, or where it stands if the world has stopped or is being reset."""
+        try:
+            return await self.clock.status()
+        except (Conflict, WorldBroken):
+            return self.clock.standing()
+
+    def _stopped(self, reason: str, error: BaseException | None) -> None:
+        logger.error("the world %s has stopped: %s", self.id, reason, exc_info=error)
+        self.failure = reason
+        self._store.abandon()
+        if self._store.can_be_opened_again:
+            self._keep_task(self._mend(), name=f"mending of {self.id}")
+
+    async def _mend(self) -> None:
+        """After a failed write, open the database again as soon as it can be written (D-282).
+
+        The world goes on as after a restart, from what was durable; all that was lost was answered with an error.
+        """
+        while not self.is_closed and self._store.can_be_opened_again:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.limits.mend_after_s):
+                    await self._closing.wait()
+            async with self._lock:
+                if self.is_closed or not self._store.can_be_opened_again:
+                    return
+                try:
+                    await self._open_again()
+                except UnusableDatabase as error:
+                    logger.debug("the world %s cannot go on yet: %s", self.id, error)
+                else:
+                    self.start()
+                    self.watches.wake()
+                    logger.warning("the world %s goes on with what its database holds", self.id)
+
+    async def _open_again(self) -> None:
+        """Take up again what the database holds, without starting it. Raises UnusableDatabase."""
+        await self._stop(grace_s=0)
+        store = await self._store.open_again()
+        try:
+            setup, pace, state = await resume(store, self.id, None)
+            await store.prove_room()
+            history = History(store)
+            await history.load()
+        except BaseException:
+            await store.close()
+            raise
+        self.setup, self.pace = setup, pace
+        self._begin(store, state, history)
+
+    async def _open_again_if_needed(self) -> None:
+        """Raises WorldBroken if the database still cannot be written."""
+        if self._store.can_be_opened_again:
+            try:
+                await self._open_again()
+            except UnusableDatabase as error:
+                raise WorldBroken(f"this world has stopped: {error}", is_disk_full=error.is_disk_full) from error
+
     # -- accounts ---------------------------------------------------------------------------
 
     def account(self) -> Account:
@@ -174,6 +243,7 @@ class World:
         async with self._lock:
             self._check_is_at_rest()
             async with self.snapshots.read(name) as saved:
+                await self._open_again_if_needed()
                 made, _ = read_world_meta(saved.meta)
                 if (made.id, made.seed) != (self.id, self.setup.seed):
                     own = accounts_of(self.state)
@@ -205,7 +275,8 @@ class World:
         self.start()
         self.watches.wake()
         if failure is not None:
-            raise Conflict(f"the snapshot cannot be restored: {str(failure).rpartition(': ')[2]}")
+            kind = InsufficientStorage if failure.is_disk_full else Conflict
+            raise kind(f"the snapshot cannot be restored: {str(failure).rpartition(': ')[2]}")
 
     def _check_is_at_rest(self) -> None:
         if self.is_closed:
@@ -224,9 +295,14 @@ class World:
 
     async def _start_over(self, base: Checkpoint | None) -> None:
         async with self._lock:
+            await self._open_again_if_needed()
             await self._stop(grace_s=0)
             self.pace.set_rate(self.setup.rate, self.setup.epoch_ms)
-            store, state = await self._store.start_over(clock_meta(self.pace.anchor), base)
+            try:
+                store, state = await self._store.start_over(clock_meta(self.pace.anchor), base)
+            except WorldBroken as error:
+                self.driver.stop(str(error), is_disk_full=error.is_disk_full)
+                raise
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()
@@ -234,17 +310,22 @@ class World:
 
     async def uninterrupted(self, work: Coroutine[None, None, None]) -> None:
         """Do what would leave the world stopped if it ended half way: it goes on if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work, name=f"restart of {self.id}")
+        await asyncio.shield(self._keep_task(work, name=f"restart of {self.id}"))
+
+    def _keep_task(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._uninterrupted.add(task)
         task.add_done_callback(self._uninterrupted.discard)
-        await asyncio.shield(task)
+        return task
 
     async def close(self) -> None:
         self.is_closed = True
+        self._closing.set()
         self.watches.wake()
         async with self._lock:
             await self._stop(grace_s=0.5)
             await self._store.close()
+            self.failure = self.failure or self._store.trouble()
             await self.snapshots.close()
 
     async def _stop(self, *, grace_s: float) -> None:
@@ -254,6 +335,7 @@ class World:
 
 
 def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        level = logging.WARNING if isinstance(error, WorldBroken) else logging.ERROR
-        logger.log(level, "%s stopped: %s", task.get_name(), error)
+    error = None if task.cancelled() else task.exception()
+    # A world that has stopped has said so.
+    if error is not None and not isinstance(error, WorldBroken):
+        logger.error("%s stopped: %s", task.get_name(), error)

@@ -41,7 +41,12 @@ class WorldClock:
         return self._driver.state.now_ms if stands else self._pace.now_ms()
 
     async def status(self) -> ClockStatus:
-        state = await self._current_state()
+        await self._driver.catch_up()
+        return self.standing()
+
+    def standing(self) -> ClockStatus:
+        """Its status without doing what has come due, also of a world that has stopped."""
+        state = self._driver.state
         return ClockStatus(
             now_ms=state.now_ms,
             rate=self._pace.rate,

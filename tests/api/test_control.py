@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+from typing import Any
 
 import pytest
 
 from emulator.version import VERSION
-from tests.harness.emulators import EPOCH_MS, asgi_call, in_process
-from tests.harness.loops import on_loop
+from tests.harness.emulators import EPOCH_MS, Answer, asgi_call, in_process
+from tests.harness.loops import on_loop, spawn
 
 URL = "https://api.test/hook"
 
@@ -484,3 +486,46 @@ def test_a_misspelt_parameter_is_refused_rather_than_meant_for_the_default_world
             assert answer.json["field"] == target.partition("?")[2].partition("=")[0]
 
     misspell()
+
+
+@on_loop
+async def test_what_was_dropped_is_said_where_somebody_asks_for_it() -> None:
+    """D-281."""
+    async with in_process(keep_history="40") as emulator:
+        first = await emulator.publish(URL)
+        for _ in range(30):
+            await emulator.publish(URL)
+
+        page = (await emulator.control("GET", "/deliveries")).json
+        lines = (await emulator.control("GET", "/trace")).body.splitlines()
+        dropped = {"entries": 80, "until": "2026-01-01T00:00:00.000Z", "until_ms": EPOCH_MS}
+        assert page["dropped"] == dropped
+        assert len(page["deliveries"]) == 11
+        assert json.loads(lines[0]) == {"dropped": dropped}
+        assert json.loads(lines[-1]) == {
+            "sha256": hashlib.sha256(b"".join(b"%s\n" % x for x in lines[:-1])).hexdigest()
+        }
+        explained = await emulator.control("GET", f"/messages/{first}/explain")
+        assert explained.status == 404
+        assert "history up to 2026-01-01T00:00:00.000Z is not kept any more (--keep-history)" in explained.json["error"]
+
+
+@on_loop
+async def test_trace_whose_world_is_reset_while_it_is_read_is_a_409() -> None:
+    """D-286."""
+    async with in_process() as emulator:
+        await emulator.publish(URL)
+        rows = emulator.world._store.rows
+        resetting: list[asyncio.Task[Answer]] = []
+
+        async def reset_before(*arguments: Any) -> Any:
+            found = await rows(*arguments)
+            if not resetting:
+                resetting.append(spawn(emulator.control("POST", "/reset")))
+                await resetting[0]
+            return found
+
+        emulator.world._store.rows = reset_before  # type: ignore[method-assign, assignment]  # a reset between two reads
+        answer = await emulator.control("GET", "/trace")
+        assert answer.status == 409
+        assert resetting[0].result().status == 200

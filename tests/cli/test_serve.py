@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import urllib.error
 import urllib.request
 from pathlib import Path
 from threading import Event
@@ -256,3 +257,21 @@ def test_database_stays_readable_after_a_kill(tmp_path: Path) -> None:
 
     with serving("--db", "copy/state.db", folder=tmp_path) as again:
         assert len(get(f"{again.url}/_emulator/deliveries")["deliveries"]) == 1
+
+
+def test_exit_code_is_1_if_a_world_had_stopped(tmp_path: Path) -> None:
+    """D-283."""
+    with serving("--db", "state.db", folder=tmp_path) as server:
+        (tmp_path / "state.db").unlink()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        assert refused.value.code == 503
+        health = run("health", "--port", server.url.rpartition(":")[2], folder=tmp_path)
+        assert health.returncode == 1
+        assert "is not well: " in health.stderr
+        server.stop(signal.SIGTERM)
+
+    assert server.exit_code == 1
+    first, last = (line for line in server.log.splitlines() if " -> 200 " not in line)
+    assert first.startswith("error: the world default has stopped: ")
+    assert last.startswith("svc-emulator: the world default had stopped: ")

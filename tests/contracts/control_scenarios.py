@@ -226,3 +226,19 @@ async def queue_accounts(emulator: Checked) -> None:
     await emulator.manage("POST", f"/v2/queue/disable-prodpack/{mine}")
     await emulator.manage("POST", "/v2/queue/move-to-team", {"queue_id": mine, "target_team_id": "team-1"})
     await emulator.call("GET", "/v2/queue/ipv4", token=None)
+
+
+@scenario()
+async def a_world_that_has_stopped(emulator: Checked) -> None:
+    emulator.emulator.world.driver.stop("a rule failed")
+    await emulator.control("GET", "/health")
+    assert "error" in (await emulator.control("GET", "/worlds")).json["worlds"][0]
+    assert (await emulator.control("GET", "/clock")).status == 503
+
+
+@scenario(keep_history="8")
+async def history_that_is_not_kept(emulator: Checked) -> None:
+    for _ in range(10):
+        await emulator.call("POST", f"/v2/publish/{URL}")
+    assert (await emulator.control("GET", "/deliveries")).json["dropped"]["entries"] > 0
+    assert b'"dropped"' in (await emulator.control("GET", "/trace")).body

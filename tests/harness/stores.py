@@ -12,6 +12,7 @@ from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
+from emulator.journal.dropping import KEEP_ALL, Keep
 from emulator.journal.history import History
 from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, Thresholds, open_store
 from emulator.queries.history import Delivery, Event, EventQuery
@@ -48,11 +49,15 @@ class KeptWorld(World):
 
 @asynccontextmanager
 async def kept(
-    path: Path | str = MEMORY, answering: Answering | None = None, *, thresholds: Thresholds = DEFAULT_THRESHOLDS
+    path: Path | str = MEMORY,
+    answering: Answering | None = None,
+    *,
+    thresholds: Thresholds = DEFAULT_THRESHOLDS,
+    keep: Keep = KEEP_ALL,
 ) -> AsyncIterator[KeptWorld]:
     """A world on a store, new or as it was left; closed in order at the end."""
     fresh = World(make_account())
-    store, has_world = await open_store(str(path), thresholds)
+    store, has_world = await open_store(str(path), thresholds, keep)
     try:
         state = await store.resume() if has_world else await store.begin(capture(fresh._state), {})
         world = KeptWorld(store, state, answering or fresh.answering)

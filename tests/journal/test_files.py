@@ -8,13 +8,18 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 import pytest
 
+from emulator.core.checkpoint import capture
+from emulator.journal import checksums, schema
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 from emulator.journal.store import open_store
 from tests.harness.loops import on_loop
+from tests.harness.simulations import World, make_account
 from tests.harness.stores import crash, kept
 
 APPLICATION_OFFSET, VERSION_OFFSET = 68, 60
@@ -200,6 +205,86 @@ def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path) -> N
             assert again.snapshot() == first
 
     test()
+
+
+def test_half_made_file_of_an_earlier_version_becomes_a_database(tmp_path: Path) -> None:
+    """D-280: it held a first page without tables when its process was killed."""
+    path = tmp_path / "w.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT;")
+    connection.close()
+    assert path.stat().st_size == 4096
+
+    make_database(path)
+
+    assert_holds_messages(path, 1)
+
+
+def test_file_killed_while_its_tables_were_made_becomes_a_database(tmp_path: Path) -> None:
+    path, copy = tmp_path / "w.db", tmp_path / "copy" / "w.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    checksums.register(connection)
+    connection.execute("PRAGMA cache_size = 1")
+    connection.executescript("CREATE TABLE t (x); DROP TABLE t;")
+    connection.executescript(schema.CREATE)
+    connection.execute("INSERT INTO facts VALUES (1, 1, randomblob(100000), 0)")
+    crash(path, copy.parent)
+    connection.close()
+    assert copy.with_name("w.db-journal").exists()
+
+    make_database(copy)
+
+    assert_holds_messages(copy, 1)
+
+
+def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    """D-280."""
+    path = tmp_path / "w.db"
+    seen: list[list[str]] = []
+
+    @on_loop
+    async def test() -> None:
+        store, _ = await open_store(str(path))
+        connection = store._connection
+        execute = connection.execute
+
+        @aiosqlite.context.contextmanager
+        async def watched(*arguments: Any) -> Any:
+            seen.append(os.listdir(tmp_path))
+            result = await execute(*arguments)
+            seen.append(os.listdir(tmp_path))
+            return result
+
+        connection.execute = watched  # type: ignore[method-assign]  # to see the files after each statement
+        await store.begin(capture(World(make_account())._state), {})
+        await store.close()
+
+    test()
+
+    assert all("w.db" not in names for names in seen)
+    assert seen[-1] != []
+    assert [path.name for path in tmp_path.iterdir()] == ["w.db"]
+    assert_holds_messages(path, 0)
+
+
+def test_log_of_a_file_that_is_gone_is_no_part_of_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+
+    @on_loop
+    async def leave_a_log() -> None:
+        async with kept(path) as world:
+            world.publish("https://a.example.com/")
+            await world.store.commit()
+            crash(path, tmp_path / "copy")
+
+    leave_a_log()
+    copy = tmp_path / "copy" / "w.db"
+    copy.unlink()
+    assert copy.with_name("w.db-wal").exists()
+
+    make_database(copy)
+
+    assert_holds_messages(copy, 1)
 
 
 def test_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:

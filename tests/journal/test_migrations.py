@@ -13,7 +13,7 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Conflict, InvalidInput
 from emulator.core.model import AttemptOutcome, MessageId, Via
-from emulator.journal import codec, files, migrations, schema
+from emulator.journal import checksums, codec, files, integrity, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
@@ -32,7 +32,9 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def connected(path: Path) -> contextlib.closing[sqlite3.Connection]:
-    return contextlib.closing(sqlite3.connect(path, isolation_level=None))
+    connection = sqlite3.connect(path, isolation_level=None)
+    checksums.register(connection)
+    return contextlib.closing(connection)
 
 
 def counted(path: Path, *names: str) -> list[int]:
@@ -53,7 +55,8 @@ def test_a_file_of_format_1_gets_the_tables_of_the_present_format_and_loses_no_r
     with connected(old) as connection:
         assert migrations.format_of(connection) == schema.FORMAT
         assert migrations.schema_digest(connection) == migrations.rules_of(schema.FORMAT).tables
-        names = {name for name, _ in connection.execute(schema.SELECT_META)}
+        names = set(codec.whole_meta(connection.execute(schema.SELECT_META)))
+        assert list(integrity.find_damage(connection)) == []
     assert names & {"origin", "life", "seal"} == set()
     assert schema.BASE_CHECKPOINT in names
 
@@ -177,6 +180,8 @@ def test_a_fact_that_was_renamed_is_applied_again(tmp_path: Path) -> None:
     payload = msgspec.msgpack.encode([("AnswerPromised", encoded[1])])
     with connected(path) as connection:
         # The file as format 1 would have had it.
+        for table in schema.TABLES:
+            connection.execute(f"ALTER TABLE {table.name} DROP COLUMN checksum")
         connection.execute("INSERT INTO facts (last_seq, count, payload) VALUES (100, 1, ?)", (payload,))
         state, base = (
             connection.execute(statement).fetchone()[0]
@@ -201,6 +206,7 @@ def test_a_fact_that_was_renamed_is_applied_again(tmp_path: Path) -> None:
     migrations.migrate(path)
 
     with connected(path) as connection:
+        assert [is_whole for *_, is_whole in connection.execute(schema.SELECT_FACTS, (0,))] == [1]
         ((read,),) = connection.execute("SELECT payload FROM facts")
         assert list(codec.decode_facts(read)) == [delayed]
         assert connection.execute("SELECT state FROM checkpoint").fetchone()[0] == state

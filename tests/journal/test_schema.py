@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 
-from emulator.journal import schema
+from emulator.journal import checksums, schema
 from emulator.journal.projection import WRITES, Rows
 
 
 def created() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    checksums.register(connection)
     connection.executescript(schema.CREATE)
     return connection
 
@@ -36,10 +38,26 @@ def test_statements_of_a_table_name_every_column() -> None:
     connection = created()
     for table in schema.TABLES:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table.name})")]
-        assert columns == list(table.columns)
+        assert columns == [*table.columns, "checksum"]
         row = [1 if "INTEGER" in definition else b"x" for definition in table.columns.values()]
         connection.execute(table.insert, row)
-        assert [tuple(row)] == connection.execute(table.contents).fetchall()
+        assert [tuple(row)] == [found[:-1] for found in connection.execute(table.contents)]
+
+
+def test_every_change_of_a_value_of_a_row_is_noticed() -> None:
+    for table in schema.TABLES:
+        # SQLite may number the rows itself; of counts, the account is known by the sums that it has part in.
+        free = {"id"} if table.is_numbered else {"account_id"} if table.counts else set()
+        for name in table.columns.keys() - free:
+            connection = created()
+            row = [7 if "INTEGER" in definition else b"x" for definition in table.columns.values()]
+            if table is schema.CHECKPOINT:
+                row[0] = schema.THE_CHECKPOINT
+            connection.execute(table.insert, row)
+            assert connection.execute(table.count_damaged).fetchone() == (0, 1)
+            with contextlib.suppress(sqlite3.IntegrityError):
+                connection.execute(f"UPDATE {table.name} SET {name} = ?", (8 if name in table.counts else 9,))
+                assert connection.execute(table.count_damaged).fetchone() == (1, 1), (table.name, name)
 
 
 def test_counts_are_added_to_those_of_the_same_key() -> None:
@@ -48,3 +66,4 @@ def test_counts_are_added_to_those_of_the_same_key() -> None:
         row = [account, 7, *[count] * (len(schema.USAGE_DAYS.columns) - 2)]
         connection.execute(schema.USAGE_DAYS.add, row)
     assert [row[:4] for row in connection.execute(schema.USAGE_DAYS.contents)] == [("a", 7, 5, 5), ("b", 7, 1, 1)]
+    assert connection.execute(schema.USAGE_DAYS.count_damaged).fetchone() == (0, 2)

@@ -124,3 +124,25 @@ def test_refuses_a_file_that_is_not_text(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="is not a UTF-8 text file"):
         read_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "db", "kept"),
+    [
+        ("", ":memory:", (200_000, None)),
+        ("", "state.db", (None, None)),
+        ("all", ":memory:", (None, None)),
+        ("5000", "state.db", (5000, None)),
+        ("30d", ":memory:", (None, 30 * 86_400_000)),
+        ("5000, 1h", ":memory:", (5000, 3_600_000)),
+    ],
+)
+def test_history_is_kept_by_number_and_by_age(text: str, db: str, kept: tuple[int | None, int | None]) -> None:
+    """D-281."""
+    assert Settings(keep_history=text, db=db).kept == kept
+
+
+@pytest.mark.parametrize("text", ["some", "0", "-1", "1x", ","])
+def test_history_cannot_be_kept_by_anything_else(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^keep_history: "):
+        Settings(keep_history=text)

@@ -113,6 +113,9 @@ def test_file_of_ones_own(tmp_path: Path) -> None:
         ),
         pytest.param(_GOOD + '[credentials]\ntoken = "t"\n', "credentials.current_signing_key", id="credentials"),
         pytest.param("a = [", "is not a TOML file", id="syntax"),
+        pytest.param(f"a = {'1' * 5000}", "is not a TOML file", id="huge-number"),
+        pytest.param(f"a = {'[' * 100_000}", "is not a TOML file", id="deep"),
+        pytest.param(_GOOD.replace('"Me"', f"0x{'f' * 5000}"), "issuer: expected", id="huge-number-in-hexadecimal"),
     ],
 )
 def test_wrong_file_is_told_in_one_line_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import aiosqlite
 import pytest
 
-from emulator.journal import codec, schema
+from emulator.journal import checksums, codec, schema
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
 from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
@@ -139,13 +139,17 @@ def test_database_of_a_stopped_world_can_be_imported(tmp_path: Path, how: str) -
 
 
 def _database(change: Callable[[sqlite3.Connection], object] | None = None, *, content: bytes = b"") -> bytes:
-    """The bytes of a SQLite file: a snapshot that was changed, or a new one."""
+    """The bytes of a SQLite file: a snapshot that was changed by somebody who knows of checksums, or a new one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.db"
         path.write_bytes(content)
         with contextlib.closing(sqlite3.connect(path)) as connection:
+            checksums.register(connection)
             if change is not None:
                 change(connection)
+            for table in schema.TABLES if content else ():
+                with contextlib.suppress(sqlite3.OperationalError):
+                    connection.execute(table.renew_checksums)
             connection.commit()
         return path.read_bytes()
 
@@ -163,7 +167,7 @@ def _with_newer_format(good: bytes) -> bytes:
 
 
 def _with_fact(payload: bytes) -> Callable[[bytes], bytes]:
-    return _with("INSERT INTO facts (last_seq, count, payload) VALUES (1000000, 1, ?)", payload)
+    return _with("INSERT INTO facts SELECT covers + 1, 1, ?, 0 FROM checkpoint", payload)
 
 
 BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {

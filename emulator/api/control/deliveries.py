@@ -7,14 +7,22 @@ from starlette.responses import Response
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.wire.control.deliveries import delivery_view, read_delivery_query
+from emulator.wire.control.instants import dropped_view
 from emulator.wire.control.parameters import read_redact
 
 
 async def list_deliveries(call: ControlCall) -> Response:
     query, redact = read_delivery_query(call.parts.query), read_redact(call.parts.query)
     await call.world.current_state()
-    page = await call.world.history.deliveries(query)
-    return Answer({"deliveries": [delivery_view(each, redact=redact) for each in page.items], "cursor": page.cursor})
+    history = call.world.history
+    page = await history.deliveries(query)
+    return Answer(
+        {
+            "deliveries": [delivery_view(each, redact=redact) for each in page.items],
+            "cursor": page.cursor,
+            **({"dropped": dropped_view(history.dropped)} if history.dropped.seq else {}),
+        }
+    )
 
 
 async def clear_deliveries(call: ControlCall) -> Response:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
-from emulator.core.errors import Conflict, WorldBroken
+from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
 from emulator.wire.control.deliveries import delivery_view
@@ -98,8 +98,10 @@ class _Follower:
     async def find_position(self) -> None:
         """Where the stream begins. A reset is told first if what the reader knows from before is void."""
         after, end = self._wanted.after, await self._world.history.position()
-        # An entry that history has not come to is of another generation too, whatever its id says.
-        is_known = after is not None and after.generation == end.generation and after.seq <= end.seq
+        # An entry that history has not come to is of another generation too, whatever its id says. What follows
+        # one that was dropped may have been dropped as well.
+        kept = range(self._world.history.dropped.seq, end.seq + 1)
+        is_known = after is not None and after.generation == end.generation and after.seq in kept
         if after is not None and is_known:
             self._position = after
         elif after is None and not self._wanted.from_start:
@@ -122,7 +124,7 @@ class _Follower:
                     await self._tell_all(emit, move)
                 except Conflict:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
-                except WorldBroken as broken:
+                except (Damaged, WorldBroken) as broken:
                     await emit(written(Kind.END, event_stream.end_view(EndReason.BROKEN, str(broken))))
                     return
                 if not self._wanted.follow:

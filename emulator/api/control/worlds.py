@@ -7,13 +7,22 @@ from starlette.responses import Response
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.version import VERSION
-from emulator.wire.control.worlds import credentials_view, dialect_view, read_reset, read_world, world_view
+from emulator.wire.control.worlds import (
+    credentials_view,
+    dialect_view,
+    health_view,
+    read_reset,
+    read_world,
+    unusable_view,
+    world_view,
+)
 from emulator.wire.json_fields import Json
 from emulator.worlds.world import World
 
 
 async def get_health(call: ControlCall) -> Response:
-    return Answer({"status": "ok", "version": VERSION, "worlds": len(call.worlds)})
+    troubles = call.worlds.troubles()
+    return Answer(health_view(VERSION, len(call.worlds), troubles), 503 if troubles else 200)
 
 
 async def get_credentials(call: ControlCall) -> Response:
@@ -21,7 +30,8 @@ async def get_credentials(call: ControlCall) -> Response:
 
 
 async def list_worlds(call: ControlCall) -> Response:
-    return Answer({"worlds": [await view_of(world) for world in call.worlds.all()]})
+    worlds: list[Json] = [await view_of(world) for world in call.worlds.all()]
+    return Answer({"worlds": worlds, **unusable_view(call.worlds.unusable)})
 
 
 async def create_world(call: ControlCall) -> Response:
@@ -45,7 +55,7 @@ async def reset(call: ControlCall) -> Response:
 
 
 async def view_of(world: World) -> dict[str, Json]:
-    return world_view(world.id, world.credentials(), await world.clock.status())
+    return world_view(world.id, world.credentials(), await world.clock_status(), world.trouble())
 
 
 ROUTES: tuple[ControlRoute, ...] = (

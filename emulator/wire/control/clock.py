@@ -62,10 +62,15 @@ def read_virtual(value: Json, path: str) -> int:
     return read_field(path, read_instant(value, path), check_clock_instant)
 
 
+def is_rate(rate: float) -> bool:
+    """Whether a clock can go at a rate."""
+    return rate == 0 or MIN_RATE <= rate <= MAX_RATE
+
+
 def read_rate(value: Json, path: str) -> float:
     """How fast a clock goes. Raises: InvalidInput."""
     rate = read_number(value, path)
-    if rate != 0 and not MIN_RATE <= rate <= MAX_RATE:
+    if not is_rate(rate):
         raise InvalidInput(path, f"expected 0 (frozen), 1 (real time) or a number from {MIN_RATE:f} to {MAX_RATE:.0f}")
     return rate
 

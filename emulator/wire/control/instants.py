@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import asdict
 
 from emulator.core.record import Record
+from emulator.queries.history import Dropped
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json
 
@@ -20,6 +21,11 @@ def fields_of(record: Record, *instants: str) -> dict[str, Json]:
     for name, value in asdict(record).items():
         view |= instant_fields(name.removesuffix("_ms"), value) if name in instants else {name: value}
     return view
+
+
+def dropped_view(dropped: Dropped) -> dict[str, Json]:
+    """What is not kept any more of the oldest history: so many entries, up to an instant (D-281)."""
+    return {"entries": dropped.seq, **instant_fields("until", dropped.at_ms)}
 
 
 def rate_view(rate: float) -> int | float:

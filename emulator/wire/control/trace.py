@@ -18,7 +18,8 @@ from hashlib import sha256
 from emulator.core.language.headers import by_canonical_name
 from emulator.core.model import CallbackOptions, EventState, FlowControl, Headers, Message, Redaction, Response
 from emulator.core.rules.options import delivered_headers
-from emulator.queries.history import Delivery, Event
+from emulator.queries.history import Delivery, Dropped, Event
+from emulator.wire.control.instants import dropped_view
 from emulator.wire.json_fields import Json
 from emulator.wire.redaction import redacted_text
 
@@ -124,6 +125,11 @@ def attempt_line(delivery: Delivery) -> str:
     if outcome.response is not None:
         line["response"] = _response(outcome.response)
     return _canonical(line)
+
+
+def dropped_line(dropped: Dropped) -> str:
+    """The first line of a trace whose oldest entries are not kept any more."""
+    return _canonical({"dropped": dropped_view(dropped)})
 
 
 def closing_line(sha256_hex: str) -> str:

@@ -49,9 +49,27 @@ def _read_fixtures(value: Json, path: str) -> JsonObject:
     return value
 
 
-def world_view(world_id: str, credentials: Credentials, clock: ClockStatus) -> dict[str, Json]:
-    """A world: its id, what opens it, and its clock."""
-    return {"id": world_id, "credentials": credentials_view(credentials), "clock": clock_view(clock)}
+def health_view(version: str, worlds: int, troubles: Mapping[str, str]) -> dict[str, Json]:
+    """How a server is: `troubles` says by their ids why worlds do not work."""
+    view: dict[str, Json] = {"status": "broken" if troubles else "ok", "version": version, "worlds": worlds}
+    if troubles:
+        view["broken"] = [{"id": world_id, "error": text} for world_id, text in troubles.items()]
+    return view
+
+
+def world_view(world_id: str, credentials: Credentials, clock: ClockStatus, trouble: str | None) -> dict[str, Json]:
+    """A world: its id, what opens it, its clock, and why it does not work if it does not."""
+    view: dict[str, Json] = {
+        "id": world_id,
+        "credentials": credentials_view(credentials),
+        "clock": clock_view(clock),
+    }
+    return view if trouble is None else {**view, "error": trouble}
+
+
+def unusable_view(unusable: Mapping[str, str]) -> dict[str, Json]:
+    """The worlds that could not be opened, if there are any."""
+    return {"unusable": [{"id": each, "error": text} for each, text in unusable.items()]} if unusable else {}
 
 
 def credentials_view(credentials: Credentials) -> dict[str, Json]:

@@ -81,7 +81,7 @@ def test_world_view_holds_credentials_and_clock() -> None:
         vector_index_ids=(),
     )
     clock = ClockStatus(now_ms=1_767_225_600_000, rate=0.0, next_due_ms=None, pending=0, in_flight=0)
-    assert world_view("w-1", credentials, clock) == {
+    assert world_view("w-1", credentials, clock, None) == {
         "id": "w-1",
         "credentials": {
             "queue": {

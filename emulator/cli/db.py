@@ -1,0 +1,50 @@
+"""`svc-emulator db`: databases that no server uses at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from emulator.cli.failures import Failure
+
+
+@click.group(epilog="Example: svc-emulator db check ./state.db")
+def db() -> None:
+    """Look at the databases of `serve --db`."""
+
+
+@db.command(epilog="Example: svc-emulator db check ./state.db")
+@click.argument("file", type=click.Path(path_type=Path))
+def check(*, file: Path) -> None:
+    """Read the database FILE from its beginning to its end, and tell all that is damaged.
+
+    Also the databases of its other worlds and their snapshots, which lie beside it. Nothing is changed. A start
+    checks only what it needs; what is read of history is checked when it is read. Exit code 0 if everything
+    is whole, 1 if something is damaged, or a server uses the file.
+    """
+    from emulator.journal.examination import examine
+    from emulator.journal.files import UnusableDatabase
+
+    damaged = 0
+    for path in _all_of(file):
+        try:
+            found = examine(path)
+        except UnusableDatabase as error:
+            # The file's own name is in front already.
+            raise Failure(str(error)) from error
+        for line in found.damage:
+            click.echo(f"{path}: damaged: {line}")
+        if not found.damage:
+            click.echo(f"{path}: whole: {found.messages} messages and {found.entries} entries of history")
+        damaged += bool(found.damage)
+    if damaged:
+        raise Failure(f"{damaged} damaged; a snapshot that is whole can be served instead: serve --db SNAPSHOT")
+
+
+def _all_of(file: Path) -> Iterator[Path]:
+    """A database, those of the other worlds, and all snapshots."""
+    yield file
+    yield from sorted(file.with_name(f"{file.name}-worlds").glob("[!.]*.db"))
+    yield from sorted(file.with_name(f"{file.name}-snapshots").glob("*/[!.]*.db"))

@@ -1,0 +1,76 @@
+"""Connections to databases: new ones in memory, and files that hold a world, once they are found in order."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import aiosqlite
+
+from emulator.journal import checksums, files, integrity, migrations, schema, write_ahead_log
+
+_MEMORY = ":memory:"
+_BUSY_S = 0.2
+
+
+async def in_memory() -> aiosqlite.Connection:
+    connection = await aiosqlite.connect(_MEMORY, isolation_level=None, cached_statements=64)
+    await _register(connection)
+    await connection.executescript(schema.OPEN_MEMORY)
+    return connection
+
+
+async def connected(path: str) -> aiosqlite.Connection:
+    """A connection to a file that no other process uses meanwhile. Raises UnusableDatabase."""
+    try:
+        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
+    except sqlite3.Error as error:
+        raise files.unusable(path, error) from error
+    try:
+        await _register(connection)
+        await connection.executescript(schema.OPEN_FILE)
+    except sqlite3.Error as error:
+        await connection.close()
+        if "locked" in str(error):
+            raise files.UnusableDatabase(f"{path}: in use by another process") from error
+        raise files.unusable(path, error) from error
+    return connection
+
+
+async def opened(path: str) -> aiosqlite.Connection | None:
+    """A connection to a database of the present format; None if it has no tables. An older one is migrated.
+
+    Raises UnusableDatabase, also for damage that can be found without reading history.
+    """
+    if damage := await asyncio.to_thread(_damage_before_opening, Path(path)):
+        raise files.UnusableDatabase(f"{path}: damaged: {damage}")
+    connection = await connected(path)
+    is_ready = False
+    try:
+        tables = [tuple(row) for row in await connection.execute_fetchall(schema.SELECT_SCHEMA)]
+        ((number,),) = await connection.execute_fetchall(schema.SELECT_FORMAT)
+        if tables and (damage := integrity.schema_damage(number, migrations.digest_of_schema(tables))):
+            raise files.UnusableDatabase(f"{path}: damaged: {damage}")
+        is_ready = bool(tables) and number == schema.FORMAT
+        if is_ready:
+            await connection.executescript(schema.RUN_FILE)
+            return connection
+    except sqlite3.Error as error:
+        is_ready = False
+        raise files.unusable(path, error) from error
+    finally:
+        if not is_ready:
+            await connection.close()
+    if not tables:
+        return None
+    await asyncio.to_thread(migrations.migrate, Path(path))
+    return await opened(path)
+
+
+def _damage_before_opening(path: Path) -> str | None:
+    return write_ahead_log.damage_in(path) or integrity.damage_in_snapshot(path)
+
+
+async def _register(connection: aiosqlite.Connection) -> None:
+    await connection.create_function(checksums.NAME, -1, checksums.row_checksum, deterministic=True)
