@@ -1,4 +1,4 @@
-"""The build hook: makes the blocking face of the Python API before files are collected."""
+"""The build hook: makes the blocking Python API before files are collected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class MakeBlockingFace(BuildHookInterface[Any]):
+class MakeBlockingApi(BuildHookInterface[Any]):
     """Writes `emulator/client/sync/*.py` into the tree, for every target, editable installs included."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -138,8 +138,13 @@ def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
     As an `emulator.Emulator` it stands for the server's `default` world. Under pytest-xdist every
     worker starts one of its own.
     """
+    from emulator import Emulator
+
     options = pytestconfig.stash[_OPTIONS]
-    server = _connected(options) if options.url is not None else _started(options)
+    if options.url is None:
+        server = Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc")
+    else:
+        server = Emulator.connect(options.url, control_token=options.control_token)
     reason = _reason_not_to_start(server, options)
     if reason is not None:
         pytest.fail(f"svc-emulator: {reason}", pytrace=False)
@@ -186,19 +191,6 @@ def world_id(test: str, *, shared: bool) -> str:
     # The end of a test's id is the most specific; a world's id begins with a letter or a digit.
     name = re.sub(r"[^A-Za-z0-9._]+", "-", test)[-(_MAX_ID - len(end)) :].strip("-._")
     return f"{name or 'test'}{end}"
-
-
-def _started(options: _Options) -> Emulator:
-    from emulator import Emulator
-
-    return Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc")
-
-
-def _connected(options: _Options) -> Emulator:
-    from emulator import Emulator
-
-    assert options.url is not None
-    return Emulator.connect(options.url, control_token=options.control_token)
 
 
 def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:

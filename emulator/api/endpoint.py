@@ -79,14 +79,6 @@ class Route(NamedTuple, Generic[C, P]):
     policy: P
 
 
-def by_path(routes: Iterable[Route[C, P]]) -> dict[str, list[Route[C, P]]]:
-    """The operations of each path, paths and methods in the order of their declaration."""
-    found: dict[str, list[Route[C, P]]] = {}
-    for route in routes:
-        found.setdefault(route.path, []).append(route)
-    return found
-
-
 class Endpoint(Generic[C]):
     """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
@@ -132,6 +124,28 @@ class Endpoint(Generic[C]):
             # The edge of the program: a fault of ours must still be a clear answer, and be seen.
             logger.exception("%s %s failed", method, scope["path"])
             return Answer({"error": f"the emulator failed: {type(error).__name__}, see its log"}, 500)
+
+
+def endpoints_of(
+    dialect: Dialect,
+    routes: Iterable[Route[C, P]],
+    opener: Callable[[Mapping[str, P]], Opener[C]],
+    *,
+    challenge: str = "Bearer",
+) -> dict[str, Endpoint[C]]:
+    """The endpoint of each path, in the order of declaration. `opener` gets the policies of a path by method."""
+    by_path: dict[str, list[Route[C, P]]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, []).append(route)
+    return {
+        path: Endpoint(
+            dialect,
+            opener({route.method: route.policy for route in found}),
+            {route.method: route.handler for route in found},
+            challenge=challenge,
+        )
+        for path, found in by_path.items()
+    }
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:

@@ -1,4 +1,4 @@
-"""Makes the blocking face of the Python API, `emulator.client.sync`, from the awaiting one, `emulator.client.aio`.
+"""Makes the blocking Python API, `emulator.client.sync`, from the asynchronous one, `emulator.client.aio`.
 
 The build runs it (`hatch_build.py`), and `emulator.client.sync` does in a checkout; the wheel has
 what it made, and not this module. It needs the standard library only.
@@ -24,7 +24,7 @@ _WORDS = (
     (r"\basync_wait\b", "blocking_wait"),
     (r"\bcaller_loop\b", "no_loop"),
 )
-# Sentences that are true of one face only.
+# Sentences that are true of one of them only.
 _TEXTS = {
     "an emulator for tests on asyncio or trio.": "an emulator for tests that do not await.",
     "An ASGI application or an asynchronous function runs on the caller's event loop, and its\n"

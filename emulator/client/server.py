@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
+from socket import socket
 from typing import Any, TypedDict, cast
 
 import httpx
+from starlette.types import ASGIApp
 
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
@@ -23,7 +25,7 @@ from emulator.client.values import instant
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
 from emulator.server import bootstrap, serving
-from emulator.server.certificates import UnusableCertificate, read_certificate
+from emulator.server.certificates import Certificate, UnusableCertificate, read_certificate
 from emulator.server.settings import Settings, SettingsError
 
 __tracebackhide__ = is_emulator_error
@@ -111,17 +113,9 @@ class Server:
             undo.callback(listener.close)
             emulation = await bootstrap.start(settings, document)
             undo.push_async_callback(emulation.close)
-            stop = asyncio.Event()
-            served = asyncio.get_running_loop().create_task(
-                serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate),
-                name="emulator server",
+            await undo.enter_async_context(
+                served(emulation.app, listener, server=settings.server, certificate=certificate)
             )
-
-            async def end() -> None:
-                stop.set()
-                await asyncio.wait((served,))
-
-            undo.push_async_callback(end)
             # Calls need no socket in this process. Streams do: that transport waits for the whole response.
             # The certificate is the one given above, so it is not verified.
             http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
@@ -212,6 +206,22 @@ class Server:
         for of_world, origin in tuple(self._lifespans):
             if world in (None, of_world):
                 await self.unmount(of_world, origin)
+
+
+@asynccontextmanager
+async def served(
+    app: ASGIApp, listener: socket, *, server: str = "uvicorn", certificate: Certificate | None = None
+) -> AsyncIterator[None]:
+    """Serve an application for the length of a block."""
+    stop = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(
+        serving.serve(app, listener, server=server, stop=stop, certificate=certificate), name="emulator server"
+    )
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait((task,))
 
 
 def _client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:

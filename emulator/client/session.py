@@ -1,7 +1,7 @@
 """One world of a server: the calls that the Python API makes about it.
 
-The coroutines run on the server's background loop. The two faces, `Emulator` and `AsyncEmulator`,
-submit them there and wait for them, each in its own way.
+The coroutines run on the server's background loop. `Emulator` and `AsyncEmulator` submit them
+there and wait for them, each in its own way.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Session:
 
 
 class Running(Protocol):
-    """A face of the Python API that has begun. `session` raises EmulatorError if it has not, or has ended."""
+    """An `Emulator` or `AsyncEmulator`. `session` raises EmulatorError unless it runs."""
 
     @property
     def session(self) -> Session: ...
@@ -218,7 +218,7 @@ def new_world(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
 
 
 def shared(session: Session) -> SessionSource:
-    """The session of another face, which ends it."""
+    """The session of another emulator object, which ends it."""
     return SessionSource(lambda: _done(session), lambda _: _done(None))
 
 

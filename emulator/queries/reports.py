@@ -1,4 +1,4 @@
-"""What the control API asks of a world and is told about it: plain records, no rules.
+"""The control API's requests to a world and its reports: plain records, no rules.
 
 Times are milliseconds since the Unix epoch on the virtual clock; `wall_ms` alone is real time.
 """
@@ -13,7 +13,7 @@ DEFAULT_HORIZON_MS = 30 * 86_400_000
 
 
 class ClockStatus(Record):
-    """Where a clock stands. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
+    """The state of a clock. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
 
     now_ms: int
     rate: float

@@ -72,7 +72,7 @@ class FirstAttempt(Record):
 
 
 class Retry(Record):
-    """Retry `number` (1 for the first) of a message; `delay` is the arithmetic behind the instant."""
+    """Retry `number` (1 for the first) of a message; `delay` is the arithmetic of the instant."""
 
     at_ms: int
     message: Message
@@ -92,7 +92,7 @@ class Answer(Record):
 
 
 class RateWindowEnd(Record):
-    """A flow control key's rate period ends, with so many messages in its line."""
+    """A flow control key's rate period ends, with so many messages waiting for it."""
 
     at_ms: int
     flow: FlowState
@@ -254,7 +254,7 @@ def _item(state: StateView, timer: Timer) -> Item | None:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
-            return None  # One timer stands for many: each of them is listed by itself.
+            return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
             assert_never(unknown)
 

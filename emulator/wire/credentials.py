@@ -1,4 +1,4 @@
-"""The credentials a request carries; who holds them is for others to find out.
+"""The credentials that a request carries. Finding their owner is up to the caller.
 
 Source: interface document, "Authentication". What happens when the header and the parameter
 disagree is not shown, and chosen (D-079).

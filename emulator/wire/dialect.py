@@ -25,7 +25,7 @@ DOCUMENT_PREFIX = "Svc-"
 
 
 class DialectError(ValueError):
-    """A dialect cannot be used; the text names the file, and the key where one is to blame."""
+    """A dialect cannot be used; the text names the file, and the key if one key is wrong."""
 
 
 class Environment(Record):
@@ -82,11 +82,11 @@ class Dialect:
         return lower_name.startswith(self.lower_prefix) or lower_name == self.token_parameter.lower()
 
     def wire_name(self, name: str) -> str:
-        """What a JSON field or an enum value of the management API is called on the wire."""
+        """The name on the wire of a JSON field or an enum value of the management API."""
         return self.fields.get(name, name)
 
     def rename_field_at_fault(self, name: str) -> str:
-        """What the client calls a field that a refusal names: the core speaks the document's language."""
+        """The client's name for a field that a refusal names: the core uses the document's names."""
         if name.startswith(self.header_prefix):
             return name
         if name.startswith(DOCUMENT_PREFIX):
@@ -126,7 +126,7 @@ def load(name_or_path: str) -> Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What the text of a key has to look like, and how an error describes it."""
+    """The grammar of a key's text, and how an error describes it."""
 
     pattern: re.Pattern[str]
     expected: str

@@ -1,4 +1,4 @@
-"""What a refusal looks like over HTTP.
+"""Refusals as HTTP answers: status, body, headers.
 
 Source: interface document, "Errors" (the report names the offending field). The shape of the body
 (D-001) and the statuses (D-080) are not shown.
@@ -46,7 +46,7 @@ def status_of(refused: Refused) -> int:
 
 
 def error_json(refused: Refused, dialect: Dialect, query: Pairs = ()) -> dict[str, str]:
-    """The body of the answer: `error`, and `field` as the client calls it where one is to blame.
+    """The body of the answer: `error`, and `field`, by the client's name for it, if one field is wrong.
 
     The rules speak of headers; an option that stands in the request's query is called by its name there.
     """

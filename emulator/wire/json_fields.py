@@ -1,6 +1,6 @@
 """Reading JSON documents strictly: each value by its path, and a refusal that names that path.
 
-A path is how a person would point at the value: `respond.status`, `sequence[1].latency`.
+A path is written like `respond.status`, `sequence[1].latency`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from emulator.wire.instants import read_instant_ms
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 
-# What a refusal blames when the document as a whole is wrong.
+# The field that a refusal names when the document as a whole is wrong.
 WHOLE = "body"
 # The largest integer every JSON reader keeps exact.
 MAX_EXACT = 2**53 - 1
@@ -94,7 +94,7 @@ def read_instant(value: Json, path: str) -> int:
 
 
 def kind_of(value: Json) -> str:
-    """What a value is, in JSON's words."""
+    """The type of a value, as an error names it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

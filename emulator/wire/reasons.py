@@ -1,4 +1,4 @@
-"""Why things are as they are, in single lines for people: delays, lines, and who answered.
+"""Reasons in single lines of text: of delays, of waiting, and of answers.
 
 Each is a clause without a full stop, so that a sentence can be made of several.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from emulator.core.language.calendar import DAY_MS
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import AttemptOutcome, HoldKind, HoldReason, Via
-from emulator.core.rules.retries import DAY_MS, RetryDelay, RetryReason
+from emulator.core.rules.retries import RetryDelay, RetryReason
 from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held
 from emulator.wire.durations import format_duration
@@ -54,7 +55,7 @@ def _shortened(text: str) -> str:
 
 
 def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
-    """What became of an attempt, and who decided that: `was answered 503 by rule_1 (https://api.test/*)`."""
+    """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
     if outcome.response is None:
         decided = f", as {_rule(rule)} says" if rule is not None else ""
         return f"failed: {outcome.error}{decided}"
@@ -86,18 +87,18 @@ def _rule(rule: AnsweringRule) -> str:
 
 
 def not_applied(names: Sequence[str]) -> str:
-    """What was given in vain: `Svc-Delay is not applied to a queued message`."""
+    """The options given that a queue does not apply: `Svc-Delay is not applied to a queued message`."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
 
 
-# -- lines ------------------------------------------------------------------------------------
+# -- waiting ------------------------------------------------------------------------------------
 
 
 # What holds a message, as JSON names it.
-LINES = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
+WAIT_LISTS = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
 
 
-def line_of(kind: HoldKind, name: str) -> str:
+def _wait_list(kind: HoldKind, name: str) -> str:
     """What holds a message: `queue billing`."""
     match kind:
         case HoldKind.QUEUE:
@@ -112,17 +113,17 @@ def line_of(kind: HoldKind, name: str) -> str:
 
 def held_by(kind: HoldKind, name: str, reason: HoldReason) -> str:
     """What held a message in the past: `held by queue billing (paused)`."""
-    return f"held by {line_of(kind, name)}" + ("" if kind is HoldKind.GLOBAL else f" ({reason.value})")
+    return f"held by {_wait_list(kind, name)}" + ("" if kind is HoldKind.GLOBAL else f" ({reason.value})")
 
 
 def waits_for(held: Held) -> str:
-    """What a message in a line waits for now, and its place there."""
+    """What a waiting message waits for, and its place in the wait list."""
     place = "next in line" if held.position == 1 else f"number {held.position} in line"
     return f"{_obstacle(held)}; it is {place}"
 
 
 def _obstacle(held: Held) -> str:
-    line = line_of(held.kind, held.name)
+    line = _wait_list(held.kind, held.name)
     match held.reason:
         case HoldReason.PAUSED:
             return f"{line} is paused"

@@ -1,4 +1,4 @@
-"""Where a URL points, read once and for everyone: what is checked is what is connected to.
+"""Where a URL points: what is checked is what is connected to.
 
 Two readers of one URL that disagree about its host are how a check is evaded. So the egress
 policy, the Host header and the connection all use `read_target`. It is lenient where HTTP clients

@@ -14,9 +14,10 @@ from emulator.journal.store import open_store
 from emulator.wire.control.event_stream import StreamEvent
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import load
-from tests.journal.keeping import crash
-from tests.streaming import streaming
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.stores import crash
+from tests.harness.streams import streaming
 
 HOOK = "https://api.test/hook"
 DOWN = "https://down.test/hook"

@@ -1,4 +1,4 @@
-"""The blocking face of the Python API is made from the awaiting one, wherever the checkout lies."""
+"""The blocking Python API is made from the asynchronous one, by the build or at the first import in a checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def contents(directory: Path) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in directory.iterdir()}
 
 
-def test_every_module_of_the_blocking_face_is_made_and_awaits_nothing(tmp_path: Path) -> None:
+def test_every_module_of_the_blocking_api_is_made_and_awaits_nothing(tmp_path: Path) -> None:
     generate.make(tmp_path)
 
     made = contents(tmp_path)

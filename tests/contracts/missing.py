@@ -10,7 +10,7 @@ from pathlib import Path
 
 from emulator.api import application
 from emulator.api.control.options import ControlOptions
-from tests.support import InProcess, in_process
+from tests.harness.emulators import InProcess, in_process
 
 
 @asynccontextmanager

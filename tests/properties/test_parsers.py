@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from emulator.contract import files as contract_files
 from emulator.core.errors import Malformed, Refused
 from emulator.core.language import cron, expressions
-from emulator.core.model import AccountId, Plan
+from emulator.core.model import AccountId, FlowKey, GroupName, Plan
 from emulator.core.rules import retries
 from emulator.core.world_setup import WorldSetup
 from emulator.fixtures import document as fixture_json
@@ -41,7 +41,7 @@ from emulator.wire.management import bodies as management_json
 from emulator.wire.messaging import bodies as json_bodies
 from emulator.wire.messaging import destinations, filters, flow_requests, flow_values
 from emulator.wire.messaging import options as message_options
-from tests.core.worlds import make_account
+from tests.harness.simulations import make_account
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "60"))
 LARGE = 256 * 1024
@@ -225,12 +225,12 @@ PARSERS = (
     ),
     Parser(
         name="pin",
-        parse=_of_query(lambda request: flow_requests.read_pin(request, _SVC)),
+        parse=_of_query(lambda request: flow_requests.read_pin(request, _SVC, _account_id(), FlowKey("k"))),
         samples=[b"parallelism=3&rate=10&period=60"],
     ),
     Parser(
         name="unpin",
-        parse=_of_query(lambda request: flow_requests.read_unpin(request, _SVC)),
+        parse=_of_query(lambda request: flow_requests.read_unpin(request, _SVC, _account_id(), FlowKey("k"))),
         samples=[b"parallelism=true&rate=False"],
     ),
     Parser(name="flow key", parse=_of_latin(names.read_flow_key), samples=[b"user-1", b"a%2Fb%C3%A9"]),
@@ -269,7 +269,7 @@ PARSERS = (
     ),
     Parser(
         name="cancellation",
-        parse=_of_body(lambda request: filters.read_cancellation(request, _SVC)),
+        parse=_of_body(lambda request: filters.read_cancellation(request, _SVC, _account_id())),
         samples=[b'{"messageIds":["a"],"label":"x","fromDate":1,"count":2}', b"{}"],
     ),
     Parser(
@@ -292,13 +292,17 @@ PARSERS = (
     ),
     Parser(
         name="group defaults",
-        parse=lambda given: json_bodies.read_group_defaults(given, _SVC),
+        parse=lambda given: json_bodies.read_group_defaults(given, _SVC, _account_id(), GroupName("g")),
         samples=[b'{"headers":{"Svc-Retries":"3","Svc-Forward-A":["b","c"],"Content-Type":"text/plain"}}'],
     ),
-    Parser(name="queue", parse=json_bodies.read_queue, samples=[b'{"queueName":"q","parallelism":2,"paused":true}']),
+    Parser(
+        name="queue",
+        parse=lambda given: json_bodies.read_queue(given, _account_id()),
+        samples=[b'{"queueName":"q","parallelism":2,"paused":true}'],
+    ),
     Parser(
         name="new search index",
-        parse=management_json.read_new_search_index,
+        parse=lambda given: management_json.read_new_search_index(given, "me"),
         samples=[b'{"name":"n","region":"eu-west-1","type":"payg"}'],
     ),
     Parser(name="plan", parse=lambda given: management_json.read_plan(given, _SVC), samples=[b'{"plan_name":"paid"}']),

@@ -16,7 +16,8 @@ from emulator.server.settings import Settings
 from emulator.wire.control.event_stream import StreamEvent, StreamReader
 from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
-from tests.support import EPOCH, PATIENCE_S, on_loop
+from tests.harness.emulators import EPOCH
+from tests.harness.loops import PATIENCE_S, on_loop
 
 pytestmark = pytest.mark.slow
 

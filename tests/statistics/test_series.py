@@ -33,7 +33,7 @@ from emulator.statistics.series import (
     throughput,
     together,
 )
-from tests.core.worlds import EPOCH_MS, make_account
+from tests.harness.simulations import EPOCH_MS, make_account
 
 NOTHING_RECORDED = RecordedUsage(points={}, days={})
 

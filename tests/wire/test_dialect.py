@@ -143,3 +143,18 @@ def test_unreadable_files_are_told(tmp_path: Path) -> None:
         dialect.load(str(path))
     with pytest.raises(DialectError, match="unknown dialect 'klingon': expected svc, upstash"):
         dialect.load("klingon")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own"),
+    [
+        ("queue_token", True),
+        ("Queue_Token", True),
+        ("svc-delay", True),
+        ("SVC-delay", True),
+        ("svc", False),
+        ("a", False),
+    ],
+)
+def test_the_service_s_own_query_parameters(name: str, is_own: bool) -> None:
+    assert dialect.SVC.is_own_parameter(name) is is_own

@@ -28,7 +28,8 @@ from emulator.server.settings import Settings
 from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
-from tests.support import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process, on_loop
+from tests.harness.emulators import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process
+from tests.harness.loops import on_loop
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"

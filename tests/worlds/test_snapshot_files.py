@@ -17,7 +17,9 @@ import pytest
 from emulator.journal import codec, schema
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
-from tests.saving import (
+from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.snapshots import (
     HOOK,
     and_so_on,
     bring,
@@ -31,7 +33,6 @@ from tests.saving import (
     state_of,
     told,
 )
-from tests.support import EPOCH, EPOCH_MS, InProcess, in_process, on_loop
 from tests.worlds.test_registry import create
 
 # -- import (D-204) ---------------------------------------------------------------------------

@@ -13,7 +13,9 @@ import pytest
 from emulator.core.errors import Conflict, NotFound
 from emulator.engine.limits import Limits
 from emulator.worlds.world import World
-from tests.saving import (
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.snapshots import (
     DAY,
     DOWN,
     HOOK,
@@ -31,7 +33,6 @@ from tests.saving import (
     state_of,
     told,
 )
-from tests.support import EPOCH_MS, Answer, InProcess, in_process, on_loop
 from tests.worlds.test_registry import FAST, Caller, Gate, by, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------

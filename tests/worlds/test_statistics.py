@@ -21,7 +21,8 @@ from emulator.wire.management.statistics import (
     throughput_view,
 )
 from emulator.worlds.world import World
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

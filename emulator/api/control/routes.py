@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from emulator.api.control import (
     accounts,
     clock,
@@ -16,7 +18,7 @@ from emulator.api.control import (
 )
 from emulator.api.control.call import ControlCall, ControlRoute, opener
 from emulator.api.control.options import ControlOptions
-from emulator.api.endpoint import Endpoint, by_path
+from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.worlds.registry import Worlds
 
 ROUTES: tuple[ControlRoute, ...] = (
@@ -35,11 +37,4 @@ ROUTES: tuple[ControlRoute, ...] = (
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:
     """Every path of the API with its operations."""
-    return {
-        path: Endpoint(
-            registry.dialect,
-            opener(registry, options, {route.method: route.policy for route in routes}),
-            {route.method: route.handler for route in routes},
-        )
-        for path, routes in by_path(ROUTES).items()
-    }
+    return endpoints_of(registry.dialect, ROUTES, partial(opener, registry, options))

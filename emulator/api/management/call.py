@@ -11,6 +11,7 @@ from typing import TypeAlias
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Opener, Request, Route
+from emulator.core.commands import Command
 from emulator.core.errors import Unauthenticated
 from emulator.core.model import AccountId, IndexId
 from emulator.core.record import Record
@@ -54,6 +55,11 @@ class ManagementCall(Record, gc=True):
     def account_id(self) -> AccountId:
         return AccountId(self.request.path_parameters["name"])
 
+    async def carry_out(self, command: Command[object]) -> Response:
+        """Submit a command whose reply is not shown; the answer is what the service gives then (D-167)."""
+        await self.world.submit(command)
+        return Answer("OK")
+
     @property
     def period(self) -> str | None:
         """The period of statistics as the query names it, None without one."""
@@ -89,8 +95,3 @@ def opener(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[ManagementC
         return ManagementCall(request=request, dialect=worlds.dialect, owned=owned)
 
     return open_call
-
-
-def done() -> Response:
-    """What the service answers to a change that has nothing to show (D-167)."""
-    return Answer("OK")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
-from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute, done
+from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
 from emulator.core.commands import RotateToken, SetBudget, SetPlan, SetProductionPack
 from emulator.wire.management import bodies
 from emulator.wire.management.accounts import account_view
@@ -31,24 +31,20 @@ async def rotate_token(call: ManagementCall) -> Response:
 
 async def set_plan(call: ManagementCall) -> Response:
     plan = bodies.read_plan(call.body, call.dialect)
-    await call.world.submit(SetPlan(account_id=call.account_id, plan=plan))
-    return done()
+    return await call.carry_out(SetPlan(account_id=call.account_id, plan=plan))
 
 
 async def set_budget(call: ManagementCall) -> Response:
     budget = bodies.read_budget(call.body)
-    await call.world.submit(SetBudget(account_id=call.account_id, budget=budget))
-    return done()
+    return await call.carry_out(SetBudget(account_id=call.account_id, budget=budget))
 
 
 async def enable_production_pack(call: ManagementCall) -> Response:
-    await call.world.submit(SetProductionPack(account_id=call.account_id, enabled=True))
-    return done()
+    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=True))
 
 
 async def disable_production_pack(call: ManagementCall) -> Response:
-    await call.world.submit(SetProductionPack(account_id=call.account_id, enabled=False))
-    return done()
+    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=False))
 
 
 async def get_queue_statistics(call: ManagementCall) -> Response:

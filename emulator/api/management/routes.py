@@ -6,7 +6,9 @@ own clients use (D-167).
 
 from __future__ import annotations
 
-from emulator.api.endpoint import Endpoint, by_path
+from functools import partial
+
+from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.management import addresses, queue_accounts, search_indexes, team, vector_indexes
 from emulator.api.management.call import CHALLENGE, ManagementCall, ManagementRoute, opener
 from emulator.worlds.registry import Worlds
@@ -22,12 +24,5 @@ ROUTES: tuple[ManagementRoute, ...] = (
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[ManagementCall]]:
     """Every path of the API with its operations; `{queue}` in a path is the dialect's segment."""
-    return {
-        path.replace("{queue}", worlds.dialect.queue_segment): Endpoint(
-            worlds.dialect,
-            opener(worlds, {route.method: route.policy for route in routes}),
-            {route.method: route.handler for route in routes},
-            challenge=CHALLENGE,
-        )
-        for path, routes in by_path(ROUTES).items()
-    }
+    found = endpoints_of(worlds.dialect, ROUTES, partial(opener, worlds), challenge=CHALLENGE)
+    return {path.replace("{queue}", worlds.dialect.queue_segment): endpoint for path, endpoint in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
-from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute, done
+from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
 from emulator.core import commands
 from emulator.core.model import SearchIndex
 from emulator.core.rules.search_indexes import search_index
@@ -19,10 +19,7 @@ async def list_search_indexes(call: ManagementCall) -> Response:
 
 
 async def create_search_index(call: ManagementCall) -> Response:
-    given = bodies.read_new_search_index(call.body)
-    command = commands.CreateSearchIndex(
-        customer_id=call.world.login[0], name=given.name, region=given.region, type=given.type
-    )
+    command = bodies.read_new_search_index(call.body, call.world.login[0])
     return Answer(_view(call, await call.world.submit(command)))
 
 
@@ -31,14 +28,12 @@ async def get_search_index(call: ManagementCall) -> Response:
 
 
 async def delete_search_index(call: ManagementCall) -> Response:
-    await call.world.submit(commands.DeleteSearchIndex(index_id=call.index_id))
-    return done()
+    return await call.carry_out(commands.DeleteSearchIndex(index_id=call.index_id))
 
 
 async def rename_search_index(call: ManagementCall) -> Response:
     name = bodies.read_new_name(call.body)
-    await call.world.submit(commands.RenameSearchIndex(index_id=call.index_id, name=name))
-    return done()
+    return await call.carry_out(commands.RenameSearchIndex(index_id=call.index_id, name=name))
 
 
 async def reset_password(call: ManagementCall) -> Response:
@@ -47,8 +42,7 @@ async def reset_password(call: ManagementCall) -> Response:
 
 async def transfer_search_index(call: ManagementCall) -> Response:
     target = bodies.read_target_account(call.body)
-    await call.world.submit(commands.TransferSearchIndex(index_id=call.index_id, target_account=target))
-    return done()
+    return await call.carry_out(commands.TransferSearchIndex(index_id=call.index_id, target_account=target))
 
 
 async def get_search_statistics(call: ManagementCall) -> Response:

@@ -6,7 +6,10 @@ import logging
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from emulator.api.endpoint import Opener, Request, Route
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer, Opener, Request, Route
+from emulator.core.commands import Command
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
 from emulator.core.record import Record
@@ -48,6 +51,11 @@ class MessagingCall(Record, gc=True):
     def name(self) -> str:
         """The path parameter that names what the call is about."""
         return self.request.path_parameters["name"]
+
+    async def carry_out(self, command: Command[object]) -> Response:
+        """Submit a command whose reply is not shown; the answer is empty."""
+        await self.world.submit(command)
+        return Answer()
 
     def warn_of_ignored_options(
         self, destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False

@@ -26,8 +26,7 @@ async def get_dead_letter(call: MessagingCall) -> Response:
 
 async def delete_dead_letter(call: MessagingCall) -> Response:
     wanted = (DeadLetterId(call.name),)
-    await call.world.submit(DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=True))
-    return Answer()
+    return await call.carry_out(DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=True))
 
 
 async def delete_dead_letters(call: MessagingCall) -> Response:

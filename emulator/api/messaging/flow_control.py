@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
-from emulator.core.commands import PinFlow, ResetFlow, SetFlowPaused, UnpinFlow
+from emulator.core.commands import ResetFlow, SetFlowPaused
 from emulator.core.model import FlowKey, FlowState
 from emulator.core.rules.flow_keys import flow_key
 from emulator.wire.json_fields import Json
@@ -35,41 +35,27 @@ def _key(call: MessagingCall) -> FlowKey:
 
 
 async def pause_flow_key(call: MessagingCall) -> Response:
-    await call.world.submit(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=True))
-    return Answer()
+    return await call.carry_out(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=True))
 
 
 async def resume_flow_key(call: MessagingCall) -> Response:
-    await call.world.submit(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=False))
-    return Answer()
+    return await call.carry_out(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=False))
 
 
 async def pin_flow_key(call: MessagingCall) -> Response:
-    key, pin = _key(call), flow_requests.read_pin(call.parts, call.dialect)
-    await call.world.submit(
-        PinFlow(
-            account_id=call.account_id, key=key, parallelism=pin.parallelism, rate=pin.rate, period_ms=pin.period_ms
-        )
-    )
-    return Answer()
+    return await call.carry_out(flow_requests.read_pin(call.parts, call.dialect, call.account_id, _key(call)))
 
 
 async def unpin_flow_key(call: MessagingCall) -> Response:
-    key, unpin = _key(call), flow_requests.read_unpin(call.parts, call.dialect)
-    await call.world.submit(
-        UnpinFlow(account_id=call.account_id, key=key, parallelism=unpin.parallelism, rate=unpin.rate)
-    )
-    return Answer()
+    return await call.carry_out(flow_requests.read_unpin(call.parts, call.dialect, call.account_id, _key(call)))
 
 
 async def reset_flow_key(call: MessagingCall) -> Response:
-    await call.world.submit(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=True))
-    return Answer()
+    return await call.carry_out(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=True))
 
 
 async def reset_flow_rate(call: MessagingCall) -> Response:
-    await call.world.submit(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=False))
-    return Answer()
+    return await call.carry_out(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=False))
 
 
 async def get_global_parallelism(call: MessagingCall) -> Response:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
-from emulator.core.commands import CancelMessage, CancelMessages
+from emulator.core.commands import CancelMessage
 from emulator.core.errors import NotFound
 from emulator.core.model import Message, MessageId
 from emulator.core.rules.retention import is_readable
@@ -34,8 +34,7 @@ async def cancel_message(call: MessagingCall) -> Response:
 
 
 async def cancel_messages(call: MessagingCall) -> Response:
-    given = filters.read_cancellation(call.parts, call.dialect)
-    command = CancelMessages(account_id=call.account_id, wanted=given.wanted, count=given.count)
+    command = filters.read_cancellation(call.parts, call.dialect, call.account_id)
     return Answer(views.cancelled(await call.world.submit(command)))
 
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
-from emulator.core.commands import DeleteQueue, SetQueuePaused, UpsertQueue
+from emulator.core.commands import DeleteQueue, SetQueuePaused
 from emulator.core.rules.queues import queue
 from emulator.wire.messaging import bodies, views
 from emulator.wire.names import read_queue_name
@@ -22,16 +22,11 @@ async def get_queue(call: MessagingCall) -> Response:
 
 
 async def upsert_queue(call: MessagingCall) -> Response:
-    given = bodies.read_queue(call.parts.body)
-    await call.world.submit(
-        UpsertQueue(account_id=call.account_id, name=given.name, parallelism=given.parallelism, paused=given.paused)
-    )
-    return Answer()
+    return await call.carry_out(bodies.read_queue(call.parts.body, call.account_id))
 
 
 async def delete_queue(call: MessagingCall) -> Response:
-    await call.world.submit(DeleteQueue(account_id=call.account_id, name=read_queue_name(call.name)))
-    return Answer()
+    return await call.carry_out(DeleteQueue(account_id=call.account_id, name=read_queue_name(call.name)))
 
 
 async def pause_queue(call: MessagingCall) -> Response:
@@ -44,8 +39,7 @@ async def resume_queue(call: MessagingCall) -> Response:
 
 async def _set_paused(call: MessagingCall, *, paused: bool) -> Response:
     name = read_queue_name(call.name)
-    await call.world.submit(SetQueuePaused(account_id=call.account_id, name=name, paused=paused))
-    return Answer()
+    return await call.carry_out(SetQueuePaused(account_id=call.account_id, name=name, paused=paused))
 
 
 ROUTES: tuple[MessagingRoute, ...] = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from emulator.api.endpoint import Endpoint, by_path
+from functools import partial
+
+from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.messaging import (
     dead_letters,
     events,
@@ -32,11 +34,4 @@ ROUTES: tuple[MessagingRoute, ...] = (
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[MessagingCall]]:
     """Every path of the API with its operations."""
-    return {
-        path: Endpoint(
-            worlds.dialect,
-            opener(worlds, {route.method: route.policy for route in routes}),
-            {route.method: route.handler for route in routes},
-        )
-        for path, routes in by_path(ROUTES).items()
-    }
+    return endpoints_of(worlds.dialect, ROUTES, partial(opener, worlds))

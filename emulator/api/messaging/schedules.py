@@ -40,8 +40,7 @@ async def get_schedule(call: MessagingCall) -> Response:
 
 
 async def delete_schedule(call: MessagingCall) -> Response:
-    await call.world.submit(DeleteSchedule(account_id=call.account_id, schedule_id=ScheduleId(call.name)))
-    return Answer()
+    return await call.carry_out(DeleteSchedule(account_id=call.account_id, schedule_id=ScheduleId(call.name)))
 
 
 async def pause_schedule(call: MessagingCall) -> Response:
@@ -53,10 +52,9 @@ async def resume_schedule(call: MessagingCall) -> Response:
 
 
 async def _set_paused(call: MessagingCall, *, paused: bool) -> Response:
-    await call.world.submit(
+    return await call.carry_out(
         SetSchedulePaused(account_id=call.account_id, schedule_id=ScheduleId(call.name), paused=paused)
     )
-    return Answer()
 
 
 ROUTES: tuple[MessagingRoute, ...] = (

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
-from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, SetGroupDefaults, UpsertEndpoints
+from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, UpsertEndpoints
 from emulator.core.rules.url_groups import url_group
 from emulator.wire.messaging import bodies, views
 from emulator.wire.names import read_group_name
@@ -21,30 +21,24 @@ async def get_url_group(call: MessagingCall) -> Response:
 
 
 async def delete_url_group(call: MessagingCall) -> Response:
-    await call.world.submit(DeleteUrlGroup(account_id=call.account_id, name=read_group_name(call.name)))
-    return Answer()
+    return await call.carry_out(DeleteUrlGroup(account_id=call.account_id, name=read_group_name(call.name)))
 
 
 async def set_group_defaults(call: MessagingCall) -> Response:
     """Answers the group's record (D-057)."""
     name = read_group_name(call.name)
-    given = bodies.read_group_defaults(call.parts.body, call.dialect)
-    await call.world.submit(
-        SetGroupDefaults(account_id=call.account_id, name=name, headers=given.headers, defaults=given.options)
-    )
+    await call.world.submit(bodies.read_group_defaults(call.parts.body, call.dialect, call.account_id, name))
     return Answer(views.url_group(call.owner.groups[name]))
 
 
 async def add_endpoints(call: MessagingCall) -> Response:
     name, endpoints = read_group_name(call.name), bodies.read_endpoints(call.parts.body)
-    await call.world.submit(UpsertEndpoints(account_id=call.account_id, name=name, endpoints=endpoints))
-    return Answer()
+    return await call.carry_out(UpsertEndpoints(account_id=call.account_id, name=name, endpoints=endpoints))
 
 
 async def remove_endpoints(call: MessagingCall) -> Response:
     name, selectors = read_group_name(call.name), bodies.read_endpoint_selectors(call.parts.body)
-    await call.world.submit(RemoveEndpoints(account_id=call.account_id, name=name, selectors=selectors))
-    return Answer()
+    return await call.carry_out(RemoveEndpoints(account_id=call.account_id, name=name, selectors=selectors))
 
 
 ROUTES: tuple[MessagingRoute, ...] = (

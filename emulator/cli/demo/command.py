@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from socket import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -17,8 +16,6 @@ from emulator.cli.demo import story
 from emulator.cli.failures import Failure
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from emulator.cli.demo.timeline import Week
     from emulator.queries.reports import Credentials
 
@@ -80,6 +77,7 @@ async def run_week(
     from emulator.cli.demo import timeline
     from emulator.cli.demo.receiver import Receiver
     from emulator.client.aio.emulator import AsyncEmulator
+    from emulator.client.server import served
     from emulator.server import serving
 
     async with contextlib.AsyncExitStack() as stack:
@@ -87,7 +85,7 @@ async def run_week(
         inbox = serving.listen("127.0.0.1", 0)
         receiver_url = serving.url_of(inbox)
         receiver = Receiver(receiver_url, known(emulator.credentials), emulator.dialect, replies)
-        await stack.enter_async_context(_served(receiver.app, inbox))
+        await stack.enter_async_context(served(receiver.app, inbox))
         say(timeline.introduction(emulator.url, receiver_url))
         began = time.perf_counter()
         for each in story.PUBLICATIONS:
@@ -103,16 +101,3 @@ async def run_week(
             dead_letters=[urlsplit(letter["url"]).path for letter in letters],
             wall_s=wall_s,
         )
-
-
-@contextlib.asynccontextmanager
-async def _served(app: ASGIApp, listener: socket) -> AsyncIterator[None]:
-    from emulator.server import serving
-
-    stop = asyncio.Event()
-    task = asyncio.get_running_loop().create_task(serving.serve(app, listener, server="uvicorn", stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await task

@@ -237,7 +237,7 @@ class AsyncEmulator:
 
         Raises Refused with what the service says, EmulatorError for a group of several endpoints.
         """
-        message_ids = await self._publish(destination, body, json, headers)
+        message_ids = await self.publish_to_group(destination, body, json=json, headers=headers)
         if len(message_ids) != 1:
             raise EmulatorError(
                 f"{destination} is a URL group, and {len(message_ids)} messages were made: "
@@ -254,13 +254,8 @@ class AsyncEmulator:
         headers: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Publish to a URL group; a message's id for each of its endpoints. See `publish`."""
-        return await self._publish(group, body, json, headers)
-
-    async def _publish(
-        self, destination: str, body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
-    ) -> list[str]:
         response = await self._link.run(
-            self.session.messaging("POST", f"/v2/publish/{destination}", *_content(body, json, headers))
+            self.session.messaging("POST", f"/v2/publish/{group}", *_content(body, json, headers))
         )
         made = response.json()
         return [each["messageId"] for each in (made if isinstance(made, list) else [made])]

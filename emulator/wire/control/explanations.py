@@ -15,7 +15,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json
-from emulator.wire.reasons import LINES, answered, arithmetic, held_by, not_applied, waits_for
+from emulator.wire.reasons import WAIT_LISTS, answered, arithmetic, held_by, not_applied, waits_for
 
 
 def explanation_view(explanation: Explanation, dialect: Dialect) -> dict[str, Json]:
@@ -233,7 +233,7 @@ def _held_back(reason: explanations.HeldBack) -> dict[str, Json]:
         text += f" until {iso(reason.until_ms)}, for {format_duration(reason.until_ms - reason.at_ms)}"
     return (
         _at("held", reason.at_ms, text)
-        | {"line": LINES[reason.kind], "name": reason.name or None, "reason": reason.reason.value}
+        | {"line": WAIT_LISTS[reason.kind], "name": reason.name or None, "reason": reason.reason.value}
         | instant_fields("until", reason.until_ms)
         | {
             "position": None if now is None else now.position,

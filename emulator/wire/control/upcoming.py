@@ -18,7 +18,7 @@ from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso, local_iso
 from emulator.wire.json_fields import Json, read_instant
-from emulator.wire.reasons import LINES, arithmetic, waits_for
+from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 
 def read_upcoming(pairs: Pairs) -> UpcomingQuery:
@@ -148,7 +148,7 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
     match waiting:
         case Held():
             return (
-                {"kind": LINES[waiting.kind], "why": waits_for(waiting)}
+                {"kind": WAIT_LISTS[waiting.kind], "why": waits_for(waiting)}
                 | instant_fields("since", waiting.since_ms)
                 | _of(waiting.message)
                 | {

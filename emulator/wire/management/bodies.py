@@ -1,6 +1,6 @@
 """The management API's JSON: search indexes, what clients send about them and about queue accounts.
 
-Keys that nobody knows are ignored, and a key may have the document's name or the dialect's (D-174).
+Unknown keys are ignored, and a key may have the document's name or the dialect's (D-174).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from emulator.core.commands import CreateSearchIndex, MoveToTeam
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, IndexType, SearchIndex
 from emulator.core.plans import SEARCH_REGIONS, PlanName
-from emulator.core.record import Record
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
@@ -36,22 +36,7 @@ _INDEX_FIELDS = tuple(
 )
 
 
-class NewSearchIndex(Record):
-    """What the creation of a search index asks for."""
-
-    name: str
-    region: str
-    type: IndexType
-
-
-class TeamMove(Record):
-    """Which queue account is to belong to which team."""
-
-    account_id: AccountId
-    team_id: str
-
-
-def read_new_search_index(body: bytes) -> NewSearchIndex:
+def read_new_search_index(body: bytes, customer_id: str) -> CreateSearchIndex:
     """The body of a creation, as the interface document has it. Raises: InvalidInput naming the field."""
     given = _read_body(body)
     name = _name(given, "name")
@@ -59,7 +44,7 @@ def read_new_search_index(body: bytes) -> NewSearchIndex:
     index_type = read_choice(_required(given, "type"), "type", tuple(IndexType))
     if index_type not in _AVAILABLE:
         raise InvalidInput("type", f"{index_type} is not available, expected {' or '.join(_AVAILABLE)}")
-    return NewSearchIndex(name=name, region=region, type=IndexType(index_type))
+    return CreateSearchIndex(customer_id=customer_id, name=name, region=region, type=IndexType(index_type))
 
 
 def read_new_name(body: bytes) -> str:
@@ -87,11 +72,11 @@ def read_budget(body: bytes) -> int:
     return account_json.read_budget(_required(_read_body(body), "budget"), "budget")
 
 
-def read_team_move(body: bytes, dialect: Dialect) -> TeamMove:
+def read_team_move(body: bytes, dialect: Dialect) -> MoveToTeam:
     """The body of a move to a team. Raises: InvalidInput."""
     given = _read_body(body)
     key = dialect.wire_name("queue_id")
-    return TeamMove(
+    return MoveToTeam(
         account_id=AccountId(_name(given, key if key in given else "queue_id")),
         team_id=_name(given, "target_team_id"),
     )

@@ -1,6 +1,6 @@
 """The JSON bodies that clients send, as the core takes them.
 
-Everywhere null means "not said" and keys that nobody knows are ignored, except where ignoring a
+Everywhere null means "not said" and unknown keys are ignored, except where ignoring a
 misspelt filter would make it match everything (D-077).
 
 Source: the interface document shows the body of the group defaults alone; the others are those
@@ -14,10 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-from emulator.core.commands import EndpointSelector, PublishItem
+from emulator.core.commands import EndpointSelector, PublishItem, SetGroupDefaults, UpsertQueue
 from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model import DeadLetterId, Endpoint, MessageOptions, QueueName
-from emulator.core.record import Record
+from emulator.core.model import AccountId, DeadLetterId, Endpoint, GroupName
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 MAX_PARALLELISM = 10**9
 
-# What a refusal blames when no single JSON field is at fault.
+# The field that a refusal names when no single JSON field is wrong.
 WHOLE = "body"
 
 
@@ -39,7 +38,7 @@ def read_batch(body: bytes, dialect: Dialect, caller_ip: str) -> tuple[PublishIt
     """
     decoded = _decoded(_BATCH, body)
     decoded.reverse()
-    # Each item is let go of once it is read: a batch may carry 100 MB, and its texts become bytes here.
+    # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
     return tuple([_item(decoded.pop(), dialect, caller_ip) for _ in range(len(decoded))])
 
 
@@ -66,40 +65,27 @@ def read_endpoint_selectors(body: bytes) -> tuple[EndpointSelector, ...]:
     return tuple(selectors)
 
 
-class GroupDefaults(Record):
-    """A group's default headers: as given, and what they say."""
-
-    headers: tuple[tuple[str, tuple[str, ...]], ...]
-    options: MessageOptions
-
-
-def read_group_defaults(body: bytes, dialect: Dialect) -> GroupDefaults:
-    """The default headers of a URL group.
+def read_group_defaults(body: bytes, dialect: Dialect, account_id: AccountId, name: GroupName) -> SetGroupDefaults:
+    """The default headers of a URL group: as given, and what they say.
 
     Raises: InvalidInput naming the JSON field or the header.
     Source: interface document, "URL group default headers".
     """
     given = _decoded(_GROUP_DEFAULTS, body).headers
-    headers = tuple((name, (value,) if isinstance(value, str) else tuple(value)) for name, value in given.items())
-    pairs = [(name, value) for name, values in headers for value in values]
-    return GroupDefaults(headers=headers, options=read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS))
+    headers = tuple((key, (value,) if isinstance(value, str) else tuple(value)) for key, value in given.items())
+    pairs = [(key, value) for key, values in headers for value in values]
+    options = read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS)
+    return SetGroupDefaults(account_id=account_id, name=name, headers=headers, defaults=options)
 
 
-class QueueSettings(Record):
-    """What to make of a queue; None leaves a setting as it is."""
-
-    name: QueueName
-    parallelism: int | None
-    paused: bool | None
-
-
-def read_queue(body: bytes) -> QueueSettings:
+def read_queue(body: bytes, account_id: AccountId) -> UpsertQueue:
     """A queue to create or update. Raises: InvalidInput naming the JSON field."""
     given = _decoded(_QUEUE, body)
     parallelism = given.parallelism
     if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
         raise InvalidInput("parallelism", f"expected a number from 1 to {MAX_PARALLELISM}")
-    return QueueSettings(name=names.read_queue_name(given.queueName), parallelism=parallelism, paused=given.paused)
+    name = names.read_queue_name(given.queueName)
+    return UpsertQueue(account_id=account_id, name=name, parallelism=parallelism, paused=given.paused)
 
 
 def read_dead_letter_ids(body: bytes) -> tuple[DeadLetterId, ...] | None:
@@ -256,7 +242,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _wrong_shape(text: str) -> InvalidInput:
-    """The refusal for a document of another shape; its field is the path of the value at fault."""
+    """The refusal for a document of another shape; its field is the path of the wrong value."""
     place = _PLACE.fullmatch(text)
     what, path = (text, "") if place is None else (place["what"], place["path"] or "")
     path = path.removeprefix(".")

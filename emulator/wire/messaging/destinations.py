@@ -78,7 +78,7 @@ def parse_url(text: str) -> str:
     """A URL that messages may be sent to, exactly as typed.
 
     That is http or https in any case, a host, perhaps a port, no user, no fragment, at most 8192
-    visible ASCII characters. Whether anybody is there is not asked (D-086). Raises: Malformed. Source: D-071.
+    visible ASCII characters. Whether a server answers there is not checked (D-086). Raises: Malformed. Source: D-071.
     """
     matched = _URL.fullmatch(text)
     if matched is None or len(text) > MAX_URL_LENGTH:

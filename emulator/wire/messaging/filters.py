@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from emulator.core.commands import CancelMessages
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import AccountId, EventState, MessageFilter
-from emulator.core.record import Record
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
-from emulator.wire.fields import read_field
+from emulator.wire.fields import parse_number, read_field
 from emulator.wire.messaging import bodies as json_bodies
 from emulator.wire.parts import RequestParts
 
@@ -55,15 +55,8 @@ _CANCEL_NAMES = _names(_CANCEL)
 _DEAD_LETTER_NAMES = _names(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source")
 
 
-class Cancellation(Record):
-    """What a bulk cancel means: which messages, and at most how many (None: all)."""
-
-    wanted: MessageFilter
-    count: int | None
-
-
-def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
-    """The filters of a bulk cancel, from the query and from a body; with message ids all others do not count.
+def read_cancellation(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> CancelMessages:
+    """A bulk cancel, from the query and from a body; with message ids all other filters do not count.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078, D-082.
     """
@@ -73,7 +66,7 @@ def read_cancellation(parts: RequestParts, dialect: Dialect) -> Cancellation:
     wanted = replace(MessageFilter(), **given.lists(_CANCEL), **given.dates())
     if wanted.message_ids:
         wanted = MessageFilter(message_ids=wanted.message_ids)
-    return Cancellation(wanted=wanted, count=count)
+    return CancelMessages(account_id=account_id, wanted=wanted, count=count)
 
 
 def read_event_query(
@@ -182,21 +175,13 @@ class _Given:
 
     def count(self, *, maximum: int) -> int | None:
         """How many at most, None if that was not said."""
-
-        def parse(text: str) -> int:
-            if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= maximum:
-                raise Malformed(f"expected a number from 1 to {maximum}, got {excerpt(text)}")
-            return int(text)
-
-        return self.one("count", parse)
+        return self.one("count", lambda text: parse_number(text, "a number", 1, maximum, digits=16))
 
     def is_latest_first(self, *, default: bool) -> bool:
         order = self.one("order", _parse_order)
         return default if order is None else order
 
 
-_NUMBER = re.compile(r"[0-9]{1,16}")
-_STATUS = re.compile(r"[0-9]{1,3}")
 # An instant and a number, as in 1686652644442-12.
 _CURSOR = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
 _ORDERS = {"latestfirst": True, "earliestfirst": False}
@@ -210,9 +195,7 @@ _STATES: dict[str, tuple[EventState, ...]] = {
 
 
 def _parse_instant_ms(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or int(text) > MAX_INSTANT_MS:
-        raise Malformed(f"expected Unix milliseconds from 0 to {MAX_INSTANT_MS}, got {excerpt(text)}")
-    return int(text)
+    return parse_number(text, "Unix milliseconds", 0, MAX_INSTANT_MS, digits=16)
 
 
 def _parse_cursor(text: str) -> str:
@@ -236,9 +219,7 @@ def _parse_states(text: str) -> tuple[EventState, ...]:
 
 
 def _parse_status(text: str) -> int:
-    if not _STATUS.fullmatch(text):
-        raise Malformed(f"expected a status from 0 to 999, got {excerpt(text)}")
-    return int(text)
+    return parse_number(text, "a status", 0, 999, digits=3)
 
 
 def _parse_source(text: str) -> str:

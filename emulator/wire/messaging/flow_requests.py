@@ -7,38 +7,20 @@ one given twice is refused (D-072).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.language.excerpts import excerpt
-from emulator.core.record import Record
+from emulator.core.commands import PinFlow, UnpinFlow
+from emulator.core.errors import InvalidInput
+from emulator.core.model import AccountId, FlowKey
 from emulator.wire import durations
 from emulator.wire.dialect import Dialect
-from emulator.wire.fields import read_field
+from emulator.wire.fields import parse_number, read_field
 from emulator.wire.messaging import flow_values
 from emulator.wire.messaging.options import parse_boolean
 from emulator.wire.parts import RequestParts
 
 T = TypeVar("T")
-
-_DIGITS = re.compile(r"[0-9]{1,10}")
-
-
-class Pin(Record):
-    """Limits to fix; None leaves one as it is."""
-
-    parallelism: int | None
-    rate: int | None
-    period_ms: int | None
-
-
-class Unpin(Record):
-    """Which limits to release again."""
-
-    parallelism: bool
-    rate: bool
 
 
 def read_search(parts: RequestParts) -> str:
@@ -49,10 +31,12 @@ def read_search(parts: RequestParts) -> str:
     return values[0] if values else ""
 
 
-def read_pin(parts: RequestParts, dialect: Dialect) -> Pin:
+def read_pin(parts: RequestParts, dialect: Dialect, account_id: AccountId, key: FlowKey) -> PinFlow:
     """The limits to pin. Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084."""
     given = _given(parts, dialect, ("parallelism", "rate", "period"))
-    pin = Pin(
+    pin = PinFlow(
+        account_id=account_id,
+        key=key,
         parallelism=_read(given, "parallelism", _parse_limit),
         rate=_read(given, "rate", _parse_limit),
         period_ms=_read(given, "period", _parse_period_ms),
@@ -62,13 +46,15 @@ def read_pin(parts: RequestParts, dialect: Dialect) -> Pin:
     return pin
 
 
-def read_unpin(parts: RequestParts, dialect: Dialect) -> Unpin:
+def read_unpin(parts: RequestParts, dialect: Dialect, account_id: AccountId, key: FlowKey) -> UnpinFlow:
     """The limits to unpin, none by default.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-084.
     """
     given = _given(parts, dialect, ("parallelism", "rate"))
-    return Unpin(
+    return UnpinFlow(
+        account_id=account_id,
+        key=key,
         parallelism=_read(given, "parallelism", parse_boolean) or False,
         rate=_read(given, "rate", parse_boolean) or False,
     )
@@ -98,6 +84,4 @@ def _parse_period_ms(text: str) -> int:
 
 
 def _parse_limit(text: str) -> int:
-    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= flow_values.MAX_LIMIT:
-        raise Malformed(f"expected a number from 1 to {flow_values.MAX_LIMIT}, got {excerpt(text)}")
-    return int(text)
+    return parse_number(text, "a number", 1, flow_values.MAX_LIMIT, digits=10)

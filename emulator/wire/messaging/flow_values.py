@@ -12,13 +12,13 @@ from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.wire import durations
+from emulator.wire.fields import parse_number
 
 DEFAULT_PERIOD_S = 1
 MAX_LIMIT = 10**9
 
 _NAMES = ("parallelism", "rate", "period")
 _ITEM = re.compile(r"([A-Za-z]+)=(\S+)")
-_COUNT = re.compile(r"[0-9]{1,10}")
 
 
 class FlowControlValue(Record):
@@ -54,8 +54,4 @@ def parse_flow_control_value(text: str) -> FlowControlValue:
 
 
 def _count(name: str, digits: str | None) -> int | None:
-    if digits is None:
-        return None
-    if not _COUNT.fullmatch(digits) or not 1 <= int(digits) <= MAX_LIMIT:
-        raise Malformed(f"expected {name} from 1 to {MAX_LIMIT}, got {excerpt(digits)}")
-    return int(digits)
+    return None if digits is None else parse_number(digits, name, 1, MAX_LIMIT, digits=10)

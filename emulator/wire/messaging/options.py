@@ -26,7 +26,9 @@ from emulator.core.language.headers import canonical_name
 from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, ScheduleId
 from emulator.wire import credentials, durations, names, redaction
 from emulator.wire.dialect import Dialect
+from emulator.wire.fields import parse_number
 from emulator.wire.messaging import destinations, flow_values
+from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
 from emulator.wire.parts import Pairs, RequestParts
 
 T = TypeVar("T")
@@ -123,9 +125,7 @@ def parse_boolean(text: str) -> bool:
 
 def _parse_not_before_ms(text: str) -> int:
     """Unix seconds in, milliseconds out."""
-    if not _DIGITS.fullmatch(text) or len(text) > 15 or int(text) > MAX_NOT_BEFORE_S:
-        raise Malformed(f"expected Unix seconds from 0 to {MAX_NOT_BEFORE_S}, got {excerpt(text)}")
-    return int(text) * 1000
+    return parse_number(text, "Unix seconds", 0, MAX_NOT_BEFORE_S, digits=15) * 1000
 
 
 def _parse_timeout_ms(text: str) -> int:
@@ -185,27 +185,13 @@ _OPTIONS = frozenset((*_VALUES, *_SCHEDULE_ONLY, *_FLOW_CONTROL, *_CALLBACKS))
 _FORWARD = "forward-"
 _CALLBACK_FAMILIES = ("callback-", "failure-callback-")
 
-# Headers that concern one connection or the framing of one body.
-_CONNECTION_HEADERS = frozenset(
-    (
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    )
-)
 _TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _LINE_BREAK = re.compile(r"[\r\n\0]")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class _Given:
-    """All that a request says behind the service's prefix, by the path of the message it concerns.
+    """The options of a request, by the path of the message that they configure.
 
     A path is "" for the message itself, `callback-` for its callback, and so on; a path and the key
     of an option together are the suffix of its header.
@@ -396,7 +382,7 @@ def _content_type(text: str) -> str:
 
 
 def _is_of_connection(name: str) -> bool:
-    return name in _CONNECTION_HEADERS or name.startswith("proxy-")
+    return name in CONNECTION_HEADERS or name.startswith("proxy-")
 
 
 @lru_cache(maxsize=1024)

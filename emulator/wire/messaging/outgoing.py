@@ -1,4 +1,4 @@
-"""What one attempt sends: the headers, complete and in order.
+"""The request headers of one attempt, complete and in order.
 
 The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
 Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
@@ -17,15 +17,14 @@ from emulator.wire.urls import read_target
 
 NON_RETRYABLE_STATUS = 489
 
-# They describe the connection or the framing of the body, which are the sender's own (D-101).
-_NEVER_FORWARDED = frozenset(
+# They describe one connection or the framing of one body, which are the sender's own (D-101).
+CONNECTION_HEADERS = frozenset(
     (
         "connection",
         "content-length",
         "expect",
         "host",
         "keep-alive",
-        "proxy-connection",
         "te",
         "trailer",
         "transfer-encoding",
@@ -60,18 +59,17 @@ class _OwnNames(Record):
 
 @lru_cache(maxsize=16)
 def _own_names(prefix: str) -> _OwnNames:
-    own = [prefix + name for name in ("Message-Id", "Retried", "Signature", "Topic-Name", "Schedule-Id", "Caller-Ip")]
-    region = prefix.lower() + "region"
-    return _OwnNames(
-        message_id=own[0],
-        retried=own[1],
-        signature=own[2],
-        topic_name=own[3],
-        schedule_id=own[4],
-        caller_ip=own[5],
-        region=region,
-        never_forwarded=_NEVER_FORWARDED | {name.lower() for name in own} | {region},
-    )
+    own = {
+        "message_id": f"{prefix}Message-Id",
+        "retried": f"{prefix}Retried",
+        "signature": f"{prefix}Signature",
+        "topic_name": f"{prefix}Topic-Name",
+        "schedule_id": f"{prefix}Schedule-Id",
+        "caller_ip": f"{prefix}Caller-Ip",
+        "region": f"{prefix.lower()}region",
+    }
+    never_forwarded = {*CONNECTION_HEADERS, "proxy-connection", *(name.lower() for name in own.values())}
+    return _OwnNames(**own, never_forwarded=frozenset(never_forwarded))
 
 
 def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str, url: str | None = None) -> Headers:
@@ -114,7 +112,7 @@ def _region(region: str) -> str:
     return region.upper()
 
 
-# Attempts of one message, and the messages of one schedule, share all of this.
+# Cached: the attempts of one message, and the messages of one schedule, share these headers.
 @lru_cache(maxsize=2048)
 def _published(headers: Headers, prefix: str, user_agent: str, signed_url: str, url: str) -> Headers:
     """Host, then the headers as published, then defaults where the user gave none."""

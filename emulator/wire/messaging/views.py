@@ -1,4 +1,4 @@
-"""The records of the messaging API as its clients read them: JSON objects, ready to be written.
+"""The records of the messaging API as JSON objects.
 
 Fields that do not apply are left out, never null, because the public clients take presence for a
 value. Redaction is applied here, to everything that shows a message or a schedule: the interface

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from emulator.core.commands import CreateSearchIndex, MoveToTeam
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, IndexId, IndexType, SearchIndex
 from emulator.core.plans import PlanName
 from emulator.wire import dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.management import bodies as management_json
-from emulator.wire.management.bodies import NewSearchIndex, TeamMove
 
 UPSTASH = dialect.load("upstash")
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}
@@ -50,14 +50,14 @@ def body(**changes: object) -> bytes:
 @pytest.mark.parametrize("region", ["eu-west-1", "us-central1"])
 @pytest.mark.parametrize("type_", [IndexType.FREE, IndexType.PAYG])
 def test_a_creation_is_read(region: str, type_: IndexType) -> None:
-    assert management_json.read_new_search_index(body(region=region, type=type_.value, color="red")) == NewSearchIndex(
-        name="mySearchIndex", region=region, type=type_
-    )
+    assert management_json.read_new_search_index(
+        body(region=region, type=type_.value, color="red"), "me"
+    ) == CreateSearchIndex(customer_id="me", name="mySearchIndex", region=region, type=type_)
 
 
 @pytest.mark.parametrize("name", ["x", "x" * 256, "Größe 7 / ✓"])
 def test_a_name_is_any_printable_text_of_up_to_256_characters(name: str) -> None:
-    assert management_json.read_new_search_index(body(name=name)).name == name
+    assert management_json.read_new_search_index(body(name=name), "me").name == name
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,23 @@ def test_a_name_is_any_printable_text_of_up_to_256_characters(name: str) -> None
 )
 def test_a_wrong_field_of_a_creation_is_named(field: str, value: object) -> None:
     with pytest.raises(InvalidInput) as refused:
-        management_json.read_new_search_index(body(**{field: value}))
+        management_json.read_new_search_index(body(**{field: value}), "me")
     assert refused.value.field == field
 
 
 @pytest.mark.parametrize("field", GOOD)
 def test_a_missing_field_of_a_creation_is_named(field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        management_json.read_new_search_index(json.dumps({name: GOOD[name] for name in GOOD if name != field}).encode())
+        management_json.read_new_search_index(
+            json.dumps({name: GOOD[name] for name in GOOD if name != field}).encode(), "me"
+        )
     assert (refused.value.field, refused.value.reason) == (field, "is missing")
 
 
 def test_a_fixed_index_is_not_available() -> None:
     """D-187."""
     with pytest.raises(InvalidInput, match="fixed is not available, expected free or payg"):
-        management_json.read_new_search_index(body(type="fixed"))
+        management_json.read_new_search_index(body(type="fixed"), "me")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_a_fixed_index_is_not_available() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        management_json.read_new_search_index,
+        lambda content: management_json.read_new_search_index(content, "me"),
         management_json.read_new_name,
         management_json.read_target_account,
         management_json.read_budget,
@@ -151,7 +153,7 @@ def test_a_wrong_budget_is_named(budget: object) -> None:
 
 def test_a_move_to_a_team_has_the_dialect_s_name_for_the_account() -> None:
     """D-174."""
-    move = TeamMove(account_id=AccountId("a"), team_id="t")
+    move = MoveToTeam(account_id=AccountId("a"), team_id="t")
     assert management_json.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', dialect.SVC) == move
     assert management_json.read_team_move(b'{"qstash_id": "a", "target_team_id": "t"}', UPSTASH) == move
     assert management_json.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', UPSTASH) == move

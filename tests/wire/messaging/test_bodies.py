@@ -10,14 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.core.commands import EndpointSelector, PublishItem
+from emulator.core.commands import EndpointSelector, PublishItem, UpsertQueue
 from emulator.core.errors import InvalidInput, Refused, Unsupported
-from emulator.core.model import Destination, DestinationKind, Endpoint, MessageOptions, Method, QueueName
+from emulator.core.model import (
+    AccountId,
+    Destination,
+    DestinationKind,
+    Endpoint,
+    GroupName,
+    MessageOptions,
+    Method,
+    QueueName,
+)
 from emulator.wire import dialect
 from emulator.wire.messaging import bodies as json_bodies
-from emulator.wire.messaging.bodies import QueueSettings
 
 _SVC = dialect.load("svc")
+_ACCOUNT = AccountId("a")
 
 
 def _batch(*items: object) -> tuple[PublishItem | Refused, ...]:
@@ -176,14 +185,16 @@ def test_endpoints_to_remove_are_told_by_name_or_url() -> None:
 
 def test_group_defaults_are_kept_as_given_and_read() -> None:
     body = b'{"headers":{"svc-retries":"2","Svc-Forward-X":["1","2"],"X-Own":[],"Content-Type":["text/plain"]}}'
-    found = json_bodies.read_group_defaults(body, _SVC)
+    found = json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
     assert found.headers == (
         ("svc-retries", ("2",)),
         ("Svc-Forward-X", ("1", "2")),
         ("X-Own", ()),
         ("Content-Type", ("text/plain",)),
     )
-    assert found.options == MessageOptions(content_type="text/plain", forwarded=(("X", "1"), ("X", "2")), max_retries=2)
+    assert found.defaults == MessageOptions(
+        content_type="text/plain", forwarded=(("X", "1"), ("X", "2")), max_retries=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +211,7 @@ def test_group_defaults_are_kept_as_given_and_read() -> None:
 )
 def test_wrong_group_defaults_name_the_field_or_the_header(body: bytes, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_group_defaults(body, _SVC)
+        json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
     assert caught.value.field == field
 
 
@@ -209,16 +220,16 @@ def test_wrong_group_defaults_name_the_field_or_the_header(body: bytes, field: s
     [
         (
             b'{"queueName":"q","parallelism":2,"paused":true}',
-            QueueSettings(name=QueueName("q"), parallelism=2, paused=True),
+            UpsertQueue(account_id=_ACCOUNT, name=QueueName("q"), parallelism=2, paused=True),
         ),
         (
             b'{"queueName":"q","parallelism":null}',
-            QueueSettings(name=QueueName("q"), parallelism=None, paused=None),
+            UpsertQueue(account_id=_ACCOUNT, name=QueueName("q"), parallelism=None, paused=None),
         ),
     ],
 )
-def test_queue(body: bytes, expected: QueueSettings) -> None:
-    assert json_bodies.read_queue(body) == expected
+def test_queue(body: bytes, expected: UpsertQueue) -> None:
+    assert json_bodies.read_queue(body, _ACCOUNT) == expected
 
 
 @pytest.mark.parametrize(
@@ -240,7 +251,7 @@ def test_queue(body: bytes, expected: QueueSettings) -> None:
 )
 def test_wrong_queue_names_the_json_field(body: bytes, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_queue(body)
+        json_bodies.read_queue(body, _ACCOUNT)
     assert caught.value.field == field
 
 
@@ -271,8 +282,8 @@ def test_wrong_dead_letter_ids_name_the_json_field(body: bytes, field: str) -> N
         lambda body: json_bodies.read_batch(body, _SVC, ""),
         json_bodies.read_endpoints,
         json_bodies.read_endpoint_selectors,
-        lambda body: json_bodies.read_group_defaults(body, _SVC),
-        json_bodies.read_queue,
+        lambda body: json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g")),
+        lambda body: json_bodies.read_queue(body, _ACCOUNT),
         json_bodies.read_dead_letter_ids,
         json_bodies.read_cancel_filters,
     ],

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.core.commands import CancelMessages
 from emulator.core.errors import InvalidInput, Refused
 from emulator.core.model import AccountId, EventState, MessageFilter
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire import dialect
 from emulator.wire.messaging import filters
-from emulator.wire.messaging.filters import Cancellation
 from emulator.wire.parts import read_parts
 from tests.wire.request_parts import request
 
@@ -22,8 +22,8 @@ _SVC = dialect.load("svc")
 _ACCOUNT = AccountId("account")
 
 
-def _cancellation(query: str = "", body: bytes = b"") -> Cancellation:
-    return filters.read_cancellation(request(query=query, body=body, method="DELETE"), _SVC)
+def _cancellation(query: str = "", body: bytes = b"") -> CancelMessages:
+    return filters.read_cancellation(request(query=query, body=body, method="DELETE"), _SVC, _ACCOUNT)
 
 
 def _events(query: str = "") -> EventQuery:
@@ -55,7 +55,7 @@ def _dead_letters(query: str = "", *, body: bytes = b"", method: str = "GET") ->
     ],
 )
 def test_cancel_filters(query: str, wanted: MessageFilter) -> None:
-    assert _cancellation(query) == Cancellation(wanted=wanted, count=None)
+    assert _cancellation(query) == CancelMessages(account_id=_ACCOUNT, wanted=wanted, count=None)
 
 
 def test_cancel_count() -> None:
@@ -68,18 +68,20 @@ def test_cancel_count() -> None:
     [
         (
             b'{"messageIds":["a","b"],"label":"x"}',
-            Cancellation(wanted=MessageFilter(message_ids=("a", "b")), count=None),
+            CancelMessages(account_id=_ACCOUNT, wanted=MessageFilter(message_ids=("a", "b")), count=None),
         ),
-        (b'{"messageIds":[]}', Cancellation(wanted=MessageFilter(), count=None)),
-        (b"", Cancellation(wanted=MessageFilter(), count=None)),
-        (b"null", Cancellation(wanted=MessageFilter(), count=None)),
+        (b'{"messageIds":[]}', CancelMessages(account_id=_ACCOUNT, wanted=MessageFilter(), count=None)),
+        (b"", CancelMessages(account_id=_ACCOUNT, wanted=MessageFilter(), count=None)),
+        (b"null", CancelMessages(account_id=_ACCOUNT, wanted=MessageFilter(), count=None)),
         (
             b'{"topicName":"g","label":["a","b"],"fromDate":5,"count":2}',
-            Cancellation(wanted=MessageFilter(url_groups=("g",), labels=("a", "b"), from_ms=5), count=2),
+            CancelMessages(
+                account_id=_ACCOUNT, wanted=MessageFilter(url_groups=("g",), labels=("a", "b"), from_ms=5), count=2
+            ),
         ),
     ],
 )
-def test_cancel_filters_in_a_body(body: bytes, expected: Cancellation) -> None:
+def test_cancel_filters_in_a_body(body: bytes, expected: CancelMessages) -> None:
     """D-082: older clients send a body, some an empty one."""
     assert _cancellation(body=body) == expected
 
@@ -297,7 +299,7 @@ def test_any_bytes_give_a_query_or_a_refusal(query: list[tuple[str, str]], tail:
         client_ip="",
     )
     with suppress(Refused):
-        filters.read_cancellation(parts, _SVC)
+        filters.read_cancellation(parts, _SVC, _ACCOUNT)
     with suppress(Refused):
         filters.read_event_query(parts, _SVC, _ACCOUNT)
     with suppress(Refused):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import EPOCH_MS, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 
@@ -160,3 +161,21 @@ async def test_retries_not_named_are_the_plans(plan: str, retries: int) -> None:
     async with in_process(plan=plan) as emulator:
         await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
         assert (await emulator.get("/v2/schedules/s")).json["retries"] == retries
+
+
+def test_what_a_queue_ignores_of_a_schedule_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-021: its delay is applied."""
+    headers = {
+        "Svc-Cron": "* * * * *",
+        "Svc-Queue-Name": "q",
+        "Svc-Delay": "1h",
+        "Svc-Flow-Control-Key": "k",
+    }
+
+    @on_loop
+    async def write() -> None:
+        async with in_process() as emulator:
+            await emulator.post(f"/v2/schedules/{URL}", headers)
+
+    write()
+    assert f"Svc-Flow-Control-Key is not applied to a queued message (to {URL})" in caplog.messages

@@ -21,7 +21,7 @@ import emulator
     ],
 )
 def test_every_example_in_a_docstring_is_true(module: str) -> None:
-    # The parts of a face know it by its name only, as their users do.
+    # The examples of its parts use the class by its name, as users do.
     names = {"Emulator": emulator.Emulator}
     failed, tried = doctest.testmod(importlib.import_module(module), extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert (failed, tried > 0) == (0, True)

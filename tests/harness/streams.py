@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.wire.control.event_stream import StreamEvent, StreamReader
 from tests.contracts.conformance import check_response
-from tests.support import Headers, InProcess, http_scope
+from tests.harness.emulators import Headers, InProcess, http_scope
 
 PATH = "/_emulator/stream"
 

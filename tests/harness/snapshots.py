@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.worlds.setup import DEFAULT
-from tests.support import Answer, InProcess
+from tests.harness.emulators import Answer, InProcess
 
 HOUR, DAY = 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"
