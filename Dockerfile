@@ -13,13 +13,14 @@ WORKDIR /source
 COPY constraints.txt ./
 RUN pip wheel --no-deps --only-binary=:all: --wheel-dir=/wheels --requirement=constraints.txt \
     && pip install --no-index --find-links=/wheels --constraint=constraints.txt hatchling
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY contracts contracts
 COPY fixtures fixtures
 COPY emulator emulator
 # Compiled without the sources' dates, which differ from build to build and would have to be checked at every start.
 RUN pip install --no-index --find-links=/wheels --no-build-isolation --no-compile --no-warn-script-location \
         --prefix=/install . \
+    && find /install -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /install -p /usr/local /install \
     && mkdir -p /volume/state
 
@@ -43,7 +44,7 @@ EXPOSE 8080
 STOPSIGNAL SIGTERM
 
 # It goes by the same variables as the server: port, certificate, control token.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --start-interval=1s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
     CMD ["svc-emulator", "health"]
 
 ENTRYPOINT ["svc-emulator"]

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What a load run saw: requests a second, and how many were not answered 200."""
-
-    per_second: float
-    failures: int
 
 
 class _Connection(asyncio.Protocol):
@@ -63,8 +54,12 @@ def _same(connection: _Connection) -> _Connection:
     return connection
 
 
-async def run(host: str, port: int, request: bytes, *, connections: int, requests: int) -> Load:
-    """Send `requests` over `connections` and measure."""
+def run(host: str, port: int, request: bytes, *, connections: int, requests: int) -> float:
+    """Send `requests` over `connections`; how many a second. Raises RuntimeError if one was not answered 200."""
+    return asyncio.run(_run(host, port, request, connections, requests))
+
+
+async def _run(host: str, port: int, request: bytes, connections: int, requests: int) -> float:
     loop = asyncio.get_running_loop()
     remaining = [requests]
     made: list[_Connection] = []
@@ -78,7 +73,10 @@ async def run(host: str, port: int, request: bytes, *, connections: int, request
         await loop.create_connection(partial(_same, connection), host, port)
     await asyncio.gather(*waiting)
     took = time.perf_counter() - began
-    return Load(per_second=requests / took, failures=sum(each.failures for each in made))
+    failures = sum(each.failures for each in made)
+    if failures:
+        raise RuntimeError(f"{failures} requests were not answered 200")
+    return requests / took
 
 
 def post(path: str, body: bytes, headers: dict[str, str]) -> bytes:

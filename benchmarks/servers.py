@@ -1,108 +1,111 @@
-"""The processes that benchmarks measure against: the emulator, a bare floor, a receiver."""
+"""The servers that benchmarks use: the emulator of a checkout, a bare floor, a receiver."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import cast
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
+import httpx
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+from benchmarks import processes
+from benchmarks.checkouts import HERE, Checkout
 
-
-async def _echo(request: Request) -> JSONResponse:
-    body = await request.body()
-    return JSONResponse({"messageId": "msg_floor", "size": len(body)})
-
-
-def floor_app() -> Starlette:
-    """A bare handler that reads the body and answers JSON: what no emulator on Starlette can beat."""
-    return Starlette(routes=[Route("/{path:path}", _echo, methods=["POST"])])
+EPOCH = "2026-01-01T00:00:00Z"
+FROZEN = ("--clock", "frozen", "--epoch", EPOCH)
+MEMORY = ":memory:"
 
 
-class _Receiver(asyncio.Protocol):
-    """Answers every request with 200 and as little work as possible."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulator:
+    """A running emulator, a client of it, and the header that its messaging calls need."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no asyncio.Transport by class, but by what they do.
-        self._transport = cast(asyncio.Transport, transport)
-        self._buffer = b""
+    process: subprocess.Popen[str]
+    port: int
+    client: httpx.Client
+    token: dict[str, str]
 
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while True:
-            head, separator, rest = self._buffer.partition(b"\r\n\r\n")
-            if not separator:
-                return
-            lower = head.lower()
-            start = lower.find(b"content-length:")
-            length = int(lower[start + 15 :].split(b"\r\n", 1)[0]) if start >= 0 else 0
-            if len(rest) < length:
-                return
-            self._buffer = rest[length:]
-            self._transport.write(ANSWER)
+    @property
+    def cpu_s(self) -> float:
+        return processes.cpu_s(self.process.pid)
+
+    @property
+    def resident_mb(self) -> float:
+        return processes.resident_mb(self.process.pid)
+
+    def settle(self) -> None:
+        """Return when history is written, which it is behind what happens; its cost belongs to what caused it."""
+        self.client.get("/v2/events?count=1", headers=self.token).raise_for_status()
+
+    def advance(self, by: str | int) -> dict[str, int]:
+        """Move the clock; the report of it."""
+        answer = self.client.post("/_emulator/clock/advance", json={"by": by}).raise_for_status()
+        report: dict[str, int] = answer.json()
+        return report
+
+    def rule(self, url: str, **rule: object) -> None:
+        """Script what a destination answers."""
+        self.client.post("/_emulator/destinations", json={"match": {"url": url}, **rule}).raise_for_status()
+
+    def schedule(self, cron: str, destination: str) -> None:
+        headers = self.token | {"Svc-Cron": cron}
+        self.client.post(f"/v2/schedules/{destination}", headers=headers, content=b"tick").raise_for_status()
+
+    def batch(self, item: Mapping[str, object], count: int) -> None:
+        """Publish the same message so many times, a thousand in each call."""
+        for start in range(0, count, 1000):
+            items = [item] * min(1000, count - start)
+            self.client.post("/v2/batch", headers=self.token, json=items).raise_for_status()
 
 
-async def _receive() -> None:
-    server = await asyncio.get_running_loop().create_server(_Receiver, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+@contextmanager
+def emulator(checkout: Checkout, *options: str) -> Iterator[Emulator]:
+    """A checkout's `svc-emulator serve` on a free port, ready."""
+    with processes.running(checkout.serve("--port", "0", *options), checkout) as child:
+        port = _announced_port(child)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=1200, trust_env=False) as client:
+            token = client.get("/_emulator/credentials").json()["queue"]["token"]
+            yield Emulator(process=child, port=port, client=client, token={"Authorization": f"Bearer {token}"})
 
 
-async def _floor() -> None:
-    from emulator.server import serving
+def _announced_port(child: subprocess.Popen[str]) -> int:
+    assert child.stdout is not None
+    for line in child.stdout:
+        for word in line.split():
+            if word.startswith("http://"):
+                return urlsplit(word).port or 0
+    raise RuntimeError("the emulator did not start")
 
-    listener = serving.listen("127.0.0.1", 0)
-    stop = asyncio.Event()
-    serving.stop_on_signals(stop)
-    print(listener.getsockname()[1], flush=True)
-    await serving.serve(floor_app(), listener, server="uvicorn", stop=stop)
+
+@contextmanager
+def database(*, in_memory: bool) -> Iterator[str]:
+    """Where an emulator is to keep its state."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield MEMORY if in_memory else str(Path(folder) / "state.db")
 
 
-@contextlib.contextmanager
-def process(what: str) -> Iterator[int]:
-    """Run `floor` or `receiver` in a process of its own; gives its port."""
-    command = [sys.executable, "-m", "benchmarks.servers", what]
-    with _running(command) as child:
+@contextmanager
+def floor() -> Iterator[int]:
+    """A bare handler on the same HTTP server as the emulator's; gives its port."""
+    with _program("floor") as port:
+        yield port
+
+
+@contextmanager
+def receiver() -> Iterator[int]:
+    """A destination that costs as little as possible; gives its port."""
+    with _program("receiver") as port:
+        yield port
+
+
+@contextmanager
+def _program(name: str) -> Iterator[int]:
+    """A module of this folder as a process that says on which port it listens; always this checkout's."""
+    with processes.running([sys.executable, "-m", f"benchmarks.{name}"], HERE) as child:
         assert child.stdout is not None
         yield int(child.stdout.readline())
-
-
-@contextlib.contextmanager
-def emulator(*options: str) -> Iterator[str]:
-    """Run `svc-emulator serve` on a free port; gives its base URL."""
-    command = [sys.executable, "-m", "emulator", "serve", "--port", "0", "--log-level", "error", *options]
-    with _running(command) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            for word in line.split():
-                if word.startswith("http://"):
-                    yield word.rstrip("/")
-                    return
-        raise RuntimeError("the emulator did not start")
-
-
-@contextlib.contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("EMULATOR_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
-        try:
-            yield child
-        finally:
-            child.send_signal(signal.SIGTERM)
-            child.wait(10)
-
-
-if __name__ == "__main__":
-    from emulator.server import serving
-
-    serving.run({"floor": _floor, "receiver": _receive}[sys.argv[1]])

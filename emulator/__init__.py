@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emulator.client.records import Delivery, Request, Response
     from emulator.client.sync.emulator import Emulator
 
-# Found late: a server has to be there at once, and needs none of these.
+# Imported when first used: a server needs none of these and has to start fast.
 _MODULES = {
     "AsyncEmulator": "emulator.client.aio.emulator",
     "Delivery": "emulator.client.records",

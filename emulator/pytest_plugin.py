@@ -6,8 +6,8 @@
         emulator.verify(url="https://app.example.com/remind", at="1d")
 
 It is loaded into every test run of an environment that has the distribution, so it imports nothing
-of the emulator until a test asks for a fixture: a run without one costs nothing, and what the tests
-themselves import is still to be measured by their coverage.
+of the emulator until a test asks for a fixture: other runs cost nothing, and coverage measures the
+modules that tests import.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ DEFAULT_SEED = 0
 
 # The longest id that a world can have.
 _MAX_ID = 64
-# A report must not wait for an emulator that hangs, seconds of real time.
-_PATIENCE_S = 10.0
+# How long a report waits for an emulator that hangs, seconds of real time.
+_TIMEOUT_S = 10.0
 
 _HELP = {
     "seed": f"seeds the ids and tokens of every test's world (default: {DEFAULT_SEED})",
@@ -138,8 +138,13 @@ def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
     As an `emulator.Emulator` it stands for the server's `default` world. Under pytest-xdist every
     worker starts one of its own.
     """
+    from emulator import Emulator
+
     options = pytestconfig.stash[_OPTIONS]
-    server = _connected(options) if options.url is not None else _started(options)
+    if options.url is None:
+        server = Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc")
+    else:
+        server = Emulator.connect(options.url, control_token=options.control_token)
     reason = _reason_not_to_start(server, options)
     if reason is not None:
         pytest.fail(f"svc-emulator: {reason}", pytrace=False)
@@ -180,27 +185,12 @@ def world_id(test: str, *, shared: bool) -> str:
     """
     ends = [hashlib.blake2b(test.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()]
     if shared:
-        # Not from `random`, which plugins seed anew for every test.
+        # Not from `random`, which some plugins seed again for every test.
         ends.append(secrets.token_hex(4))
     end = "".join(f"-{each}" for each in ends)
-    # The end of a test's id tells the most, and an id begins with a letter or a digit.
+    # The end of a test's id is the most specific; a world's id begins with a letter or a digit.
     name = re.sub(r"[^A-Za-z0-9._]+", "-", test)[-(_MAX_ID - len(end)) :].strip("-._")
     return f"{name or 'test'}{end}"
-
-
-def _started(options: _Options) -> Emulator:
-    from emulator import Emulator
-
-    if options.dialect is None:
-        return Emulator(seed=options.seed, epoch=options.epoch_ms)
-    return Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect)
-
-
-def _connected(options: _Options) -> Emulator:
-    from emulator import Emulator
-
-    assert options.url is not None
-    return Emulator.connect(options.url, control_token=options.control_token)
 
 
 def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
@@ -215,7 +205,7 @@ def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
             return f"{options.url} {does} (--emulator-control-token)"
         return str(error)
     if options.url is not None and options.dialect is not None:
-        # It has its dialect already; another one would fail every test without saying why.
+        # A mismatch would fail every test without a reason.
         spoken, name = server.dialect.name, Path(options.dialect).stem
         if spoken != name:
             server.close()
@@ -232,19 +222,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Result[pytes
     result = yield
     world = item.stash.get(_WORLD, None)
     if world is not None and (report := result.get_result()).failed:
-        report.sections.append((TITLE, _timeline(world)))
+        report.sections.append((TITLE, timeline(world)))
 
 
-def _timeline(world: Emulator) -> str:
+def timeline(world: Emulator, timeout_s: float = _TIMEOUT_S) -> str:
     """The timeline, or why there is none: a report is made in any case."""
     try:
-        session = world._here()
-        telling = session.server.background.submit(session.timeline())
+        from emulator.client.verify.timeline import timeline_of
+
+        session = world.session
+        text = session.server.background.submit(timeline_of(session))
         try:
-            return telling.result(_PATIENCE_S)
+            return text.result(timeout_s)
         finally:
-            telling.cancel()
+            text.cancel()
     except TimeoutError:
-        return f"The emulator did not tell it within {_PATIENCE_S:g} s."
-    except Exception as error:  # An edge: whatever is wrong with the emulator, the test's own failure is the news.
+        return f"The emulator did not tell it within {timeout_s:g} s."
+    except Exception as error:  # An edge: the test's own failure must be reported, whatever is wrong here.
         return f"It cannot be told: {str(error) or type(error).__name__}"

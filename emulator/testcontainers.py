@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PORT = 8080
 
 
-# A subclass because that is what Testcontainers makes of a container: `with_env`, `with_network` and the rest stay.
+# A subclass, so that `with_env`, `with_network` and the like work.
 class EmulatorContainer(DockerContainer):
     """A container of the emulator, usable once it is healthy.
 
@@ -46,7 +46,7 @@ class EmulatorContainer(DockerContainer):
         super().__init__(
             image,
             docker_client_kw=docker_client_kw,
-            # Docker Desktop has the name by itself, other engines give it to who asks.
+            # Docker Desktop defines the name; other engines need it declared.
             extra_hosts={"host.docker.internal": "host-gateway"},
         )
         self.with_exposed_ports(_PORT)
@@ -60,7 +60,7 @@ class EmulatorContainer(DockerContainer):
 
     def _configure(self) -> None:
         """Called by the library before it makes the container."""
-        # The engine may be on another machine, under a name that a web page could have as well.
+        # The engine may be on another machine, whose name the control API does not accept by itself.
         self.env.setdefault("EMULATOR_ALLOW_CONTROL_HOST", self.get_docker_client().host())
 
     @property

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.contracts.answers import WATCHER, watch
+from tests.harness.once import shared_folder
 from tests.installation import Installation, install
+from tests.installation import installation as installation_in
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers for a single file or test: to start them takes longer than most files do."""
+    paths = {argument.partition("::")[0] for argument in config.args}
+    is_one_file = len(paths) == 1 and Path(paths.pop()).suffix == ".py"
+    return 0 if is_one_file else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest, so that no worker is left alone with one of them."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,4 +42,4 @@ def _every_answer_is_in_the_contract(_every_answer_is_seen: None) -> Iterator[No
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The wheel, installed: built at most once in a run, because it takes a while."""
-    return install(tmp_path_factory.mktemp)
+    return installation_in(shared_folder(tmp_path_factory, "installation", install))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,20 +54,19 @@ def pip(*arguments: str | Path) -> None:
     assert completed.returncode == 0, completed.stderr
 
 
-def install(make_directory: Callable[[str], Path]) -> Installation:
+def installation(folder: Path) -> Installation:
+    """What `install` has made in a folder."""
+    return Installation(environment=folder / "environment", elsewhere=folder / "elsewhere")
+
+
+def install(folder: Path) -> None:
     """Build the wheel and install it by itself; its dependencies are those the tests run with."""
-    wheels, environment, elsewhere = (make_directory(name) for name in ("wheels", "environment", "elsewhere"))
+    wheels, made = folder / "wheels", installation(folder)
+    made.elsewhere.mkdir()
     pip("wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
-    venv.create(environment, symlinks=os.name != "nt")
-    pip(
-        "--python",
-        installed("scripts", environment) / "python",
-        "install",
-        "--no-deps",
-        "--no-index",
-        *wheels.glob("*.whl"),
-    )
+    venv.create(made.environment, symlinks=os.name != "nt")
+    python = installed("scripts", made.environment) / "python"
+    pip("--python", python, "install", "--no-deps", "--no-index", *wheels.glob("*.whl"))
     running = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     # A .pth file adds to the end of sys.path, so an `emulator` installed there stays behind the wheel's.
-    (installed("purelib", environment) / "dependencies.pth").write_text("\n".join(sorted(running)), "utf-8")
-    return Installation(environment=environment, elsewhere=elsewhere)
+    (installed("purelib", made.environment) / "dependencies.pth").write_text("\n".join(sorted(running)), "utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.wire.control.event_stream import StreamEvent, StreamReader
 from tests.contracts.conformance import check_response
-from tests.support import Headers, InProcess
+from tests.support import Headers, InProcess, http_scope
 
 PATH = "/_emulator/stream"
 
@@ -86,20 +86,8 @@ async def streaming(emulator: InProcess, query: str = "", headers: Headers = ())
     """A stream whose answer has begun. At the end its client goes; what it got is held against the contract."""
     stream = Stream()
     pairs = [("host", "127.0.0.1:8080"), *dict(headers).items()]
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": PATH,
-        "raw_path": PATH.encode(),
-        "query_string": query.encode(),
-        "root_path": "",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in pairs],
-        "client": ("203.0.113.7", 50_000),
-        "server": ("127.0.0.1", 8080),
-    }
+    target = f"{PATH}?{query}" if query else PATH
+    scope = http_scope("GET", target.encode(), pairs, "203.0.113.7")
     answering = asyncio.get_running_loop().create_task(emulator.emulation.app(scope, stream.receive, stream.send))
     try:
         await stream.has_begun.wait()

@@ -22,6 +22,7 @@ import jwt
 from emulator.api import strict
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.state import State
+from emulator.engine.limits import Limits
 from emulator.server import bootstrap, serving
 from emulator.server.certificates import read_certificate
 from emulator.server.settings import Settings
@@ -147,12 +148,10 @@ class InProcess:
         return cast(list[Any], answer.json["deliveries"])
 
 
-async def asgi_call(
-    app: Any, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, client: str
-) -> Answer:
-    """One HTTP exchange with an ASGI application, its target exactly as given."""
+def http_scope(method: str, target: bytes, headers: Iterable[tuple[str, str]], client: str) -> dict[str, Any]:
+    """A request as an ASGI server describes it, its target exactly as given."""
     raw_path, _, query = target.partition(b"?")
-    scope = {
+    return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -168,6 +167,13 @@ async def asgi_call(
         "client": (client, 50_000),
         "server": ("127.0.0.1", 8080),
     }
+
+
+async def asgi_call(
+    app: Any, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, client: str
+) -> Answer:
+    """One HTTP exchange with an ASGI application, its target exactly as given."""
+    scope = http_scope(method, target, headers, client)
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
     sent: list[Any] = []
 
@@ -191,9 +197,9 @@ async def asgi_call(
 
 
 @contextlib.asynccontextmanager
-async def in_process(**settings: Any) -> AsyncIterator[InProcess]:
+async def in_process(*, limits: Limits | None = None, **settings: Any) -> AsyncIterator[InProcess]:
     """An emulator without a server, on the running event loop, its clock frozen at EPOCH."""
-    emulation = await bootstrap.start(Settings(**{"clock": "frozen", "epoch": EPOCH, **settings}))
+    emulation = await bootstrap.start(Settings(**{"clock": "frozen", "epoch": EPOCH, **settings}), limits=limits)
     try:
         yield InProcess(emulation)
     finally:
@@ -304,6 +310,14 @@ class Receiver:
 @contextlib.contextmanager
 def receiver(respond: Respond = lambda received: 200) -> Iterator[Receiver]:
     """A receiver in threads of its own, on a port of loopback that the system chose."""
+    state = Receiver(url="", respond=respond)
+    with http_server(lambda received: (state.record(received), {}, b"seen")) as state.url:
+        yield state
+
+
+@contextlib.contextmanager
+def http_server(answer: Callable[[Received], tuple[int, Mapping[str, str], bytes]]) -> Iterator[str]:
+    """A server at this URL, in threads of its own, which answers each request with status, headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
         def parse_request(self) -> bool:
@@ -314,28 +328,28 @@ def receiver(respond: Respond = lambda received: 200) -> Iterator[Receiver]:
             return is_good
 
         def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             received = Received(
                 method=self.command,
                 path=self.path,
                 headers={name.lower(): value for name, value in self.headers.items()},
-                body=body,
+                body=self.rfile.read(int(self.headers.get("Content-Length", "0"))),
             )
-            self.send_response(state.record(received))
-            self.send_header("Content-Length", "4")
+            status, headers, body = answer(received)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(b"seen")
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.daemon_threads = False
-    state = Receiver(url=f"http://127.0.0.1:{httpd.server_port}", respond=respond)
     thread = threading.Thread(target=functools.partial(httpd.serve_forever, poll_interval=0.01))
     thread.start()
     try:
-        yield state
+        yield f"http://127.0.0.1:{httpd.server_port}"
     finally:
         httpd.shutdown()
         thread.join(PATIENCE_S)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -152,49 +153,30 @@ def test_every_block_of_commands_runs_as_it_is_written(block: Block, tmp_path: P
 
 
 @pytest.mark.slow
-def test_every_command_of_the_table_runs(tmp_path: Path) -> None:
+def test_every_command_of_the_table_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other against one server, as somebody would who reads down the table."""
     table = README.read_text().split("| command | does |\n")[1].split("\n\n")[0]
     (tmp_path / "openapi.yaml").write_bytes((README.parent / "contracts" / "messaging.openapi.yaml").read_bytes())
     found = YAML.search(README.read_text())
     assert found is not None
     (tmp_path / "team.yaml").write_text(found["text"])
+    monkeypatch.chdir(tmp_path)
     ran = []
     with server() as running:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(README.parent),
-            "EMULATOR_URL": running.url,
-            "EMULATOR_PORT": str(running.port),
-        }
-        message_id = subprocess.run(
-            [
-                "curl",
-                "-s",
-                f"{running.url}/v2/publish/https://app.example.com",
-                "-H",
-                f"Authorization: Bearer {running.token}",
-                "-d",
-                "",
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split('"')[3]
+        published = httpx.post(
+            f"{running.url}/v2/publish/https://app.example.com",
+            headers={"Authorization": f"Bearer {running.token}"},
+            trust_env=False,
+        )
+        message_id = published.json()["messageId"]
         for match in re.finditer(r"^\| `svc-emulator ([^`]*)` \|", table, re.MULTILINE):
             command = match.group(1)
             if command in ("serve", "tail"):
                 continue  # They do not end; the blocks above run the one, and tests/cli the other.
             arguments = command.replace("MESSAGE_ID", message_id).split()
-            result = subprocess.run(
-                [sys.executable, "-m", "emulator", *arguments],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
-            assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+            variables = {"EMULATOR_URL": running.url, "EMULATOR_PORT": str(running.port)}
+            result = CliRunner().invoke(main, arguments, env=variables)
+            assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
             ran.append(command.split()[0])
     assert {*ran, "serve", "tail"} == {name for name in main.list_commands(None) if name}  # type: ignore[arg-type]
 
@@ -229,8 +211,6 @@ def test_emulator_example_of_the_readme_runs() -> None:
     code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "with Emulator(" in match["code"])
 
     def call_the_code_under_test(environment: dict[str, str]) -> None:
-        import httpx
-
         answer = httpx.post(
             f"{environment['SVC_URL']}/v2/publish/https://app.test/hook",
             headers={"Authorization": f"Bearer {environment['SVC_TOKEN']}", "Svc-Delay": "1d"},

@@ -1,8 +1,12 @@
-"""An installed wheel is complete: the package, its command, and the data that lies outside the package."""
+"""An installed wheel is complete: the package, its command, the data that lies outside the package, the pytest plugin.
+
+The plugin is tried as users have it: in a strict project, beside the other plugins.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,3 +38,125 @@ print(json.dumps([resources.path(*parts).read_text("utf-8") for parts in json.lo
 
 def test_installed_command_tells_its_version(installation: Installation) -> None:
     assert "0.1.0" in installation.run("svc-emulator", "--version")
+
+
+# -- the pytest plugin ------------------------------------------------------------------------
+
+PROJECT = """
+[tool.pytest.ini_options]
+addopts = ["--strict-markers", "--strict-config", "-p", "no:cacheprovider"]
+filterwarnings = ["error"]
+xfail_strict = true
+asyncio_default_fixture_loop_scope = "function"
+emulator_epoch = "2026-03-28T12:00:00Z"
+"""
+
+TESTS = """
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from emulator import AsyncEmulator, Emulator
+
+
+async def remind(request: Request) -> Response:
+    return Response(status_code=200 if await request.body() == b"hello" else 400)
+
+
+app = Starlette(routes=[Route("/remind", remind, methods=["POST"])])
+
+
+def test_a_day(emulator: Emulator) -> None:
+    emulator.mount("https://app.test", app)
+    emulator.publish("https://app.test/remind", "hello", headers={"Svc-Delay": "1d"})
+    report = emulator.clock.advance("1d")
+    assert (report.deliveries, report.succeeded) == (1, 1)
+    emulator.verify(url="https://app.test/*", at="2026-03-29T12:00:00Z", status=200, signed_with="current")
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_worlds_share_nothing(emulator: Emulator, emulator_server: Emulator, turn: int) -> None:
+    assert emulator.deliveries() == []
+    assert emulator.token != emulator_server.token
+    emulator.publish("https://app.example.com/")
+
+
+class TestAsync:
+    @pytest.mark.asyncio
+    async def test_on_asyncio(self, async_emulator: AsyncEmulator) -> None:
+        await self.day(async_emulator)
+
+    @pytest.mark.anyio
+    async def test_on_anyio(self, async_emulator: AsyncEmulator) -> None:
+        await self.day(async_emulator)
+
+    async def day(self, emulator: AsyncEmulator) -> None:
+        await emulator.mount("https://app.test", app)
+        await emulator.publish("https://app.test/remind", "hello", headers={"Svc-Delay": "1d"})
+        await emulator.clock.advance("1d")
+        await emulator.verify(url="https://app.test/*", at="1d", status=200, signed_with="current")
+"""
+
+FAILING = """
+def test_wrong(emulator):
+    emulator.publish("https://app.example.com/")
+    emulator.verify(url="https://app.example.com/", status=500)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("project")
+    (directory / "pyproject.toml").write_text(PROJECT)
+    (directory / "test_app.py").write_text(TESTS)
+    (directory / "test_failing.py").write_text(FAILING)
+    return directory
+
+
+def run_tests(
+    installation: Installation, project: Path, *arguments: str, file: str = "test_app.py"
+) -> subprocess.CompletedProcess[str]:
+    return installation.attempt("python", "-m", "pytest", file, *arguments, directory=project)
+
+
+@pytest.mark.parametrize("arguments", [["-p", "no:xdist"], ["-n", "2"]], ids=["one process", "xdist"])
+def test_a_projects_tests_pass(installation: Installation, project: Path, arguments: list[str]) -> None:
+    completed = run_tests(installation, project, "-q", *arguments)
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    # Of anyio's there are two, on asyncio and trio.
+    assert "\n8 passed in " in completed.stdout
+
+
+def test_a_failing_test_tells_what_happened(installation: Installation, project: Path) -> None:
+    completed = run_tests(installation, project, file="test_failing.py")
+
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert "E       AssertionError: Expected a message to https://app.example.com/, answered 500; the nearest" in (
+        completed.stdout
+    )
+    assert "- svc-emulator timeline -" in completed.stdout
+    # The test's own line is the last that is shown of the way to the failure.
+    assert "test_failing.py:4: AssertionError" in completed.stdout
+
+
+def test_the_plugin_can_be_left_out(installation: Installation, project: Path) -> None:
+    (project / "bare.ini").write_text("[pytest]")
+
+    with_it, without = (
+        run_tests(installation, project, "-c", "bare.ini", "--fixtures", *arguments, file="test_failing.py")
+        for arguments in ((), ("-p", "no:svc-emulator"))
+    )
+
+    assert "emulator_server [session scope]" in with_it.stdout
+    assert "emulator" not in without.stdout
+
+
+def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path) -> None:
+    completed = installation.attempt("python", "-m", "mypy", "--strict", "test_app.py", directory=project)
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr

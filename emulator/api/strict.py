@@ -1,20 +1,21 @@
-"""Strict mode: every request and every answer held against the contract, around the application.
+"""Strict mode: a middleware that holds every request and every answer against the contract.
 
-What does not match is logged and stands in a header of the answer; what the service would not take
-although the emulator does is refused.
+What does not match is logged and named in a header of the answer. Options that the emulator takes
+and does not apply are refused.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.endpoint import Request, read_request, refusal
-from emulator.contract import check as contract_check
 from emulator.contract import files as contract_files
-from emulator.contract.check import Contract, Operation
+from emulator.contract.check import Contract
 from emulator.contract.document import Api
+from emulator.contract.operations import Match
 from emulator.core.errors import Refused
 from emulator.wire.dialect import Dialect
 
@@ -43,12 +44,11 @@ class StrictMode:
             await refusal(refused, self._dialect)(scope, receive, send)
             return
         contract = self._opened()
-        operation = contract.find(request.parts.method, request.parts.path)
-        wrong = [f"request: {each}" for each in contract.request(operation, request.parts)]
-        answer = _Answer(contract, operation, request, wrong, send)
-        refused_by_contract = contract.refusal(operation, request.parts)
-        if refused_by_contract is not None:
-            response = refusal(refused_by_contract, self._dialect, request.parts.query)
+        match = contract.find(request.parts.method, request.parts.path)
+        findings = contract.request(match, request.parts)
+        answer = _Answer(contract, match, request, findings.wrong, send)
+        if findings.refusal is not None:
+            response = refusal(findings.refusal, self._dialect, request.parts.query)
             await response(scope, receive, answer.send)
             return
         await self._app(scope, _replay(request.parts.body, receive), answer.send)
@@ -60,12 +60,12 @@ class StrictMode:
             except contract_files.UnreadableContract as error:
                 logger.error("strict mode has no contract: %s", error)
                 documents = {}
-            self._contract = contract_check.prepare(documents, self._dialect)
+            self._contract = Contract(documents, self._dialect)
         return self._contract
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What the server would say, with the body in one piece; behind it, what the server really says."""
+    """A receive function that gives the body in one piece, and then what the server sends."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -77,11 +77,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 class _Answer:
     """An answer on its way out. JSON is held back until it is whole; anything else goes on piece by piece."""
 
-    def __init__(
-        self, contract: Contract, operation: Operation | None, request: Request, wrong: list[str], send: Send
-    ) -> None:
+    def __init__(self, contract: Contract, match: Match, request: Request, wrong: Sequence[str], send: Send) -> None:
         self._contract = contract
-        self._operation = operation
+        self._match = match
         self._request = request
         self._wrong = wrong
         self._send = send
@@ -111,10 +109,11 @@ class _Answer:
         start, self._start = self._start, None
         assert start is not None
         parts = self._request.parts
-        checked = self._contract.answer(self._operation, start["status"], _pairs(start), body)
-        wrong = [*self._wrong, *(f"response: {each}" for each in checked)]
-        # The operation, because a path may hold what is nobody's business.
-        name = parts.method if self._operation is None else self._operation.name
+        checked = self._contract.answer(self._match, start["status"], _pairs(start), body)
+        wrong = [*(f"request: {each}" for each in self._wrong), *(f"response: {each}" for each in checked)]
+        # The operation's template, because a path may hold secrets.
+        operation = self._match.operation
+        name = parts.method if operation is None else operation.name
         for each in wrong:
             logger.warning("contract: %s: %s", name, each)
         if wrong:

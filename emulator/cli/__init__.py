@@ -35,7 +35,7 @@ _MODULES = {
 
 
 class Program(click.Group):
-    """A group that finds its commands late, and says in one line what is wrong."""
+    """A group that imports its commands when needed, and reports errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)

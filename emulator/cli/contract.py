@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from emulator.cli.control import DEFAULT_URL, show_json
+from emulator.cli.control import DEFAULT_URL
 from emulator.cli.failures import Failure, WrongUsage
-from emulator.cli.options import settings_options
-from emulator.cli.values import Url
-from emulator.contract.document import ALL, Api, Format, read_apis
+from emulator.cli.options import Url, settings_options
+from emulator.cli.output import columns, counted, print_json, print_lines
+from emulator.contract.document import Api
+from emulator.contract.wanted import ALL, Format, read_apis
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 
@@ -107,7 +108,7 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
     sides = {Side(clients)} if clients in (*Side,) else set(Side)
     breaking = [each for each in found if each.breaks & sides]
     if as_json:
-        show_json(
+        print_json(
             {
                 "other": str(other),
                 "apis": list(apis),
@@ -147,7 +148,7 @@ def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) ->
 
 
 def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> None:
-    """A table on a terminal, lines of aligned columns elsewhere; what all operations share stands once."""
+    """A table on a terminal, aligned columns elsewhere; one row for all operations with the same difference."""
     operations: dict[tuple[str, str, str, str], list[str]] = {}
     for each in found:
         key = (each.what, each.theirs, each.ours, " and ".join(sorted(each.breaks)) or "nobody")
@@ -157,10 +158,8 @@ def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> 
     if rows and sys.stdout.isatty():
         _show_rich(head, rows)
     elif rows:
-        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-        for row in (head, *rows):
-            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    click.echo(f"{_count(len(found), 'difference')}, {len(breaking)} breaking" if found else "no difference")
+        print_lines(columns([head, *rows]))
+    click.echo(f"{counted(len(found), 'difference')}, {len(breaking)} breaking" if found else "no difference")
 
 
 def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -171,14 +170,10 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*head)
     for row in rows:
         style = "" if row[-1] == "nobody" else "red"
-        # Text as it is: a document's words are no mark-up.
+        # As Text, because a document's words are not mark-up.
         table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
     Console().print(table)
 
 
 def _some(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

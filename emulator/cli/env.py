@@ -1,16 +1,33 @@
-"""`svc-emulator env`: the variables that clients need."""
+"""`svc-emulator env`: the variables that clients need, as text to copy or to read by a program."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
 import click
-from msgspec import structs
 
 from emulator.cli.control import Control, NoServer, on_world
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
-from emulator.cli.variables import Format, variables_of, written
 from emulator.server.settings import Settings, SettingsError
-from emulator.wire.dialect import Environment
+
+if TYPE_CHECKING:
+    from emulator.server.bootstrap import Emulation
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
+
+
+class Format(StrEnum):
+    """How the variables are written."""
+
+    SHELL = "shell"
+    DOTENV = "dotenv"
+    JSON = "json"
 
 
 @click.command(epilog='Example: eval "$(svc-emulator env)"')
@@ -31,28 +48,21 @@ def env(control: Control, *, form: Format, dialect: str, fixtures: str, seed: in
     tokens and keys follow from the seed, unless the fixtures fix them.
     """
     try:
-        values = _of_server(control)
+        answer = control.call("GET", "credentials")
     except NoServer as none:
         if control.world != "default":
             raise
         click.echo(f"svc-emulator: {none.message}; these are the variables of a default one", err=True)
         values = _of_settings(control.url, read_settings(dialect=dialect, fixtures=fixtures, seed=seed))
+    else:
+        from emulator.client.records import read_env
+
+        values = read_env(answer, control.url)
     click.echo(written(values, form))
 
 
-def _of_server(control: Control) -> dict[str, str]:
-    answer = control.call("GET", "credentials")
-    names, queue = answer["environment"], answer["queue"]
-    return Environment(**{entry.name: names[entry.name] for entry in structs.fields(Environment)}).variables(
-        url=control.url,
-        token=queue["token"],
-        current_signing_key=queue["current_signing_key"],
-        next_signing_key=queue["next_signing_key"],
-    )
-
-
 def _of_settings(url: str, settings: Settings) -> dict[str, str]:
-    """What a server with these settings would say: one is made, in memory, and asked."""
+    """The variables of a server with these settings: one is made, in memory, and asked."""
     import asyncio
 
     from emulator.fixtures.files import FixturesError
@@ -71,3 +81,34 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
         raise Failure(str(error)) from error
+
+
+def variables_of(emulation: Emulation, url: str) -> dict[str, str]:
+    """The variables for the default world of an emulator in this process."""
+    credentials = emulation.worlds.get("default").credentials()
+    return emulation.dialect.environment.variables(
+        url=url,
+        token=credentials.token,
+        current_signing_key=credentials.current_signing_key,
+        next_signing_key=credentials.next_signing_key,
+    )
+
+
+def written(values: Mapping[str, str], form: Format) -> str:
+    """The variables as lines for a shell to evaluate, lines of an `.env` file, or a JSON object."""
+    match form:
+        case Format.SHELL:
+            return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
+        case Format.DOTENV:
+            return "\n".join(f"{name}={_dotenv_value(value)}" for name, value in values.items())
+        case Format.JSON:
+            return json.dumps(dict(values), indent=2)
+
+
+def _dotenv_value(value: str) -> str:
+    """Quoted only where it has to be, because some readers keep the quotes."""
+    if _PLAIN.fullmatch(value):
+        return value
+    # Single quotes: between double ones readers expand `$`.
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -8,23 +8,10 @@ from urllib.parse import quote
 
 import click
 
-from emulator.cli.colours import print_lines
-from emulator.cli.control import Control, json_option, on_world, show_json
+from emulator.cli.control import Control, on_world
+from emulator.cli.output import answered
 
 _COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}
-
-
-@click.command(epilog="Example: svc-emulator explain msg_7YoJx1yPUjzXeVKidtK2Cr2ErPibtvEg9A87ggFqehgRSzhds8Kig")
-@click.argument("id")
-@json_option
-@on_world
-def explain(control: Control, /, *, as_json: bool, **arguments: str) -> None:
-    """Tell why the message ID is where it is: what made it, held it, answered it, delayed it and ended it."""
-    answer = control.call("GET", f"messages/{quote(arguments['id'], safe='')}/explain")
-    if as_json:
-        show_json(answer)
-        return
-    print_lines(explanation_lines(answer))
 
 
 def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
@@ -37,3 +24,12 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
     for reason in reasons:
         kind = click.style(f"{reason['kind'].replace('_', ' '):{width}}", fg=_COLOURS.get(reason["kind"]))
         yield f"{reason['at']}  {kind}  {reason['text']}"
+
+
+@click.command(epilog="Example: svc-emulator explain msg_7YoJx1yPUjzXeVKidtK2Cr2ErPibtvEg9A87ggFqehgRSzhds8Kig")
+@click.argument("id")
+@answered(explanation_lines)
+@on_world
+def explain(control: Control, *, id: str) -> Any:
+    """Tell why the message ID is where it is: what made it, held it, answered it, delayed it and ended it."""
+    return control.call("GET", f"messages/{quote(id, safe='')}/explain")

@@ -21,6 +21,6 @@ class Failure(click.ClickException):
 
 
 class WrongUsage(Failure):
-    """What was asked for cannot be, whatever runs where."""
+    """A command was called in a way that can never work."""
 
     exit_code = 2

@@ -14,7 +14,7 @@ from emulator.cli.options import read_settings, settings_options
 from emulator.server.serving import local_host
 from emulator.server.settings import Settings, SettingsError
 
-# A container's health check is given little more.
+# Below the usual timeout of a container's health check.
 _PATIENCE_S = 2.0
 
 
@@ -48,7 +48,7 @@ def _status(settings: Settings, scheme: str) -> int:
     """The status of the health operation. Raises OSError, HTTPException."""
     host, port = local_host(settings.host), settings.port
     if scheme == "https":
-        # Whether it runs is asked, over loopback; whom a client trusts is the client's question.
+        # Only asks whether the server runs, over loopback, so the certificate is not verified.
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

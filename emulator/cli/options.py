@@ -1,7 +1,11 @@
-"""The server's settings as options: each a flag, an environment variable and a key of `emulator.toml`."""
+"""Types of options and arguments, and the server's settings as options.
+
+A setting is a flag, an environment variable and a key of `emulator.toml`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
@@ -10,13 +14,18 @@ from typing import Any, TypeVar
 import click
 
 from emulator.cli.failures import WrongUsage
+from emulator.core.errors import Malformed
 from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
+from emulator.wire.durations import parse_control_duration_ms
+from emulator.wire.instants import read_instant_ms
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_RATES = {"frozen": 0.0, "realtime": 1.0}
+
 
 class _Text(click.types.StringParamType):
-    """A text; several of them in one environment variable stand between commas."""
+    """A text; one environment variable holds several, separated by commas."""
 
     envvar_list_splitter = ","
 
@@ -54,14 +63,14 @@ def _option(entry: Field[Any]) -> Callable[[F], F]:
     text = entry.metadata["help"]
     flag = entry.name.replace("_", "-")
     return click.option(
-        # What the file turns on, a flag must be able to turn off.
+        # A flag must be able to turn off what the file turns on.
         f"--{flag}/--no-{flag}" if is_flag else f"--{flag}",
         entry.name,
         type=click.BOOL if is_flag else click.Choice(choices) if choices else click.INT if is_number else _Text(),
         is_flag=is_flag,
         multiple=isinstance(entry.default, tuple),
         default=entry.default,
-        # A default that means something else than it says is in the text.
+        # The help text explains defaults whose value says little.
         show_default="Default:" not in text and entry.default != () and not is_flag,
         envvar=f"{PREFIX}{entry.name.upper()}",
         show_envvar=True,
@@ -86,9 +95,71 @@ _CONFIG = click.option(
     type=click.Path(path_type=Path),
     envvar=f"{PREFIX}CONFIG",
     show_envvar=True,
-    # Before all others, because it supplies their defaults.
+    # Read before the others, because it supplies their defaults.
     is_eager=True,
     expose_value=False,
     callback=_read_config,
     help=f"TOML file of settings. Default: {FILE_NAME} in the current directory, if there is one.",
 )
+
+
+# -- types ------------------------------------------------------------------------------------
+
+
+class Duration(click.ParamType[int]):
+    """A length of time in milliseconds: `1d2h30m`, or digits for milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return parse_control_duration_ms(_number_or_text(value))
+        except Malformed as malformed:
+            self.fail(malformed.reason, param, ctx)
+
+
+class Instant(click.ParamType[int]):
+    """A time in epoch milliseconds: ISO 8601, or digits for milliseconds."""
+
+    name = "instant"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return read_instant_ms(_number_or_text(value))
+        except Malformed as malformed:
+            self.fail(malformed.reason, param, ctx)
+
+
+class Rate(click.ParamType[float]):
+    """How fast a clock goes: a number, `frozen` for 0 or `realtime` for 1."""
+
+    name = "rate"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        if text in _RATES:
+            return _RATES[text]
+        try:
+            rate = float(text)
+        except ValueError:
+            rate = math.nan
+        if not math.isfinite(rate):
+            self.fail(f"expected a number, 'frozen' or 'realtime', got {text!r}", param, ctx)
+        return rate
+
+
+class Url(click.ParamType[str]):
+    """The address of a server, without a slash at its end."""
+
+    name = "url"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if not text.startswith(("http://", "https://")):
+            self.fail(f"expected an address such as http://127.0.0.1:8080, got {text!r}", param, ctx)
+        return text.rstrip("/")
+
+
+def _number_or_text(value: object) -> int | str:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else text

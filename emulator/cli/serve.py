@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import read_settings, settings_options
 from emulator.server.settings import Settings, SettingsError
+from emulator.version import VERSION
+
+if TYPE_CHECKING:
+    from emulator.server.bootstrap import Emulation
 
 
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
 @settings_options()
-def serve(**values: Any) -> None:
+@click.pass_obj
+def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
 
     Prints its address and the variables that clients need, then a line for every delivery on
@@ -24,10 +30,10 @@ def serve(**values: Any) -> None:
     precedes the variable, the variable the file. A variable lists several values between commas.
     """
     settings = read_settings(**values)
-    # Nothing that is imported or opened at the start becomes garbage; looking for it only takes time.
+    # What is imported and opened at the start never becomes garbage, so collecting then only takes time.
     gc.disable()
     try:
-        _run(settings)
+        (run or _run)(settings)
     finally:
         gc.enable()
 
@@ -45,12 +51,11 @@ def _run(settings: Settings) -> None:
     except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
-        # Where signals have no handlers (Windows) this is the ordinary end.
+        # The normal end on Windows, where the loop has no signal handlers.
         raise click.exceptions.Exit(0) from None
 
 
 async def _serve(settings: Settings) -> None:
-    from emulator.cli.banner import banner
     from emulator.server import bootstrap, logs, serving
     from emulator.server.certificates import read_certificate
 
@@ -64,9 +69,37 @@ async def _serve(settings: Settings) -> None:
         emulation = await bootstrap.start(settings)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
-            click.echo(await banner(emulation, serving.url_of(listener, scheme=scheme)))
+            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))
             gc.enable()
             gc.freeze()
             await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
         finally:
             await emulation.close()
+
+
+async def _banner(emulation: Emulation, url: str) -> str:
+    """Where the server is, the variables to copy, and where the clock stands."""
+    from emulator.cli.clock import status_text
+    from emulator.cli.env import Format, variables_of, written
+    from emulator.journal.store import MEMORY
+    from emulator.wire.control import bodies as control_json
+    from emulator.worlds.setup import DEFAULT
+
+    world = emulation.worlds.get(DEFAULT)
+    username, password = world.login
+    clock = control_json.clock_view(await world.clock_status())
+    db = emulation.settings.db
+    state = "in memory, gone at the end (keep it with --db FILE)" if db == MEMORY else db
+    return "\n".join(
+        (
+            f"svc-emulator {VERSION} listens on {url}",
+            "",
+            written(variables_of(emulation, url), Format.DOTENV),
+            "",
+            f"management login: {username} {password}",
+            f"control API: {url}/_emulator",
+            f"clock: {status_text(clock)}",
+            f"state: {state}",
+            "",
+        )
+    )

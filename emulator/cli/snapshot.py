@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import click
 
 from emulator.cli.clock import status_text
-from emulator.cli.control import Control, json_option, on_world, show_json
+from emulator.cli.control import Control, on_world
 from emulator.cli.failures import Failure
+from emulator.cli.output import answered, columns
 
 _STREAM = "-"
 
@@ -27,44 +29,50 @@ def snapshot() -> None:
     """
 
 
+def _saved(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"snapshot {found['name']} saved: {_summary(found)}"
+
+
+def _restored(world: Mapping[str, Any]) -> Iterator[str]:
+    name, clock = click.get_current_context().params["name"], world["clock"]
+    yield f"world {world['id']} restored from {name}: clock {status_text(clock)}, {clock['pending']} pending"
+
+
+def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
+    found = answer["snapshots"]
+    if not found:
+        yield f"no snapshots of the world {click.get_current_context().params['world']}"
+    yield from columns([(each["name"], _summary(each)) for each in found])
+
+
+def _imported(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"snapshot {found['name']} imported: {_summary(found)}"
+
+
 @snapshot.command(epilog="Example: svc-emulator snapshot save before --world team-a")
 @click.argument("name")
-@json_option
+@answered(_saved)
 @on_world
-def save(control: Control, *, name: str, as_json: bool) -> None:
+def save(control: Control, *, name: str) -> Any:
     """Save the world as it is now, as NAME."""
-    _show(control.call("POST", "snapshots", {"name": name}, doing="saving"), "saved", as_json=as_json)
+    return control.call("POST", "snapshots", {"name": name}, doing="saving")
 
 
 @snapshot.command(epilog="Example: svc-emulator snapshot restore before --world team-a")
 @click.argument("name")
-@json_option
+@answered(_restored)
 @on_world
-def restore(control: Control, *, name: str, as_json: bool) -> None:
+def restore(control: Control, *, name: str) -> Any:
     """Put the world back to what it was when NAME was saved."""
-    world = control.call("POST", f"snapshots/{_quoted(name)}/restore", doing="restoring")
-    if as_json:
-        show_json(world)
-        return
-    clock = world["clock"]
-    click.echo(f"world {world['id']} restored from {name}: clock {status_text(clock)}, {clock['pending']} pending")
+    return control.call("POST", f"snapshots/{_quoted(name)}/restore", doing="restoring")
 
 
 @snapshot.command("list", epilog="Example: svc-emulator snapshot list")
-@json_option
+@answered(_listed)
 @on_world
-def list_(control: Control, *, as_json: bool) -> None:
+def list_(control: Control) -> Any:
     """List the snapshots of the world."""
-    answer = control.call("GET", "snapshots")
-    if as_json:
-        show_json(answer)
-        return
-    if not answer["snapshots"]:
-        click.echo(f"no snapshots of the world {control.world}")
-        return
-    width = max(len(each["name"]) for each in answer["snapshots"])
-    for each in answer["snapshots"]:
-        click.echo(f"{each['name']:{width}}  {_summary(each)}")
+    return control.call("GET", "snapshots")
 
 
 @snapshot.command(epilog="Example: svc-emulator snapshot delete before")
@@ -94,9 +102,9 @@ def export(control: Control, *, name: str, file: Path) -> None:
 @snapshot.command("import", epilog="Example: svc-emulator snapshot import before ./before.db")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
-@json_option
+@answered(_imported)
 @on_world
-def import_(control: Control, *, name: str, file: Path, as_json: bool) -> None:
+def import_(control: Control, *, name: str, file: Path) -> Any:
     """Keep FILE, which was exported or is a stopped server's database, as NAME; - is standard input.
 
     It takes the place of a snapshot of that name. The world itself changes when NAME is restored.
@@ -105,12 +113,12 @@ def import_(control: Control, *, name: str, file: Path, as_json: bool) -> None:
         content = sys.stdin.buffer.read() if str(file) == _STREAM else file.read_bytes()
     except OSError as error:
         raise Failure(f"{file}: {error.strerror or error}") from error
-    _show(control.upload(f"snapshots/{_quoted(name)}/file", content, doing="importing"), "imported", as_json=as_json)
+    return control.call("PUT", f"snapshots/{_quoted(name)}/file", content=content, doing="importing")
 
 
 @contextlib.contextmanager
 def _written(file: Path) -> Iterator[BinaryIO]:
-    """A stream whose content is the file's once it is whole. Raises Failure."""
+    """A stream to write the file with; it takes its place when it is complete. Raises Failure."""
     if str(file) == _STREAM:
         yield sys.stdout.buffer
         return
@@ -126,13 +134,6 @@ def _written(file: Path) -> Iterator[BinaryIO]:
         raise Failure(f"{file}: {error.strerror or error}") from error
 
 
-def _show(found: Mapping[str, Any], done: str, *, as_json: bool) -> None:
-    if as_json:
-        show_json(found)
-    else:
-        click.echo(f"snapshot {found['name']} {done}: {_summary(found)}")
-
-
 def _summary(found: Mapping[str, Any]) -> str:
     return f"at {found['created']}  {found['pending']} pending  {_size(found['size_bytes'])}"
 
@@ -143,6 +144,4 @@ def _size(size_bytes: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    from urllib.parse import quote
-
     return quote(name, safe="")

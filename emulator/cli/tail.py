@@ -41,7 +41,7 @@ class Wanted:
             case Kind.EVENT:
                 return self.events and self._concerns(_object(event))
             case Kind.CLOCK:
-                # It belongs to no message, so it is nothing for who looks for some.
+                # A clock move belongs to no message.
                 return self.events and self.message is None and self.url is None
             case _:
                 return False
@@ -96,7 +96,7 @@ def _object(event: StreamEvent) -> Mapping[str, Any]:
 def followed(
     control: Control, *, from_start: bool, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[StreamEvent]:
-    """The events of a stream until it ends for good; one that breaks off is taken up where it was.
+    """The events of a stream until its last one; a broken connection is resumed at the last event.
 
     Raises Failure if there is no server at first, or it refuses.
     """
@@ -109,7 +109,7 @@ def followed(
                     _say("the server is back")
                     is_waiting = False
                 yield event
-                # Only now: what was not dealt with is asked for again.
+                # Only now, so that an event that was not handled is sent again.
                 place = event.id
                 if event.kind == Kind.END:
                     return
@@ -137,7 +137,7 @@ def _connected(control: Control, place: str | None, *, from_start: bool) -> Iter
 
 
 def _end_with_the_pipe() -> None:
-    """Let `tail | head -1` end when `head` does, not with the next delivery."""
+    """End `tail | head -1` when `head` ends, not with the next delivery."""
     try:
         descriptor = sys.stdout.fileno()
         is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
@@ -148,7 +148,7 @@ def _end_with_the_pipe() -> None:
 
     def wait() -> None:
         poll = select.poll()
-        # Asked for nothing, it still tells that nobody reads any more.
+        # Without events to wait for, poll still reports that the reader has closed the pipe.
         poll.register(descriptor, 0)
         poll.poll()
         os.kill(os.getpid(), signal.SIGINT)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from emulator.cli.clock import status_text
-from emulator.cli.control import Control, json_option, on_server, on_world, show_json
-from emulator.cli.values import Instant, Rate
+from emulator.cli.control import Control, on_server, on_world
+from emulator.cli.options import Instant, Rate
+from emulator.cli.output import answered, columns
 
 
 @click.group(epilog="Example: svc-emulator worlds create --epoch 2026-01-01")
@@ -17,18 +19,28 @@ def worlds() -> None:
     """List, create and delete the worlds of a running server."""
 
 
+def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
+    clocks = {world["id"]: world["clock"] for world in answer["worlds"]}
+    return columns([(id, f"{status_text(clock)}  {clock['pending']} pending") for id, clock in clocks.items()])
+
+
+def _created(world: Mapping[str, Any]) -> Iterator[str]:
+    url = click.get_current_context().params["url"]
+    yield f"world {world['id']} created: clock {status_text(world['clock'])}"
+    yield f"token: {world['credentials']['queue']['token']}"
+    yield f"variables: svc-emulator env --url {url} --world {world['id']}"
+
+
+def _was_reset(world: Mapping[str, Any]) -> Iterator[str]:
+    yield f"world {world['id']} reset: clock {status_text(world['clock'])}"
+
+
 @worlds.command("list", epilog="Example: svc-emulator worlds list")
-@json_option
+@answered(_listed)
 @on_server
-def list_(control: Control, *, as_json: bool) -> None:
+def list_(control: Control) -> Any:
     """List the worlds with their clocks."""
-    answer = control.call("GET", "worlds")
-    if as_json:
-        show_json(answer)
-        return
-    width = max(len(world["id"]) for world in answer["worlds"])
-    for world in answer["worlds"]:
-        click.echo(f"{world['id']:{width}}  {status_text(world['clock'])}  {world['clock']['pending']} pending")
+    return control.call("GET", "worlds")
 
 
 @worlds.command(epilog="Example: svc-emulator worlds create team-a --seed 7 --epoch 2026-01-01T00:00:00Z")
@@ -37,18 +49,11 @@ def list_(control: Control, *, as_json: bool) -> None:
 @click.option("--epoch", type=Instant(), help="First instant of its clock, ISO 8601. Default: now.")
 @click.option("--rate", type=Rate(), help="How fast its clock goes. Default: frozen.")
 @click.option("--plan", type=click.Choice(("free", "paid")), help="Plan of its account. Default: the server's.")
-@json_option
+@answered(_created)
 @on_server
-def create(control: Control, /, *, as_json: bool, **wanted: Any) -> None:
+def create(control: Control, /, **wanted: Any) -> Any:
     """Create a world, named ID or by the server. Its clock is frozen unless --rate says otherwise."""
-    body = {name: value for name, value in wanted.items() if value is not None}
-    world = control.call("POST", "worlds", body)
-    if as_json:
-        show_json(world)
-        return
-    _show_world(world, "created")
-    click.echo(f"token: {world['credentials']['queue']['token']}")
-    click.echo(f"variables: svc-emulator env --url {control.url} --world {world['id']}")
+    return control.call("POST", "worlds", {name: value for name, value in wanted.items() if value is not None})
 
 
 @worlds.command(epilog="Example: svc-emulator worlds delete team-a")
@@ -56,23 +61,13 @@ def create(control: Control, /, *, as_json: bool, **wanted: Any) -> None:
 @on_server
 def delete(control: Control, *, id: str) -> None:
     """Delete the world ID with everything in it."""
-    from urllib.parse import quote
-
     control.call("DELETE", f"worlds/{quote(id, safe='')}")
     click.echo(f"world {id} deleted")
 
 
 @click.command(epilog="Example: svc-emulator reset --world team-a")
-@json_option
+@answered(_was_reset)
 @on_world
-def reset(control: Control, *, as_json: bool) -> None:
+def reset(control: Control) -> Any:
     """Make a world again as it was created: same credentials, same seed."""
-    world = control.call("POST", "reset")
-    if as_json:
-        show_json(world)
-    else:
-        _show_world(world, "reset")
-
-
-def _show_world(world: Mapping[str, Any], done: str) -> None:
-    click.echo(f"world {world['id']} {done}: clock {status_text(world['clock'])}")
+    return control.call("POST", "reset")

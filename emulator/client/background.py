@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: where a started emulator lives, or the connection to another."""
+"""An event loop in its own thread, which runs a started emulator or the connection to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from emulator.client.bridges import AsyncioHome, Home
+from emulator.client.bridges import AsyncioLoop, EventLoop
 from emulator.client.errors import Unreachable
 from emulator.server import serving
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """A thread that runs an event loop until `close`. A daemon: a program that forgets it still ends."""
+    """A thread that runs an event loop until `close`. It is a daemon, so that it never keeps a program from ending."""
 
     def __init__(self, name: str) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,13 +45,13 @@ class Background:
 
     @property
     def is_here(self) -> bool:
-        """Whether the thread is one of this process. A fork has a copy of all but the thread."""
+        """Whether the thread belongs to this process: a fork has no copy of it."""
         return os.getpid() == self._process
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine on the loop. Cancelling the future cancels it.
 
-        Raises Unreachable once closed, and in a fork, where nothing would ever come of it.
+        Raises Unreachable once closed, and in a fork, which has no thread to run it.
         """
         if not self.is_here:
             work.close()
@@ -60,17 +60,17 @@ class Background:
             if self._loop is None:
                 work.close()
                 raise Unreachable("this emulator is closed")
-            # In a context of its own: the caller's may say that this is trio.
+            # In a new context, because sniffio would find trio in that of a caller on trio.
             return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
 
-    def home(self) -> Home:
-        """The loop as the home of what runs there. Raises Unreachable once closed."""
+    def event_loop(self) -> EventLoop:
+        """The loop, for applications that run on it. Raises Unreachable once closed."""
         if self._loop is None:
             raise Unreachable("this emulator is closed")
-        return AsyncioHome(self._loop)
+        return AsyncioLoop(self._loop)
 
     def close(self) -> None:
-        """End the loop with all that runs on it, and wait for the thread, unless this is it."""
+        """Stop the loop and all that runs on it. Waits for the thread, unless this is the thread."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None and self._stop is not None:
@@ -78,6 +78,6 @@ class Background:
         self.join()
 
     def join(self) -> None:
-        """Wait for the thread to end, which takes a moment; not if it is not to."""
+        """After `close`, wait for the thread to end; before it, return at once."""
         if self._loop is None and threading.current_thread() is not self._thread:
             self._thread.join()

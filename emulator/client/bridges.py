@@ -1,7 +1,7 @@
 """Between the emulator's event loop and the caller's, whichever asynchronous framework that is.
 
-A caller on asyncio or trio waits for work on the emulator's loop with `wait`; the emulator runs a
-mounted application on the caller's loop with `Home`.
+A caller on asyncio or trio waits for work on the emulator's loop with `async_wait`; the emulator runs a
+mounted application on the caller's loop with `EventLoop`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from emulator.client.errors import is_told
+from emulator.client.errors import is_emulator_error
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 def blocking_wait(future: Future[T]) -> T:
@@ -33,15 +33,15 @@ def blocking_wait(future: Future[T]) -> T:
     if error is None:
         return future.result()
     try:
-        # Raised here, not by the future, whose frames would stand between a test's line and what was refused.
+        # Raised here, because the future's frames would show in the traceback of a failed test.
         raise error
     finally:
-        # The traceback holds this frame, which is not to hold it in turn.
+        # Break the reference cycle of the traceback and this frame.
         del error
 
 
-async def wait(future: Future[T]) -> T:
-    """Wait on the caller's event loop, asyncio's or trio's; a cancelled caller cancels what it waits for."""
+async def async_wait(future: Future[T]) -> T:
+    """Wait on the caller's event loop, asyncio's or trio's. Cancelling the caller cancels the work."""
     if _is_asyncio():
         return await asyncio.wrap_future(future)
     try:
@@ -59,14 +59,14 @@ def _is_asyncio() -> bool:
     return True
 
 
-class Home(Protocol):
-    """The event loop that an application belongs to."""
+class EventLoop(Protocol):
+    """An event loop that an application runs on."""
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine there, and wait for it here."""
 
 
-class AsyncioHome:
+class AsyncioLoop:
     """An asyncio event loop in another thread, or this one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -80,7 +80,7 @@ class AsyncioHome:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
 
 
-class OtherHome:
+class AnyioLoop:
     """An event loop of another framework, in another thread."""
 
     def __init__(self, token: anyio.lowlevel.EventLoopToken) -> None:
@@ -93,19 +93,19 @@ class OtherHome:
         return await asyncio.to_thread(there)
 
 
-def home() -> Home:
+def caller_loop() -> EventLoop:
     """The event loop of the caller."""
     if _is_asyncio():
-        return AsyncioHome(asyncio.get_running_loop())
-    return OtherHome(anyio.lowlevel.current_token())
+        return AsyncioLoop(asyncio.get_running_loop())
+    return AnyioLoop(anyio.lowlevel.current_token())
 
 
-def no_home() -> Home | None:
-    """A caller without an event loop has none to offer."""
+def no_loop() -> EventLoop | None:
+    """The loop of a caller without one."""
     return None
 
 
-# An ASGI application, its scope and its two channels, as loosely as the specification types them.
+# An ASGI application: scope, receive, send.
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -125,7 +125,7 @@ class AsgiBridge:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        caller = home()
+        caller = caller_loop()
 
         async def receive_there() -> Any:
             async def work() -> Any:
@@ -142,11 +142,11 @@ class AsgiBridge:
         async def exchange() -> None:
             await self._app(scope, receive_there, send_there)
 
-        await wait(self._submit(exchange()))
+        await async_wait(self._submit(exchange()))
 
 
 async def _lifespan(receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
-    """The emulator's life is not the caller's to begin or end."""
+    """Confirm start-up and shutdown without doing either: the server has its own."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

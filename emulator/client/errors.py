@@ -2,6 +2,7 @@
 
     EmulatorError
       ├─ Refused        the emulator said no; status, field and text as its control API gives them
+      ├─ NotAnEmulator  another program answers at the address
       └─ Unreachable    no emulator answers, or it was closed
 
 A failed expectation (`verify`, `wait_for`) is an AssertionError instead: a test that fails, not one that breaks.
@@ -25,25 +26,33 @@ class Refused(EmulatorError):
         self.field = field
 
 
+class NotAnEmulator(EmulatorError):
+    """Another program answers at the address, with an HTTP status."""
+
+    def __init__(self, text: str, *, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 class Unreachable(EmulatorError):
     """No emulator answers: it was not started, was closed, or the address is wrong."""
 
 
 class Caught(Protocol):
-    """What pytest knows of an exception, as far as it is needed here."""
+    """The part of pytest's ExceptionInfo that is used here."""
 
     @property
     def value(self) -> BaseException: ...
 
 
-def is_told(caught: Caught) -> bool:
-    """Whether an exception says all there is to say: of a module's `__tracebackhide__`, for pytest.
+def is_emulator_error(caught: Caught) -> bool:
+    """Hides a module's frames from pytest's traceback of an EmulatorError (`__tracebackhide__`).
 
-    A failed test then shows its own line instead of the way through the client.
+    A failed test then shows its own line instead of the client's frames.
     """
     return isinstance(caught.value, EmulatorError)
 
 
-def is_misuse(caught: Caught) -> bool:
-    """The same of a module whose errors of these kinds are all about what it was given."""
+def is_argument_error(caught: Caught) -> bool:
+    """The same for a module whose TypeErrors and ValueErrors are all about its arguments."""
     return isinstance(caught.value, TypeError | ValueError)

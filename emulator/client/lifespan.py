@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 _PATIENCE_S = 30
 
 
-class Life:
-    """One application's lifespan, in a task of its own. Begin and end it on the same event loop."""
+class Lifespan:
+    """One application's lifespan, in its own task. Begin and end it on the same event loop."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
@@ -24,18 +24,20 @@ class Life:
         self._task: asyncio.Task[None] | None = None
 
     @staticmethod
-    async def begin(app: AsgiApp) -> Life:
-        """Start the application up, if it knows about that. Raises whatever its start-up raises."""
-        life = Life(app)
+    async def begin(app: AsgiApp) -> Lifespan:
+        """Start the application up, if it implements the lifespan protocol. Raises whatever its start-up raises."""
+        lifespan = Lifespan(app)
         started = asyncio.get_running_loop().create_future()
-        life._task = asyncio.get_running_loop().create_task(life._live(started), name="lifespan of a mounted app")
+        lifespan._task = asyncio.get_running_loop().create_task(
+            lifespan._run(started), name="lifespan of a mounted app"
+        )
         await started
-        return life
+        return lifespan
 
-    async def _live(self, started: asyncio.Future[None]) -> None:
+    async def _run(self, started: asyncio.Future[None]) -> None:
         try:
             async with LifespanManager(self.app, _PATIENCE_S, _PATIENCE_S) as manager:
-                # It gives every request the state that the start-up made.
+                # This wrapper adds the state of the start-up to every request.
                 self.app = manager.app
                 started.set_result(None)
                 await self._over.wait()

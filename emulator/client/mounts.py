@@ -1,8 +1,7 @@
 """Applications in this process as destinations: an ASGI app, a WSGI app, or a plain function.
 
-Each becomes a `Mount` of the delivery transport. A delivery to it is the request that would have
-gone over the network, every header and the signature included; what it raises is logged and
-answered with 500, as a server around it would do.
+Each becomes a `Mount` of the delivery transport. It gets the request that would have gone over the
+network, with every header and the signature. An exception is logged and answered with 500.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Any, TypeAlias, cast
 
 import httpx
 
-from emulator.client.bridges import AsgiApp, Home
+from emulator.client.bridges import AsgiApp, EventLoop
 from emulator.client.records import Request, Response
 from emulator.core import model
-from emulator.delivery.transport import Mount, MountedRequest
+from emulator.delivery.mounts import Mount, MountedRequest
 from emulator.wire.urls import read_target
 
 logger = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class Interface(StrEnum):
 
 
 def interface_of(application: Application) -> Interface:
-    """How to call an application, told by how many arguments it wants: three, two or one.
+    """How to call an application, by the number of its required arguments: three, two or one.
 
     Raises: TypeError for what takes another number.
     """
@@ -77,45 +76,71 @@ def origin_to_mount(url: str) -> str:
     return target.origin
 
 
-def mount_of(application: Application, interface: Interface, home: Home, threads: Executor) -> Mount:
-    """The application as the transport calls it: asynchronous ones at `home`, the others in `threads`."""
-    match interface:
-        case Interface.ASGI:
-            return _asgi(cast(AsgiApp, application), home)
-        case Interface.WSGI:
-            return _wsgi(cast(WsgiApp, application), threads)
-        case Interface.FUNCTION:
-            return _function(cast(Function, application), home, threads)
+def mount_of(application: Application, interface: Interface, loop: EventLoop, threads: Executor) -> Mount:
+    """The application as the transport calls it: asynchronous ones on `loop`, the others in `threads`."""
+    if interface is Interface.ASGI:
+        return _on_loop(_asgi(cast(AsgiApp, application)), loop)
+    if interface is Interface.WSGI:
+        return _in_thread(_wsgi(cast(WsgiApp, application)), threads)
+    function = cast(Function, application)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+
+        async def answer(request: MountedRequest) -> model.Response:
+            return _response(await cast(Awaitable[Answer], function(_as_request(request))))
+
+        return _on_loop(answer, loop)
+    return _in_thread(lambda request: _response(cast(Answer, function(_as_request(request)))), threads)
 
 
-def _asgi(app: AsgiApp, home: Home) -> Mount:
-    async def told(scope: Any, receive: Any, send: Any) -> None:
+def _on_loop(exchange: Callable[[MountedRequest], Awaitable[model.Response]], loop: EventLoop) -> Mount:
+    async def call(request: MountedRequest) -> model.Response:
+        async def guarded() -> model.Response:
+            try:
+                return await exchange(request)
+            except Exception:  # An edge: an application's own failure is an answer.
+                return _failure()
+
+        return await loop.run(guarded)
+
+    return call
+
+
+def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor) -> Mount:
+    def guarded(request: MountedRequest) -> model.Response:
+        try:
+            return exchange(request)
+        except Exception:  # An edge, as above.
+            return _failure()
+
+    async def call(request: MountedRequest) -> model.Response:
+        return await asyncio.get_running_loop().run_in_executor(threads, guarded, request)
+
+    return call
+
+
+def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[model.Response]]:
+    async def logged(scope: Any, receive: Any, send: Any) -> None:
         try:
             await app(scope, receive, send)
         except Exception:
             _log_failure()
             raise
 
-    transport = httpx.ASGITransport(told, raise_app_exceptions=False)
+    # It answers 500 by itself, unless the response had begun.
+    transport = httpx.ASGITransport(logged, raise_app_exceptions=False)
 
-    async def call(request: MountedRequest) -> model.Response:
-        async def exchange() -> model.Response:
-            sent = httpx.Request(
-                request.method.value, request.url, headers=list(request.headers), stream=_Body(request.body)
-            )
-            response = await transport.handle_async_request(sent)
-            return _from_httpx(response, await response.aread())
+    async def exchange(request: MountedRequest) -> model.Response:
+        response = await transport.handle_async_request(_as_httpx(request, stream=_Body(request.body)))
+        return _from_httpx(response, await response.aread())
 
-        return await home.run(exchange)
-
-    return call
+    return exchange
 
 
 class _Body(httpx.AsyncByteStream):
     """A body in one piece.
 
-    httpx would make an asynchronous generator of it, and trio warns of one that an application does
-    not read to its end.
+    The asynchronous generator that httpx makes of one causes a warning of trio if the application
+    does not read it to the end.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -130,63 +155,27 @@ class _Body(httpx.AsyncByteStream):
         raise StopAsyncIteration
 
 
-def _wsgi(app: WsgiApp, threads: Executor) -> Mount:
+def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], model.Response]:
     transport = httpx.WSGITransport(app)
 
     def exchange(request: MountedRequest) -> model.Response:
-        try:
-            response = transport.handle_request(_as_httpx(request))
-            return _from_httpx(response, response.read())
-        except Exception:  # An edge: the application's own failures are answers, those in its iterator too.
-            _log_failure()
-            return _BROKEN
+        response = transport.handle_request(_as_httpx(request, content=request.body))
+        return _from_httpx(response, response.read())
 
-    return _in_thread(exchange, threads)
-
-
-def _function(function: Function, home: Home, threads: Executor) -> Mount:
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-
-        async def call(request: MountedRequest) -> model.Response:
-            async def answer() -> model.Response:
-                try:
-                    return _response(await cast(Awaitable[Answer], function(_as_request(request))))
-                except Exception:  # An edge, as below.
-                    _log_failure()
-                    return _BROKEN
-
-            return await home.run(answer)
-
-        return call
-
-    def answer_in_thread(request: MountedRequest) -> model.Response:
-        try:
-            return _response(cast(Answer, function(_as_request(request))))
-        except Exception:  # An edge: the user's function may raise whatever it likes.
-            _log_failure()
-            return _BROKEN
-
-    return _in_thread(answer_in_thread, threads)
-
-
-def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor) -> Mount:
-    async def call(request: MountedRequest) -> model.Response:
-        return await asyncio.get_running_loop().run_in_executor(threads, exchange, request)
-
-    return call
-
-
-_BROKEN = model.Response(
-    status=500, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"Internal Server Error"
-)
+    return exchange
 
 
 def _log_failure() -> None:
     logger.exception("a mounted application failed; the delivery is answered with 500")
 
 
-def _as_httpx(request: MountedRequest) -> httpx.Request:
-    return httpx.Request(request.method.value, request.url, headers=list(request.headers), content=request.body)
+def _failure() -> model.Response:
+    _log_failure()
+    return _plain(500, b"Internal Server Error", "text/plain; charset=utf-8")
+
+
+def _as_httpx(request: MountedRequest, **body: Any) -> httpx.Request:
+    return httpx.Request(request.method.value, request.url, headers=list(request.headers), **body)
 
 
 def _from_httpx(response: httpx.Response, body: bytes) -> model.Response:
@@ -204,30 +193,29 @@ def _as_request(request: MountedRequest) -> Request:
 
 
 def _response(answer: Answer) -> model.Response:
-    """What a function returned. Raises: TypeError for what is no answer, ValueError for what is no status."""
+    """The response for what a function returned. Raises: TypeError, and ValueError for an impossible status."""
     match answer:
         case None:
-            return model.Response(status=200, headers=(), body=b"")
+            return _plain(200, b"")
         case Response():
             return model.Response(
                 status=_status(answer.status), headers=tuple(answer.headers.multi_items()), body=answer.body
             )
-        case bool():
-            raise TypeError(f"a mounted function returned {answer!r}, expected a status, a body or a Response")
-        case int():
-            return model.Response(status=_status(answer), headers=(), body=b"")
+        case int() if not isinstance(answer, bool):
+            return _plain(_status(answer), b"")
         case bytes():
-            return model.Response(status=200, headers=(), body=answer)
+            return _plain(200, answer)
         case str():
-            return model.Response(
-                status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=answer.encode()
-            )
+            return _plain(200, answer.encode(), "text/plain; charset=utf-8")
         case Mapping() | list():
-            return model.Response(
-                status=200, headers=(("content-type", "application/json"),), body=json.dumps(answer).encode()
-            )
+            return _plain(200, json.dumps(answer).encode(), "application/json")
         case _:
             raise TypeError(f"a mounted function returned {answer!r}, expected a status, a body or a Response")
+
+
+def _plain(status: int, body: bytes, media_type: str | None = None) -> model.Response:
+    headers = () if media_type is None else (("content-type", media_type),)
+    return model.Response(status=status, headers=headers, body=body)
 
 
 def _status(status: int) -> int:

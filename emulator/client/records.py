@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from httpx import Headers
 
 from emulator.core.model import Via
+from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+from emulator.wire.dialect import Environment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A delivery as a mounted function gets it: exactly what a receiver at `url` would have got."""
+class _Content:
+    """The decoded body of a request or a response."""
 
-    method: str
-    url: str
-    headers: Headers
+    __slots__ = ()
     body: bytes
 
     @property
@@ -33,26 +33,27 @@ class Request:
         return json.loads(self.body)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(_Content):
+    """A delivery as a mounted function gets it: exactly what a receiver at `url` would have got."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+
+
 @dataclass(frozen=True, slots=True)
-class Response:
-    """What a destination answered, or what a mounted function wants to answer."""
+class Response(_Content):
+    """The response of a destination, or of a mounted function."""
 
     status: int = 200
     headers: Headers = field(default_factory=Headers, kw_only=True)
     body: bytes = field(default=b"", kw_only=True)
 
-    @property
-    def text(self) -> str:
-        """The body as text; what is not UTF-8 in it is replaced."""
-        return self.body.decode("utf-8", "replace")
-
-    def json(self) -> Any:
-        """The body as JSON. Raises: ValueError."""
-        return json.loads(self.body)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(_Content):
     """One attempt of a message: the exact request, and the exact response or why there is none.
 
     `at_ms` is when it started and `created_ms` when its message was made, both epoch ms of the
@@ -86,22 +87,13 @@ class Delivery:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the destination took it: any 2xx."""
+        """Whether the response was a 2xx."""
         return self.response is not None and 200 <= self.response.status < 300
-
-    @property
-    def text(self) -> str:
-        """The body as text; what is not UTF-8 in it is replaced."""
-        return self.body.decode("utf-8", "replace")
-
-    def json(self) -> Any:
-        """The body as JSON. Raises: ValueError."""
-        return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The names of a server's wire that a test may need."""
+    """The names of a server's dialect that a test may need."""
 
     name: str
     header_prefix: str
@@ -142,3 +134,34 @@ def _headers(values_by_name: Mapping[str, list[str]]) -> Headers:
 def _body(entry: Mapping[str, Any]) -> bytes:
     text: str | None = entry["body"]
     return b64decode(entry["body_base64"]) if text is None else text.encode()
+
+
+def read_clock(answer: Mapping[str, Any]) -> ClockStatus:
+    """Where a clock stands, from the control API's JSON."""
+    return msgspec.convert(answer, ClockStatus)
+
+
+def read_report(answer: Mapping[str, Any]) -> AdvanceReport:
+    """What a clock advance did, from the control API's JSON."""
+    return msgspec.convert({"stopped": None, "idle": None, **answer}, AdvanceReport)
+
+
+def read_snapshot(answer: Mapping[str, Any]) -> Snapshot:
+    """A snapshot, from the control API's JSON."""
+    return msgspec.convert({**answer, "now_ms": answer["created_ms"]}, Snapshot)
+
+
+def read_credentials(answer: Mapping[str, Any]) -> Credentials:
+    """The credentials of a world, from the control API's JSON."""
+    return msgspec.convert({**answer, **answer["queue"], **answer["management"]}, Credentials)
+
+
+def read_env(answer: Mapping[str, Any], url: str) -> dict[str, str]:
+    """The variables of a dialect's clients, from the control API's JSON of the credentials."""
+    queue, names = answer["queue"], msgspec.convert(answer["environment"], Environment)
+    return names.variables(
+        url=url,
+        token=queue["token"],
+        current_signing_key=queue["current_signing_key"],
+        next_signing_key=queue["next_signing_key"],
+    )

@@ -1,344 +1,238 @@
-"""One world on a server, as a test uses it: every operation of the Python API, once.
+"""One world of a server: the calls that the Python API makes about it.
 
-The coroutines run on the server's background loop; the two faces, `Emulator` and `AsyncEmulator`,
-hand them there and wait, each in its own way.
+The coroutines run on the server's background loop. `Emulator` and `AsyncEmulator` submit them
+there and wait for them, each in its own way.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Any, Protocol, TypeVar
 
 import httpx
 import msgspec
 
 from emulator.client.background import Background
-from emulator.client.errors import is_told
-from emulator.client.records import Delivery, Dialect, read_delivery
+from emulator.client.control import ControlApi, segment
+from emulator.client.errors import is_emulator_error
+from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
 from emulator.client.server import Options, Server, check_options
-from emulator.client.values import Duration, Instant, duration, instant
-from emulator.client.verify.verifying import timeline_of
-from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
-from emulator.wire.dialect import Environment
+from emulator.queries.reports import ClockStatus, Credentials
 from emulator.worlds.setup import DEFAULT
 
-__tracebackhide__ = is_told
+T = TypeVar("T")
+
+__tracebackhide__ = is_emulator_error
 
 _PAGE = "1000"
-_NOTHING: Any = object()
 
 
 class Session:
-    """A world and the way to it. Made by `open_session` and `new_world`.
+    """One world on a server. Made by `open_session`.
 
     Every call raises Refused with what the emulator says, and Unreachable if it does not answer.
     """
 
-    def __init__(self, server: Server, world: str, credentials: Mapping[str, Any]) -> None:
-        """`credentials` are as the control API shows them."""
+    def __init__(self, server: Server, world: str) -> None:
         self.server = server
-        self.world = world
-        self._take_in(credentials)
+        self.api = ControlApi(url=server.url, world=world, token=server.control_token)
+        self._answer: Mapping[str, Any] = {}
 
-    def _take_in(self, credentials: Mapping[str, Any]) -> None:
-        self.credentials = _read_credentials(credentials)
-        self.environment = msgspec.convert(credentials["environment"], Environment)
-        self.dialect = msgspec.convert(credentials["dialect"], Dialect)
+    @property
+    def world(self) -> str:
+        """The world's id."""
+        return self.api.world
+
+    @property
+    def credentials(self) -> Credentials:
+        """The credentials as of the last refresh."""
+        return read_credentials(self._answer)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The names on the server's wire."""
+        return msgspec.convert(self._answer["dialect"], Dialect)
 
     @property
     def env(self) -> dict[str, str]:
         """The environment variables that the dialect's clients read."""
-        return self.environment.variables(
-            url=self.server.url,
-            token=self.credentials.token,
-            current_signing_key=self.credentials.current_signing_key,
-            next_signing_key=self.credentials.next_signing_key,
-        )
+        return read_env(self._answer, self.server.url)
 
-    async def _refresh(self) -> None:
-        """The world may have got other tokens and keys."""
-        self._take_in(await self._control("GET", "credentials"))
+    async def refresh(self) -> Credentials:
+        """Read tokens and keys again, which may have changed; the new ones."""
+        self._answer = await self.control("GET", "credentials")
+        return self.credentials
 
     # -- calls ------------------------------------------------------------------------------
 
-    async def _control(
-        self, method: str, path: str, body: Any = _NOTHING, query: Mapping[str, str] | None = None
-    ) -> Any:
-        """The JSON of a control call in this world, None without any. Raises Refused and Unreachable."""
-        content = None if body is _NOTHING else json.dumps(body).encode()
-        answer = await self.server.request(
-            method, f"/_emulator/{path}", query={"world": self.world, **(query or {})}, content=content
-        )
-        return answer.json() if answer.content else None
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Any call; see `ControlApi.request`."""
+        http = self.server.http
+        with self.api.failures():
+            response = await http.send(
+                self.api.request(http, method, path, body, query=query, content=content, headers=headers)
+            )
+        self.api.check(response)
+        return response
 
-    async def call(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> httpx.Response:
-        """A messaging call in this world's name; it may change tokens and keys."""
-        bearer = {"Authorization": f"Bearer {self.credentials.token}"}
-        answer = await self.server.request(method, path, content=content, headers={**bearer, **headers})
-        if method != "GET":
-            await self._refresh()
+    async def control(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        refresh: bool = False,
+    ) -> Any:
+        """The JSON of a control call, None without content; `refresh` is for a call that may change credentials."""
+        answer = self.api.read(await self.request(method, path, body, query=query))
+        if refresh:
+            await self.refresh()
         return answer
 
-    async def publish(self, destination: str, content: bytes | None, headers: Mapping[str, str]) -> list[str]:
-        """The ids of the messages that a publish made. Raises Refused."""
-        answer = await self.server.request(
-            "POST",
-            f"/v2/publish/{destination}",
-            content=content,
-            headers={"Authorization": f"Bearer {self.credentials.token}", **headers},
-        )
-        made = answer.json()
-        return [each["messageId"] for each in (made if isinstance(made, list) else [made])]
+    async def messaging(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> httpx.Response:
+        """A call of the messaging API with the world's token."""
+        bearer = {"Authorization": f"Bearer {self.credentials.token}"}
+        return await self.request(method, path, content=content, headers={**bearer, **headers})
 
-    # -- the clock --------------------------------------------------------------------------
+    @asynccontextmanager
+    async def stream(self) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of the world's event stream, from now on."""
+        http = self.server.streams
+        with self.api.failures():
+            response = await http.send(self.api.request(http, "GET", "stream"), stream=True)
+            try:
+                if not response.is_success:
+                    await response.aread()
+                self.api.check(response)
+                yield response.aiter_lines()
+            finally:
+                await response.aclose()
+
+    # -- reading ----------------------------------------------------------------------------
 
     async def clock(self) -> ClockStatus:
         """Where the clock stands."""
-        return msgspec.convert(await self._control("GET", "clock"), ClockStatus)
+        return read_clock(await self.control("GET", "clock"))
 
-    async def set_clock(self, *, rate: float | None = None, now: Instant | None = None) -> ClockStatus:
-        """Change the pace, the instant (which moves forward with all its work), or both."""
-        change: dict[str, Any] = {} if rate is None else {"rate": rate}
-        if now is not None:
-            change["now"] = instant(now)
-        return msgspec.convert(await self._control("PUT", "clock", change), ClockStatus)
-
-    async def advance(self, by: Duration | None, to: Instant | None, max_deliveries: int | None) -> AdvanceReport:
-        """Move the clock by a duration or to an instant, exactly one of them, doing all due work on the way."""
-        wanted: dict[str, Any] = {}
-        if by is not None:
-            wanted["by"] = duration(by)
-        if to is not None:
-            wanted["to"] = instant(to)
-        if max_deliveries is not None:
-            wanted["max_deliveries"] = max_deliveries
-        return _report(await self._control("POST", "clock/advance", wanted))
-
-    async def next(self) -> AdvanceReport:
-        """Jump to the next instant at which something is due, and do it."""
-        return _report(await self._control("POST", "clock/next"))
-
-    async def drain(self, horizon: Duration | None) -> AdvanceReport:
-        """Run until nothing is due but schedules; None stands for the server's horizon."""
-        wanted = {} if horizon is None else {"horizon": duration(horizon)}
-        return _report(await self._control("POST", "clock/drain", wanted))
-
-    # -- destinations -----------------------------------------------------------------------
-
-    async def add_rule(self, rule: Mapping[str, Any]) -> str:
-        """Append a destination rule; its id."""
-        added: str = (await self._control("POST", "destinations", rule))["id"]
-        return added
-
-    async def rules(self) -> list[dict[str, Any]]:
-        """The destination rules, in the order in which they are asked."""
-        listed: list[dict[str, Any]] = (await self._control("GET", "destinations"))["destinations"]
-        return listed
-
-    async def remove_rule(self, rule_id: str) -> None:
-        """Remove one destination rule."""
-        await self._control("DELETE", f"destinations/{quote(rule_id, safe='')}")
-
-    async def remove_rules(self) -> None:
-        """Remove all destination rules."""
-        await self._control("DELETE", "destinations")
-
-    # -- deliveries -------------------------------------------------------------------------
-
-    async def deliveries(
-        self, *, url: str | None = None, message_id: str | None = None, outcome: str | None = None
-    ) -> list[Delivery]:
-        """All attempts that fit, page after page, the newest last."""
-        query = {"url": url, "message_id": message_id, "outcome": outcome}
+    async def deliveries(self, **query: str | None) -> list[Delivery]:
+        """All attempts that fit `url`, `message_id` and `outcome`, page after page, the newest last."""
         given = {name: value for name, value in query.items() if value is not None}
         found: list[Delivery] = []
         cursor: str | None = ""
         while cursor is not None:
-            page = await self._control(
-                "GET", "deliveries", query={**given, "limit": _PAGE, **({"cursor": cursor} if cursor else {})}
-            )
+            place = {"cursor": cursor} if cursor else {}
+            page = await self.control("GET", "deliveries", query={**given, "limit": _PAGE, **place})
             found += map(read_delivery, page["deliveries"])
             cursor = page["cursor"]
         return found
 
-    async def clear_deliveries(self) -> None:
-        """Empty the delivery journal."""
-        await self._control("DELETE", "deliveries")
-
-    async def timeline(self) -> str:
-        """What was delivered and what is still to come, as text."""
-        return await timeline_of(self)
-
-    # -- looking ahead and back -------------------------------------------------------------
-
-    async def upcoming(self, until: Instant | None) -> Any:
-        """All due work to come."""
-        return await self._control("GET", "upcoming", query={} if until is None else {"until": str(instant(until))})
-
     async def explain(self, message_id: str) -> Any:
         """The reason chain of a message."""
-        return await self._control("GET", f"messages/{quote(message_id, safe='')}/explain")
+        return await self.control("GET", f"messages/{segment(message_id)}/explain")
 
-    async def trace(self) -> str:
-        """The canonical trace, as text."""
-        return (await self.server.request("GET", "/_emulator/trace", query={"world": self.world})).text
-
-    async def current_credentials(self) -> Credentials:
-        """Those that are valid now; signing keys may have been rotated since the session began."""
-        return _read_credentials(await self._control("GET", "credentials"))
-
-    # -- accounts ---------------------------------------------------------------------------
-
-    async def accounts(self) -> list[dict[str, Any]]:
-        """The queue accounts; the first is the built-in one."""
-        listed: list[dict[str, Any]] = (await self._control("GET", "accounts"))["accounts"]
-        return listed
-
-    async def change_account(self, account_id: str | None, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Change fields of an account, None being the built-in one; the record afterwards."""
-        name = quote(account_id or self.credentials.account_id, safe="")
-        changed: dict[str, Any] = await self._control("PUT", f"accounts/{name}", changes)
-        await self._refresh()
-        return changed
-
-    # -- the world --------------------------------------------------------------------------
-
-    async def reset(self, fixtures: Mapping[str, Any] | None) -> None:
-        """Make the world as it was created."""
-        await self._control("POST", "reset", {} if fixtures is None else {"fixtures": fixtures})
-        await self._refresh()
-
-    async def save_snapshot(self, name: str) -> Snapshot:
-        """Save the world under a new name."""
-        return _snapshot(await self._control("POST", "snapshots", {"name": name}))
-
-    async def snapshots(self) -> list[Snapshot]:
-        """The world's snapshots."""
-        return [_snapshot(each) for each in (await self._control("GET", "snapshots"))["snapshots"]]
-
-    async def restore_snapshot(self, name: str) -> None:
-        """Make the world what it was at a save."""
-        await self._control("POST", f"snapshots/{quote(name, safe='')}/restore")
-        await self._refresh()
-
-    async def delete_snapshot(self, name: str) -> None:
-        """Delete a snapshot."""
-        await self._control("DELETE", f"snapshots/{quote(name, safe='')}")
+    # -- snapshots in files -----------------------------------------------------------------
 
     async def export_snapshot(self, name: str, file: Path) -> None:
         """Write a snapshot to a file. Raises OSError."""
-        path = f"/_emulator/snapshots/{quote(name, safe='')}/file"
-        answer = await self.server.request("GET", path, query={"world": self.world})
+        answer = await self.request("GET", f"snapshots/{segment(name)}/file")
         await asyncio.to_thread(file.write_bytes, answer.content)
 
-    async def import_snapshot(self, name: str, file: Path) -> Snapshot:
-        """Take a file in as a snapshot. Raises OSError."""
-        path = f"/_emulator/snapshots/{quote(name, safe='')}/file"
+    async def import_snapshot(self, name: str, file: Path) -> Any:
+        """Take a file in as a snapshot; the snapshot's JSON. Raises OSError."""
         content = await asyncio.to_thread(file.read_bytes)
-        return _snapshot((await self.server.request("PUT", path, query={"world": self.world}, content=content)).json())
-
-    async def new_world(self, wanted: Mapping[str, Any]) -> Session:
-        """Make another world of the same server."""
-        made = (await self.server.request("POST", "/_emulator/worlds", content=json.dumps(wanted).encode())).json()
-        return await open_session(self.server, made["id"])
-
-    async def delete_world(self) -> None:
-        """Remove the world with everything in it, its mounts first."""
-        if self.server.is_own:
-            await self.server.unmount_all(self.world)
-        await self.server.request("DELETE", f"/_emulator/worlds/{quote(self.world, safe='')}")
+        return self.api.read(await self.request("PUT", f"snapshots/{segment(name)}/file", content=content))
 
 
 # -- how a session begins and ends ----------------------------------------------------------------
 
 
 class Running(Protocol):
-    """A face of the Python API that has begun. Raises EmulatorError if it has not, or has ended."""
+    """An `Emulator` or `AsyncEmulator`. `session` raises EmulatorError unless it runs."""
 
-    def _here(self) -> Session: ...
-
-
-class SessionSource(Protocol):
-    """How a session comes to be, and what ends with it."""
-
-    def begin(self) -> Future[Session]: ...
-    def end(self, session: Session) -> Future[None]: ...
+    @property
+    def session(self) -> Session: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A server in this process; the session is its default world."""
+class SessionSource:
+    """How a session is opened, and what closing it ends."""
 
-    options: Options
+    begin: Callable[[], Future[Session]]
+    end: Callable[[Session], Future[None]]
 
-    def __post_init__(self) -> None:
-        check_options(self.options)
 
-    def begin(self) -> Future[Session]:
+def started(options: Options) -> SessionSource:
+    """A server in this process; the session is its default world. Raises TypeError for an unknown option."""
+    check_options(options)
+
+    def begin() -> Future[Session]:
         background = Background("emulator")
-        return background.submit(_opened(background, Server.start(background, self.options), DEFAULT))
+        return background.submit(_first_session(background, Server.start(background, options), DEFAULT))
 
-    def end(self, session: Session) -> Future[None]:
-        return session.server.background.submit(session.server.end())
+    return SessionSource(begin, _end_server)
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+def connected(url: str, control_token: str | None, world: str, verify: ssl.SSLContext | bool) -> SessionSource:
     """A world of a server that runs elsewhere."""
 
-    url: str
-    control_token: str | None
-    world: str
-    verify: ssl.SSLContext | bool
-
-    def begin(self) -> Future[Session]:
+    def begin() -> Future[Session]:
         background = Background("emulator client")
-        server = Server.connect(background, self.url, self.control_token, self.verify)
-        return background.submit(_opened(background, server, self.world))
+        server = Server.connect(background, url, control_token, verify)
+        return background.submit(_first_session(background, server, world))
 
-    def end(self, session: Session) -> Future[None]:
-        return session.server.background.submit(session.server.end())
-
-
-@dataclass(frozen=True, slots=True)
-class NewWorld:
-    """A further world of a server that another session uses."""
-
-    parent: Session
-    wanted: Mapping[str, Any]
-
-    def begin(self) -> Future[Session]:
-        return self.parent.server.background.submit(self.parent.new_world(self.wanted))
-
-    def end(self, session: Session) -> Future[None]:
-        return session.server.background.submit(session.delete_world())
+    return SessionSource(begin, _end_server)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The session of another face, which is the one to end it."""
+def new_world(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
+    """Another world of the server of `parent`, deleted at the end with everything in it."""
 
-    session: Session
+    async def make() -> Session:
+        made = await parent.control("POST", "worlds", wanted)
+        return await open_session(parent.server, made["id"])
 
-    def begin(self) -> Future[Session]:
-        found: Future[Session] = Future()
-        found.set_result(self.session)
-        return found
+    async def delete(session: Session) -> None:
+        if session.server.is_own:
+            await session.server.unmount_all(session.world)
+        await session.control("DELETE", f"worlds/{segment(session.world)}")
 
-    def end(self, session: Session) -> Future[None]:
-        nothing: Future[None] = Future()
-        nothing.set_result(None)
-        return nothing
+    submit = parent.server.background.submit
+    return SessionSource(lambda: submit(make()), lambda session: submit(delete(session)))
 
 
-async def _opened(background: Background, opening: Coroutine[Any, Any, Server], world: str) -> Session:
+def shared(session: Session) -> SessionSource:
+    """The session of another emulator object, which ends it."""
+    return SessionSource(lambda: _done(session), lambda _: _done(None))
+
+
+async def open_session(server: Server, world: str) -> Session:
+    """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
+    session = Session(server, world)
+    answer = await session.request("GET", "health")
+    if session.api.read(answer).get("status") != "ok":
+        raise session.api.stranger(answer)
+    await session.refresh()
+    return session
+
+
+async def _first_session(background: Background, opening: Coroutine[Any, Any, Server], world: str) -> Session:
     try:
         server = await opening
         try:
@@ -351,27 +245,11 @@ async def _opened(background: Background, opening: Coroutine[Any, Any, Server], 
         raise
 
 
-async def open_session(server: Server, world: str) -> Session:
-    """The world with this id. Raises Refused for one that does not exist."""
-    answer = await server.request("GET", "/_emulator/credentials", query={"world": world})
-    return Session(server, world, answer.json())
+def _end_server(session: Session) -> Future[None]:
+    return session.server.background.submit(session.server.end())
 
 
-def _snapshot(answer: Mapping[str, Any]) -> Snapshot:
-    return msgspec.convert({**answer, "now_ms": answer["created_ms"]}, Snapshot)
-
-
-def _report(answer: Mapping[str, Any]) -> AdvanceReport:
-    return msgspec.convert({"stopped": None, "idle": None, **answer}, AdvanceReport)
-
-
-def _read_credentials(answer: Mapping[str, Any]) -> Credentials:
-    return msgspec.convert(
-        {
-            **answer["queue"],
-            **answer["management"],
-            "search_index_ids": answer["search_index_ids"],
-            "vector_index_ids": answer["vector_index_ids"],
-        },
-        Credentials,
-    )
+def _done(value: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(value)
+    return future

@@ -1,4 +1,4 @@
-"""What callers of the Python API may give, as the control API reads it: times, durations, and nothing."""
+"""Arguments of the Python API as the control API reads them: instants, durations, optional values."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def instant(value: Instant) -> str | int:
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what was given: what is None is left for the server to choose."""
+    """The values that are not None; the server chooses the others."""
     return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Waiting for deliveries in a world whose clock runs: told by the stream, never by asking again and again."""
+"""Waiting for deliveries in a world whose clock runs, by its event stream instead of polling."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
-from emulator.client.errors import EmulatorError, is_told
+from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
+from emulator.client.verify.timeline import timeline_of
 from emulator.core.rules.destination_rules import matches_url
 from emulator.wire.control.event_stream import Kind, StreamReader
 
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +49,18 @@ class Awaited:
 
 
 async def wait_for(session: Session, awaited: Awaited, timeout_s: float) -> list[Delivery] | str:
-    """The deliveries that fit, once there are as many as awaited; those that have come already count.
+    """The deliveries that fit, as soon as there are `awaited.count`; those that came before count.
 
-    When they have not come in time (seconds of real time) it is all there is to say about that.
+    If too few come in time (seconds of real time), the text of the failure.
     Raises EmulatorError if the world ends meanwhile.
     """
     found: dict[int, Delivery] = {}
     try:
         async with (
             asyncio.timeout(timeout_s),
-            session.server.stream("/_emulator/stream", {"world": session.world}) as lines,
+            session.stream() as lines,
         ):
-            # Whatever comes after the stream has begun is told by it.
+            # Read after the stream was opened, which reports everything that follows.
             for delivery in await session.deliveries(url=awaited.url, message_id=awaited.message_id):
                 if awaited.fits(delivery):
                     found[delivery.seq] = delivery
@@ -79,14 +80,14 @@ async def wait_for(session: Session, awaited: Awaited, timeout_s: float) -> list
                 if len(found) >= awaited.count:
                     return list(found.values())
     except TimeoutError:
-        return await _in_vain(session, awaited, timeout_s, len(found))
+        return await _timed_out(session, awaited, timeout_s, len(found))
     raise EmulatorError(f"the world {session.world} ended while {awaited} was waited for")
 
 
-async def _in_vain(session: Session, awaited: Awaited, timeout_s: float, found: int) -> str:
+async def _timed_out(session: Session, awaited: Awaited, timeout_s: float, found: int) -> str:
     came = "none came" if found == 0 else f"{found} came"
     lines = [f"waited {timeout_s:g} s for {awaited}, and {came}"]
     clock = await session.clock()
     if clock.rate == 0 and clock.next_due_ms is not None:
         lines.append("The clock is frozen: what is due later needs clock.advance(...), not waiting.")
-    return "\n".join([*lines, "", await session.timeline()])
+    return "\n".join([*lines, "", await timeline_of(session)])

@@ -7,19 +7,14 @@ and *our* clients if one that was tried on the emulator fails where the other do
 from __future__ import annotations
 
 import enum
-import functools
-import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from emulator.contract.document import items, operations, parameters, resolved, table, text
+from emulator.contract.shapes import DEEPEST, Shape, shape_of
 from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
-
-# Schemas may hold themselves; nothing that people send is nested deeper.
-_DEEPEST = 12
 
 
 class Side(enum.StrEnum):
@@ -43,8 +38,7 @@ class Difference(Record):
     breaks: frozenset[Side]
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
+class _Operation(Record):
     document: JsonObject
     path: str
     method: str
@@ -53,6 +47,12 @@ class _Operation:
     @property
     def name(self) -> str:
         return f"{self.method} {self.path}"
+
+    def resolved(self, value: Json) -> JsonObject:
+        return resolved(self.document, value)
+
+    def parameters(self) -> tuple[JsonObject, ...]:
+        return parameters(self.document, self.path, self.content)
 
 
 def common_paths(ours: JsonObject, theirs: JsonObject) -> int:
@@ -66,7 +66,7 @@ def compare(ours: JsonObject, theirs: JsonObject) -> tuple[Difference, ...]:
     found: list[Difference] = []
     for key, operation in own.items():
         if key in other:
-            found += _operation(operation, other[key])
+            found += _Comparison(ours=operation, theirs=other[key]).differences()
         else:
             found.append(_only(operation.name, "operation", Side.OURS, "there", {Side.OURS}))
     found += [
@@ -87,26 +87,19 @@ def _operations(document: JsonObject) -> dict[tuple[str, str], _Operation]:
             base = ""
     return {
         (re.sub(r"\{[^}]*\}", "{}", f"{base}{path}").rstrip("/").lower(), method): _Operation(
-            document, path, method, content
+            document=document, path=path, method=method, content=content
         )
         for path, method, content in operations(document)
     }
 
 
-def _only(
-    operation: str, what: str, side: Side, value: str, breaks: set[Side] | frozenset[Side] = _NOBODY
-) -> Difference:
+def _only(operation: str, what: str, side: Side, value: str, breaks: Iterable[Side]) -> Difference:
+    """What only one side has."""
     theirs, ours = (value, "—") if side is Side.THEIRS else ("—", value)
     return Difference(operation=operation, what=what, theirs=theirs, ours=ours, breaks=frozenset(breaks))
 
 
-def _operation(ours: _Operation, theirs: _Operation) -> Iterator[Difference]:
-    yield from _parameters(ours, theirs)
-    yield from _request_bodies(ours, theirs)
-    yield from _responses(ours, theirs)
-
-
-# -- parameters -------------------------------------------------------------------------------
+# -- operations -------------------------------------------------------------------------------
 
 # What OpenAPI says elsewhere: in content and in security.
 _NO_PARAMETERS = frozenset(("accept", "authorization", "content-type"))
@@ -114,31 +107,100 @@ _NO_PARAMETERS = frozenset(("accept", "authorization", "content-type"))
 _Parameters = dict[tuple[str, str], JsonObject]
 
 
-def _parameters(ours: _Operation, theirs: _Operation) -> Iterator[Difference]:
-    own, other = _parameters_of(ours), _parameters_of(theirs)
-    met: set[tuple[str, str]] = set()
-    for key, parameter in other.items():
-        twin = _find(key, own)
-        if twin is None:
-            needed = parameter.get("required") is True
-            breaks = _BOTH if needed else {Side.THEIRS}
-            yield _only(ours.name, _parameter_name(parameter), Side.THEIRS, "required" if needed else "there", breaks)
-            continue
-        met.add(twin)
-        yield from _parameter(ours, theirs, own[twin], parameter)
-    for key, parameter in own.items():
-        if key not in met and _find(key, other) is None:
-            needed = parameter.get("required") is True
-            breaks = _BOTH if needed else {Side.OURS}
-            yield _only(ours.name, _parameter_name(parameter), Side.OURS, "required" if needed else "there", breaks)
-    yield from _path_parameters(ours, theirs)
+class _Comparison(Record):
+    """One operation in both documents."""
+
+    ours: _Operation
+    theirs: _Operation
+
+    def differences(self) -> Iterator[Difference]:
+        yield from self._parameters()
+        yield from self._request_bodies()
+        yield from self._responses()
+
+    def _values(self, *, is_request: bool, is_text: bool = False) -> _Values:
+        return _Values(
+            operation=self.ours.name,
+            our_document=self.ours.document,
+            their_document=self.theirs.document,
+            is_request=is_request,
+            is_text=is_text,
+        )
+
+    def _only(self, what: str, side: Side, value: str, breaks: Iterable[Side]) -> Difference:
+        return _only(self.ours.name, what, side, value, breaks)
+
+    def _parameters(self) -> Iterator[Difference]:
+        values = self._values(is_request=True, is_text=True)
+        own, other = _parameters_of(self.ours), _parameters_of(self.theirs)
+        met: set[tuple[str, str]] = set()
+        for key, parameter in other.items():
+            twin = _find(key, own)
+            if twin is None:
+                yield values.lone(_name(parameter), Side.THEIRS, is_needed=_is_required(parameter), otherwise="there")
+                continue
+            met.add(twin)
+            yield from values.needs(_name(parameter), ours=_is_required(own[twin]), theirs=_is_required(parameter))
+            yield from values.schemas(_name(parameter), _schema_of(own[twin]), _schema_of(parameter))
+        for key, parameter in own.items():
+            if key not in met and _find(key, other) is None:
+                yield values.lone(_name(parameter), Side.OURS, is_needed=_is_required(parameter), otherwise="there")
+        # Those of the path correspond by their order.
+        for mine, yours in zip(_in_path(self.ours), _in_path(self.theirs), strict=False):
+            yield from values.schemas(_name(yours), _schema_of(mine), _schema_of(yours))
+
+    def _request_bodies(self) -> Iterator[Difference]:
+        values = self._values(is_request=True)
+        own = self.ours.resolved(self.ours.content.get("requestBody"))
+        other = self.theirs.resolved(self.theirs.content.get("requestBody"))
+        if own and other:
+            yield from values.needs("request body", ours=_is_required(own), theirs=_is_required(other))
+            yield from self._contents("request", own, other, is_request=True)
+        elif own or other:
+            side = Side.OURS if own else Side.THEIRS
+            yield values.lone("request body", side, is_needed=_is_required(own or other))
+
+    def _responses(self) -> Iterator[Difference]:
+        own, other = table(self.ours.content.get("responses")), table(self.theirs.content.get("responses"))
+        for status in other:
+            if _status(status, own) is None:
+                # Their clients never get it from the emulator; ours do not expect it.
+                yield self._only(f"response {status}", Side.THEIRS, "there", _if_success(status, Side.OURS))
+        for status, response in own.items():
+            twin = _status(status, other)
+            if twin is None:
+                yield self._only(f"response {status}", Side.OURS, "there", _if_success(status, Side.THEIRS))
+            else:
+                mine, yours = self.ours.resolved(response), self.theirs.resolved(other[twin])
+                yield from self._contents(f"response {status}", mine, yours, is_request=False)
+
+    def _contents(self, what: str, own: JsonObject, other: JsonObject, *, is_request: bool) -> Iterator[Difference]:
+        mine, yours = table(own.get("content")), table(other.get("content"))
+        one, another = _json_of(mine), _json_of(yours)
+        if one is not None and another is not None:
+            values = self._values(is_request=is_request)
+            yield from values.schemas(what, _schema_of(one), _schema_of(another))
+        elif bool(mine) != bool(yours):
+            side, content = (Side.OURS, mine) if mine else (Side.THEIRS, yours)
+            # A client breaks if JSON that it was promised is missing; it does not read content of other types.
+            is_read = is_request or any("json" in each for each in content)
+            yield self._only(f"{what} content", side, ", ".join(content), {side} if is_read else _NOBODY)
+        elif (one is None) != (another is None) and not any("*" in each for each in (*mine, *yours)):
+            yield Difference(
+                operation=self.ours.name,
+                what=f"{what} content",
+                theirs=", ".join(yours),
+                ours=", ".join(mine),
+                breaks=_BOTH,
+            )
 
 
 def _parameters_of(operation: _Operation) -> _Parameters:
+    keyed = {(text(each.get("in")), text(each.get("name")).lower()): each for each in operation.parameters()}
     return {
-        (text(each.get("in")), text(each.get("name")).lower()): each
-        for each in parameters(operation.document, operation.path, operation.content)
-        if each.get("in") in ("query", "header", "cookie") and text(each.get("name")).lower() not in _NO_PARAMETERS
+        (place, name): each
+        for (place, name), each in keyed.items()
+        if place in ("query", "header", "cookie") and name not in _NO_PARAMETERS
     }
 
 
@@ -146,102 +208,42 @@ def _find(key: tuple[str, str], among: _Parameters) -> tuple[str, str] | None:
     """The parameter of that name, its twin in the query, or the wildcard that stands for it."""
     if key in among:
         return key
-    where, name = key
+    place, name = key
     for other, parameter in among.items():
-        twin = text(parameter.get("x-query-name")).lower()
-        if where == "query" and twin == name:
+        if place == "query" and text(parameter.get("x-query-name")).lower() == name:
             return other
-        if other[0] == where and other[1].endswith("*") and name.startswith(other[1][:-1]):
-            return other
-        if other[0] == where and name.endswith("*") and other[1].startswith(name[:-1]):
+        if other[0] == place and (_stands_for(other[1], name) or _stands_for(name, other[1])):
             return other
     return None
 
 
-def _parameter_name(parameter: JsonObject) -> str:
-    return f"{text(parameter.get('in'))} parameter {text(parameter.get('name'))}"
-
-
-def _parameter(ours: _Operation, theirs: _Operation, own: JsonObject, other: JsonObject) -> Iterator[Difference]:
-    what = _parameter_name(other)
-    yield from _need(ours.name, what, own.get("required") is True, other.get("required") is True, is_request=True)
-    walk = _Walk(ours.name, ours.document, theirs.document, is_request=True, is_text=True)
-    yield from walk.schemas(what, _schema_of(own), _schema_of(other), 0)
-
-
-def _path_parameters(ours: _Operation, theirs: _Operation) -> Iterator[Difference]:
-    walk = _Walk(ours.name, ours.document, theirs.document, is_request=True, is_text=True)
-    for own, other in zip(_in_path(ours), _in_path(theirs), strict=False):
-        yield from walk.schemas(_parameter_name(other), _schema_of(own), _schema_of(other), 0)
+def _stands_for(wildcard: str, name: str) -> bool:
+    return wildcard.endswith("*") and name.startswith(wildcard[:-1])
 
 
 def _in_path(operation: _Operation) -> list[JsonObject]:
-    named = {
-        text(each.get("name")): each
-        for each in parameters(operation.document, operation.path, operation.content)
-        if each.get("in") == "path"
-    }
-    return [named.get(name, {"in": "path", "name": name}) for name in re.findall(r"\{([^}]*)\}", operation.path)]
+    known = {text(each.get("name")): each for each in operation.parameters() if each.get("in") == "path"}
+    return [known.get(name, {"in": "path", "name": name}) for name in re.findall(r"\{([^}]*)\}", operation.path)]
 
 
-def _schema_of(parameter: JsonObject) -> Json:
-    return parameter.get("schema", {})
+def _name(parameter: JsonObject) -> str:
+    return f"{text(parameter.get('in'))} parameter {text(parameter.get('name'))}"
 
 
-def _need(operation: str, what: str, ours: bool, theirs: bool, *, is_request: bool) -> Iterator[Difference]:
-    if ours == theirs:
-        return
-    # A request without what one side requires fails there; an answer without it fails the other's clients.
-    demanding, other = (Side.OURS, Side.THEIRS) if ours else (Side.THEIRS, Side.OURS)
-    words = {True: "required", False: "optional"}
-    yield Difference(
-        operation=operation,
-        what=what,
-        theirs=words[theirs],
-        ours=words[ours],
-        breaks=frozenset({other if is_request else demanding}),
-    )
+def _is_required(holder: JsonObject) -> bool:
+    return holder.get("required") is True
 
 
-# -- bodies -----------------------------------------------------------------------------------
+def _schema_of(holder: JsonObject) -> Json:
+    return holder.get("schema", {})
 
 
-def _request_bodies(ours: _Operation, theirs: _Operation) -> Iterator[Difference]:
-    own = resolved(ours.document, ours.content.get("requestBody"))
-    other = resolved(theirs.document, theirs.content.get("requestBody"))
-    if not own and not other:
-        return
-    if not own or not other:
-        side, body = (Side.OURS, own) if own else (Side.THEIRS, other)
-        needed = body.get("required") is True
-        yield _only(ours.name, "request body", side, "required" if needed else "optional", _BOTH if needed else {side})
-        return
-    yield from _need(
-        ours.name, "request body", own.get("required") is True, other.get("required") is True, is_request=True
-    )
-    yield from _contents(ours, theirs, own, other, "request", is_request=True)
-
-
-def _responses(ours: _Operation, theirs: _Operation) -> Iterator[Difference]:
-    own, other = table(ours.content.get("responses")), table(theirs.content.get("responses"))
-    for status in other:
-        if _status(status, own) is None:
-            # Their client meets it nowhere here; ours is not ready for it.
-            yield _only(ours.name, f"response {status}", Side.THEIRS, "there", _success(status, Side.OURS))
-    for status, response in own.items():
-        twin = _status(status, other)
-        if twin is None:
-            yield _only(ours.name, f"response {status}", Side.OURS, "there", _success(status, Side.THEIRS))
-            continue
-        mine, yours = resolved(ours.document, response), resolved(theirs.document, other[twin])
-        yield from _contents(ours, theirs, mine, yours, f"response {status}", is_request=False)
-
-
-def _success(status: str, side: Side) -> frozenset[Side]:
+def _if_success(status: str, side: Side) -> frozenset[Side]:
     return frozenset({side}) if status.startswith("2") else _NOBODY
 
 
 def _status(status: str, among: Mapping[str, Json]) -> str | None:
+    """The entry for a status among responses: its own, that of its range, or the default."""
     for candidate in (status, f"{status[:1]}XX", f"{status[:1]}xx", "default"):
         if candidate in among:
             return candidate
@@ -252,33 +254,6 @@ def _status(status: str, among: Mapping[str, Json]) -> str | None:
     return None
 
 
-def _contents(
-    ours: _Operation, theirs: _Operation, own: JsonObject, other: JsonObject, what: str, *, is_request: bool
-) -> Iterator[Difference]:
-    mine, yours = table(own.get("content")), table(other.get("content"))
-    if not mine or not yours:
-        if mine or yours:
-            side, content = (Side.OURS, mine) if mine else (Side.THEIRS, yours)
-            # Who gets an answer that was promised and is not there is broken; an unexpected one is not read.
-            is_json = any("json" in each for each in content)
-            broken = frozenset({side}) if is_json or is_request else _NOBODY
-            yield _only(ours.name, f"{what} content", side, ", ".join(content), broken)
-        return
-    one, another = _json_of(mine), _json_of(yours)
-    if one is None or another is None:
-        if (one is None) != (another is None) and not any("*" in each for each in (*mine, *yours)):
-            yield Difference(
-                operation=ours.name,
-                what=f"{what} content",
-                theirs=", ".join(yours),
-                ours=", ".join(mine),
-                breaks=_BOTH,
-            )
-        return
-    walk = _Walk(ours.name, ours.document, theirs.document, is_request=is_request)
-    yield from walk.schemas(what, one.get("schema", {}), another.get("schema", {}), 0)
-
-
 def _json_of(content: JsonObject) -> JsonObject | None:
     for media_type, media in content.items():
         name = media_type.partition(";")[0].strip().lower()
@@ -287,101 +262,48 @@ def _json_of(content: JsonObject) -> JsonObject | None:
     return None
 
 
-# -- schemas ----------------------------------------------------------------------------------
+# -- values -----------------------------------------------------------------------------------
 
 
-class _Shape(Record):
-    """What matters of a schema; no types mean any type, no choices (None) any value."""
-
-    types: frozenset[str] = frozenset()
-    choices: frozenset[str] | None = None
-    fields: Mapping[str, Json]
-    required: frozenset[str] = frozenset()
-    items: Json = None
-
-
-def _shape(document: JsonObject, value: Json, depth: int = 0) -> _Shape:
-    schema = resolved(document, value)
-    if depth > _DEEPEST:
-        return _Shape(fields={})
-    given = schema.get("type")
-    types = {given} if isinstance(given, str) else {text(each) for each in items(given)}
-    fields = table(schema.get("properties"))
-    if not types and fields:
-        types = {"object"}
-    if schema.get("nullable") is True and types:
-        types.add("null")
-    choices: frozenset[str] | None = None
-    if "const" in schema:
-        choices = frozenset({_text_of(schema["const"])})
-    elif "enum" in schema:
-        choices = frozenset(_text_of(each) for each in items(schema["enum"]))
-    own = _Shape(
-        types=_widened(types),
-        choices=choices,
-        fields=fields,
-        required=frozenset(text(each) for each in items(schema.get("required"))),
-        items=schema.get("items"),
-    )
-    for part in items(schema.get("allOf")):
-        own = _all_of(own, _shape(document, part, depth + 1))
-    for key in ("oneOf", "anyOf"):
-        if alternatives := [_shape(document, part, depth + 1) for part in items(schema.get(key))]:
-            own = _all_of(own, functools.reduce(_any_of, alternatives))
-    return own
-
-
-def _widened(types: set[str]) -> frozenset[str]:
-    return frozenset(types | {"integer"}) if "number" in types else frozenset(types)
-
-
-def _all_of(one: _Shape, other: _Shape) -> _Shape:
-    both = one.types & other.types if one.types and other.types else one.types | other.types
-    if one.choices is None or other.choices is None:
-        choices = one.choices if other.choices is None else other.choices
-    else:
-        choices = one.choices & other.choices
-    return _Shape(
-        types=both,
-        choices=choices,
-        fields={**one.fields, **other.fields},
-        required=one.required | other.required,
-        items=one.items if other.items is None else other.items,
-    )
-
-
-def _any_of(one: _Shape, other: _Shape) -> _Shape:
-    objects = [each for each in (one, other) if "object" in each.types or each.fields]
-    required = frozenset.intersection(*(each.required for each in objects)) if objects else frozenset()
-    return _Shape(
-        types=one.types | other.types if one.types and other.types else frozenset(),
-        choices=None if one.choices is None or other.choices is None else one.choices | other.choices,
-        fields={**one.fields, **other.fields},
-        required=required,
-        items=one.items if other.items is None else other.items,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """Two schemas side by side. `is_text` says that the values are texts on the wire, as parameters are."""
+class _Values(Record):
+    """Values of both sides, by their schemas. `is_text`: they are texts on the wire, as parameters are."""
 
     operation: str
     our_document: JsonObject
     their_document: JsonObject
     is_request: bool
-    is_text: bool = False
+    is_text: bool
 
-    def schemas(self, what: str, ours: Json, theirs: Json, depth: int) -> Iterator[Difference]:
-        own, other = _shape(self.our_document, ours), _shape(self.their_document, theirs)
-        yield from self._types(what, own, other)
+    def schemas(self, what: str, ours: Json, theirs: Json, depth: int = 0) -> Iterator[Difference]:
+        own, other = shape_of(self.our_document, ours), shape_of(self.their_document, theirs)
+        yield from self._types(what, own.types, other.types)
         if own.types and other.types and own.types.isdisjoint(other.types):
             return
-        yield from self._choices(what, own, other)
-        if depth < _DEEPEST:
+        yield from self._choices(what, own.choices, other.choices)
+        if depth < DEEPEST:
             yield from self._fields(what, own, other, depth)
             if own.items is not None and other.items is not None:
                 yield from self.schemas(_inside(what, "[]"), own.items, other.items, depth + 1)
+
+    def lone(self, what: str, side: Side, *, is_needed: bool, otherwise: str = "optional") -> Difference:
+        """A parameter, body or field that only one side has."""
+        if self.is_request:
+            breaks = _BOTH if is_needed else {side}
+        else:
+            # A client cannot rely on what may be absent, and ignores what it does not know.
+            breaks = {side} if is_needed else _NOBODY
+        return _only(self.operation, what, side, "required" if is_needed else otherwise, breaks)
+
+    def needs(self, what: str, *, ours: bool, theirs: bool) -> Iterator[Difference]:
+        """Something that is required on one side only."""
+        if ours != theirs:
+            words = {True: "required", False: "optional"}
+            # A request without it fails where it is required; an answer without it fails the clients of that side.
+            breaks = self._breaks(only_theirs=ours, only_ours=theirs)
+            yield self._difference(what, words[theirs], words[ours], breaks)
+
+    def _difference(self, what: str, theirs: str, ours: str, breaks: frozenset[Side]) -> Difference:
+        return Difference(operation=self.operation, what=what, theirs=theirs, ours=ours, breaks=breaks)
 
     def _breaks(self, *, only_theirs: bool, only_ours: bool) -> frozenset[Side]:
         """Whom it breaks that values exist on one side only.
@@ -391,58 +313,37 @@ class _Walk:
         theirs, ours = (Side.THEIRS, Side.OURS) if self.is_request else (Side.OURS, Side.THEIRS)
         return frozenset(side for side, is_so in ((theirs, only_theirs), (ours, only_ours)) if is_so)
 
-    def _types(self, what: str, own: _Shape, other: _Shape) -> Iterator[Difference]:
-        mine, yours = own.types, other.types
+    def _types(self, what: str, mine: frozenset[str], yours: frozenset[str]) -> Iterator[Difference]:
         if not mine or not yours or mine == yours:
             return
         if self.is_text and ("string" in mine or "string" in yours or "array" in mine | yours):
             return  # Every parameter is a text; what it may hold, an enumeration or a pattern says.
-        yield Difference(
-            operation=self.operation,
-            what=f"{what} type",
-            theirs=_listed(yours),
-            ours=_listed(mine),
-            breaks=self._breaks(only_theirs=bool(yours - mine), only_ours=bool(mine - yours)),
-        )
+        breaks = self._breaks(only_theirs=bool(yours - mine), only_ours=bool(mine - yours))
+        yield self._difference(f"{what} type", _listed(yours), _listed(mine), breaks)
 
-    def _choices(self, what: str, own: _Shape, other: _Shape) -> Iterator[Difference]:
-        mine, yours = own.choices, other.choices
+    def _choices(self, what: str, mine: frozenset[str] | None, yours: frozenset[str] | None) -> Iterator[Difference]:
         if mine == yours:
             return
-        only_theirs = mine is not None and (yours is None or bool(yours - mine))
-        only_ours = yours is not None and (mine is None or bool(mine - yours))
-        yield Difference(
-            operation=self.operation,
-            what=f"{what} values",
-            theirs="any" if yours is None else _listed(yours if mine is None else yours - mine) or "—",
-            ours="any" if mine is None else _listed(mine if yours is None else mine - yours) or "—",
-            breaks=self._breaks(only_theirs=only_theirs, only_ours=only_ours),
+        breaks = self._breaks(
+            only_theirs=mine is not None and (yours is None or bool(yours - mine)),
+            only_ours=yours is not None and (mine is None or bool(mine - yours)),
         )
+        theirs = "any" if yours is None else _listed(yours - (mine or frozenset())) or "—"
+        ours = "any" if mine is None else _listed(mine - (yours or frozenset())) or "—"
+        yield self._difference(f"{what} values", theirs, ours, breaks)
 
-    def _fields(self, what: str, own: _Shape, other: _Shape, depth: int) -> Iterator[Difference]:
+    def _fields(self, what: str, own: Shape, other: Shape, depth: int) -> Iterator[Difference]:
         if not own.fields or not other.fields:
             return  # One of them does not say.
         for name in dict.fromkeys((*own.fields, *other.fields)):
             inside = _inside(what, name)
-            if name in own.fields and name in other.fields:
-                yield from _need(
-                    self.operation,
-                    inside,
-                    name in own.required,
-                    name in other.required,
-                    is_request=self.is_request,
-                )
+            if name not in other.fields:
+                yield self.lone(inside, Side.OURS, is_needed=name in own.required)
+            elif name not in own.fields:
+                yield self.lone(inside, Side.THEIRS, is_needed=name in other.required)
+            else:
+                yield from self.needs(inside, ours=name in own.required, theirs=name in other.required)
                 yield from self.schemas(inside, own.fields[name], other.fields[name], depth + 1)
-                continue
-            side = Side.OURS if name in own.fields else Side.THEIRS
-            needed = name in (own if side is Side.OURS else other).required
-            yield _only(self.operation, inside, side, "required" if needed else "optional", self._lone(side, needed))
-
-    def _lone(self, side: Side, needed: bool) -> frozenset[Side]:
-        if self.is_request:
-            return _BOTH if needed else frozenset({side})
-        # A client cannot rely on what may be absent, and does not mind what it does not know.
-        return frozenset({side}) if needed else _NOBODY
 
 
 def _inside(what: str, name: str) -> str:
@@ -450,10 +351,6 @@ def _inside(what: str, name: str) -> str:
     if name == "[]":
         return f"{place} field {path}[]"
     return f"{place} field {path}.{name}" if path else f"{place} field {name}"
-
-
-def _text_of(value: Json) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def _listed(values: frozenset[str]) -> str:

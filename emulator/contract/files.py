@@ -1,4 +1,4 @@
-"""The OpenAPI documents on disk: read at their first use, because a server that starts needs none of them."""
+"""Reading and writing OpenAPI documents. The emulator's own are read at their first use: starting needs none."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from emulator import resources
-from emulator.contract import document as contract
-from emulator.contract.document import Api, Format
+from emulator.contract.dialects import in_dialect
+from emulator.contract.document import Api
+from emulator.contract.merging import merged, with_server
+from emulator.contract.wanted import Format
 from emulator.version import VERSION
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import JsonObject
 
-# More than any description of an API has; a file beyond it is none.
+# Where the emulator's own documents are.
+FOLDER = resources.path("contracts")
+# Larger files are refused: no description of an API comes near.
 _MAX_BYTES = 32 * 1024 * 1024
 _DEEPEST = 200
 
@@ -24,20 +28,21 @@ class UnreadableContract(Exception):
     """A document cannot be used; the text names the file and says why, in one line."""
 
 
-def documents(apis: tuple[Api, ...], dialect: Dialect) -> dict[Api, JsonObject]:
+def documents(apis: tuple[Api, ...], dialect: Dialect, folder: Path = FOLDER) -> dict[Api, JsonObject]:
     """The documents of these APIs in the names of a dialect, each by its API.
 
     Of several, those whose file is missing are left out. Raises: UnreadableContract.
     """
-    found = {api: _document(api, dialect) for api in apis if len(apis) == 1 or _path(api).is_file()}
+    files = {api: folder / f"{api}.openapi.yaml" for api in apis}
+    found = {api: _document(file, api, dialect) for api, file in files.items() if len(apis) == 1 or file.is_file()}
     if not found:
-        raise UnreadableContract(f"{_path(apis[0]).parent}: holds no contract")
+        raise UnreadableContract(f"{folder}: holds no contract")
     return found
 
 
-def document(apis: tuple[Api, ...], dialect: Dialect, url: str) -> JsonObject:
+def document(apis: tuple[Api, ...], dialect: Dialect, url: str, folder: Path = FOLDER) -> JsonObject:
     """The contract of these APIs as one document, of the server at `url`. Raises: UnreadableContract."""
-    return contract.with_server(_merged(apis, dialect), url)
+    return with_server(_merged(apis, dialect, folder), url)
 
 
 def written(content: JsonObject, form: Format) -> str:
@@ -75,23 +80,19 @@ def read(path: Path) -> JsonObject:
     return found
 
 
-def _path(api: Api) -> Path:
-    return resources.path("contracts", f"{api}.openapi.yaml")
+@functools.lru_cache(maxsize=16)
+def _document(file: Path, api: Api, dialect: Dialect) -> JsonObject:
+    return in_dialect(_as_written(file), api, dialect)
 
 
 @functools.lru_cache(maxsize=16)
-def _document(api: Api, dialect: Dialect) -> JsonObject:
-    return contract.in_dialect(_as_written(api), api, dialect)
+def _merged(apis: tuple[Api, ...], dialect: Dialect, folder: Path) -> JsonObject:
+    return merged(documents(apis, dialect, folder), VERSION)
 
 
 @functools.lru_cache(maxsize=16)
-def _merged(apis: tuple[Api, ...], dialect: Dialect) -> JsonObject:
-    return contract.merged(documents(apis, dialect), VERSION)
-
-
-@functools.cache
-def _as_written(api: Api) -> JsonObject:
-    return read(_path(api))
+def _as_written(file: Path) -> JsonObject:
+    return read(file)
 
 
 def _parsed(content: str) -> Any:
@@ -105,10 +106,10 @@ def _parsed(content: str) -> Any:
         except RecursionError:
             raise ValueError("is nested too deeply") from None
         except ValueError:
-            form = "JSON, nor YAML"  # Whose own braces may look like that too.
+            form = "JSON, nor YAML"  # A mapping in YAML may begin with a brace, too.
     try:
         _check_depth(content)
-        return _with_text_keys(yaml.load(content, Loader=_loader()), {})
+        return yaml.load(content, Loader=_loader())
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except yaml.YAMLError as error:
@@ -118,7 +119,7 @@ def _parsed(content: str) -> Any:
 
 
 def _check_depth(content: str) -> None:
-    """The parser in C would not survive what Python's refuses. Raises: ValueError."""
+    """Refuse deep nesting, which overflows the stack of the parser in C. Raises: ValueError."""
     import yaml
 
     depth = 0
@@ -131,25 +132,14 @@ def _check_depth(content: str) -> None:
             depth -= 1
 
 
-def _with_text_keys(value: Any, done: dict[int, Any]) -> Any:
-    """Statuses may stand without quotes in YAML. What an anchor shares stays shared."""
-    if not isinstance(value, dict | list):
-        return value
-    if id(value) not in done:
-        if isinstance(value, dict):
-            done[id(value)] = {str(key): _with_text_keys(each, done) for key, each in value.items()}
-        else:
-            done[id(value)] = [_with_text_keys(each, done) for each in value]
-    return done[id(value)]
-
-
 @functools.cache
 def _loader() -> Any:
-    """A safe loader that leaves dates and times the texts that they are in JSON."""
+    """A safe loader that reads what JSON can hold: dates and times stay texts, and so do keys such as 200."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-        pass
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            return {str(key): value for key, value in super().construct_mapping(node, deep).items()}
 
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in entries if tag != "tag:yaml.org,2002:timestamp"]
@@ -160,7 +150,7 @@ def _loader() -> Any:
 
 @functools.cache
 def _dumper() -> Any:
-    """A dumper that writes paragraphs as paragraphs, and repeats rather than points back."""
+    """A dumper that writes texts of several lines as blocks, and no anchors."""
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time

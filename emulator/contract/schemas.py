@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from emulator.contract.document import Api, rebuilt, table
 from emulator.wire.json_fields import Json, JsonObject
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-_BASE = "contract:"
 
+class Schemas:
+    """The schemas of some documents as validators, each compiled at its first use.
 
-def validator(document: JsonObject, schema: Json) -> Validator:
-    """The validator of a schema that stands in a document."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-    from referencing.jsonschema import DRAFT202012, SchemaRegistry
-
-    registry: SchemaRegistry = Registry()
-    registry = registry.with_resource(_BASE, DRAFT202012.create_resource(document))
-    # References within the schema are meant from the document that it stands in.
-    return Draft202012Validator(_absolute(schema), registry=registry)
-
-
-def closed(value: Json) -> Json:
-    """A document or schema whose objects have no other fields than those that are named.
-
-    The service ignores what it does not know, so its contract lets it pass; in strict mode it is a mistake.
+    A closed schema takes no fields that it does not name: the service ignores what it does not know,
+    so its contract lets that pass, and in strict mode it is a mistake.
     """
-    match value:
-        case str():
-            return value
-        case Mapping():
-            found = {key: closed(each) for key, each in value.items()}
-            is_object = value.get("type") == "object" and isinstance(value.get("properties"), Mapping)
-            return {"additionalProperties": False, **found} if is_object else found
-        case Sequence():
-            return [closed(each) for each in value]
-        case _:
-            return value
+
+    def __init__(self, documents: Mapping[Api, JsonObject]) -> None:
+        from referencing import Registry
+        from referencing.jsonschema import DRAFT202012, SchemaRegistry
+
+        registry: SchemaRegistry = Registry()
+        for api, document in documents.items():
+            for is_closed in (False, True):
+                content = rebuilt(document, _closed) if is_closed else document
+                registry = registry.with_resource(_base(api, is_closed), DRAFT202012.create_resource(content))
+        self._registry = registry
+        self._compiled: dict[tuple[str, str], Validator] = {}
+
+    def validator(self, api: Api, schema: Json, *, is_closed: bool = False) -> Validator:
+        """The validator of a schema that stands in the document of an API, or could stand there."""
+        from jsonschema import Draft202012Validator
+
+        base = _base(api, is_closed)
+        key = (base, json.dumps(schema, sort_keys=True))
+        if key not in self._compiled:
+
+            def absolute(found: JsonObject) -> JsonObject:
+                reference = found.get("$ref")
+                return {**found, "$ref": f"{base}{reference}"} if isinstance(reference, str) else found
+
+            # The schema is compiled by itself, so its references have to name the document.
+            content = table(rebuilt(schema, absolute))
+            if is_closed:
+                content = table(rebuilt(content, _closed))
+            self._compiled[key] = Draft202012Validator(dict(content), registry=self._registry)
+        return self._compiled[key]
 
 
-def _absolute(value: Json) -> dict[str, object]:
-    """A schema whose own references name the document. What they lead to resolves against it already."""
-    found = _with_base(value)
-    return found if isinstance(found, dict) else {}
+def _base(api: Api, is_closed: bool) -> str:
+    return f"contract:{api}{':closed' if is_closed else ''}"
 
 
-def _with_base(value: Json) -> object:
-    match value:
-        case Mapping():
-            return {
-                key: f"{_BASE}{each}" if key == "$ref" and isinstance(each, str) else _with_base(each)
-                for key, each in value.items()
-            }
-        case str():
-            return value
-        case Sequence():
-            return [_with_base(each) for each in value]
-        case _:
-            return value
+def _closed(found: JsonObject) -> JsonObject:
+    is_object = found.get("type") == "object" and isinstance(found.get("properties"), Mapping)
+    return {"additionalProperties": False, **found} if is_object else found

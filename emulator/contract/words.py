@@ -1,4 +1,4 @@
-"""What strict mode says of a mismatch: in the words of the contract, and never with a value."""
+"""How a mismatch is described: in the words of the contract, and never with a value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from emulator.contract.document import items, table, text
+from emulator.contract.document import items, table, text, texts
 from emulator.core.language.headers import canonical_name
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, joined, kind_of
 
@@ -26,6 +26,7 @@ def described(error: ValidationError, place: str = "") -> Iterator[str]:
     known = table(schema.get("properties"))
     description = _first_words(text(schema.get("description")))
     instance, rule = cast(Json, error.instance), cast(Json, error.validator_value)
+    at = shown(path or WHOLE)
     match error.validator:
         case "additionalProperties" if isinstance(instance, Mapping) and not isinstance(rule, Mapping):
             for name in instance:
@@ -36,31 +37,30 @@ def described(error: ValidationError, place: str = "") -> Iterator[str]:
                 if isinstance(needed, str) and needed not in instance:
                     yield f"{joined(path, needed)}: missing"
         case "type":
-            kinds = rule if isinstance(rule, str) else " or ".join(text(each) for each in items(rule))
-            yield f"{shown(path or WHOLE)}: expected {kinds}, got {kind_of(instance)}"
+            yield f"{at}: expected {' or '.join(texts(rule))}, got {kind_of(instance)}"
         case "enum":
             choices = ", ".join(json.dumps(each) for each in items(rule))
-            yield f"{shown(path or WHOLE)}: expected one of {choices}"
+            yield f"{at}: expected one of {choices}"
         case "oneOf" | "anyOf" if error.context:
-            # The alternative that fits best is most likely the one that was meant.
+            # The alternative with the fewest mismatches is most likely the one that was meant.
             branches: dict[object, list[ValidationError]] = {}
             for each in error.context:
                 branches.setdefault(each.schema_path[0], []).append(each)
             nearest = min(branches.values(), key=_distance)
             if description and not any(_is_of_fields(each) for each in nearest):
-                yield f"{shown(path or WHOLE)}: expected {description}"
+                yield f"{at}: expected {description}"
                 return
             for each in nearest:
                 yield from described(each, path)
         case _ if description:
-            yield f"{shown(path or WHOLE)}: expected {description}"
+            yield f"{at}: expected {description}"
         case _:
             words = f" {rule}" if isinstance(rule, int | float | str) else ""
-            yield f"{shown(path or WHOLE)}: not as the contract says ({error.validator}{words})"
+            yield f"{at}: not as the contract says ({error.validator}{words})"
 
 
 def _is_of_fields(error: ValidationError) -> bool:
-    """Whether it is about something within an object or a list, which says more than the whole's description."""
+    """Whether it is about a part of an object or list, which says more than the description of the whole."""
     return bool(error.path) or error.validator in ("additionalProperties", "required")
 
 
@@ -74,7 +74,7 @@ def _first_words(description: str) -> str:
 
 
 def _distance(errors: list[ValidationError]) -> tuple[int, int]:
-    """An alternative of another kind altogether is far, however little else is wrong."""
+    """How far an alternative is from the value: one of another type is far, however little else is wrong."""
     return sum(each.validator == "type" and not each.path for each in errors), len(errors)
 
 
@@ -83,12 +83,6 @@ def meant(name: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known if not each.endswith("*")}
     close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
     return f", did you mean {by_lower[close[0]]}?" if close else ""
-
-
-def meant_header(name: str, known: Mapping[str, JsonObject]) -> str:
-    """The same for a header, by its lower-case name."""
-    close = difflib.get_close_matches(name, [each for each in known if not each.endswith("*")], 1, 0.6)
-    return f", did you mean {text(known[close[0]].get('name'))}?" if close else ""
 
 
 def spelt(parameter: JsonObject, lower_name: str) -> str:

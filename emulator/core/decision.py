@@ -17,7 +17,7 @@ Decision = Generator[Fact, None, R]
 
 
 def account_state(state: StateView, account_id: AccountId) -> AccountView:
-    """The account's owner. Raises NotFound for an account this world does not have."""
+    """An account's state. Raises NotFound for an account this world does not have."""
     owner = state.accounts.get(account_id)
     if owner is None:
         raise NotFound(f"account {account_id} not found")

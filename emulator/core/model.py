@@ -23,6 +23,9 @@ IndexId = NewType("IndexId", str)
 
 Headers = tuple[tuple[str, str], ...]
 
+# The rate period of a flow control key that names none.
+DEFAULT_PERIOD_MS = 1000
+
 
 class Method(StrEnum):
     """The methods a delivery may use (interface document, Svc-Method)."""
@@ -284,14 +287,14 @@ class Progress(Record):
 
     message: Message
     phase: Phase
-    retried: int
+    retried: int = 0
     due_ms: int
-    ticket: int
-    hold: Hold | None
-    started_ms: int
-    answer: ScriptedAnswer | None
-    outcome: AttemptOutcome | None
-    cancel_requested: bool
+    ticket: int = 0
+    hold: Hold | None = None
+    started_ms: int = 0
+    answer: ScriptedAnswer | None = None
+    outcome: AttemptOutcome | None = None
+    cancel_requested: bool = False
     holds_key_slot: bool = False
 
 
@@ -352,11 +355,11 @@ class ScheduleProgress(Record):
     """A schedule and what has come of it; `next_ms` is None while it is paused."""
 
     schedule: Schedule
-    paused: bool
+    paused: bool = False
     next_ms: int | None
-    last_fired_ms: int | None
-    last_states: tuple[tuple[MessageId, ScheduleRunState], ...]
-    error: str | None
+    last_fired_ms: int | None = None
+    last_states: tuple[tuple[MessageId, ScheduleRunState], ...] = ()
+    error: str | None = None
 
 
 class Endpoint(Record):
@@ -394,15 +397,15 @@ class FlowState(Record):
 
     key: FlowKey
     account_id: AccountId
-    parallelism: int | None
-    rate: int | None
-    period_ms: int
-    active: int
-    rate_count: int
-    window_start_ms: int
-    paused: bool
-    pinned_parallelism: bool
-    pinned_rate: bool
+    parallelism: int | None = None
+    rate: int | None = None
+    period_ms: int = DEFAULT_PERIOD_MS
+    active: int = 0
+    rate_count: int = 0
+    window_start_ms: int = 0
+    paused: bool = False
+    pinned_parallelism: bool = False
+    pinned_rate: bool = False
 
 
 class DeadLetter(Record):

@@ -7,7 +7,7 @@ a timer that is already due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from emulator.core import commands
@@ -45,8 +45,10 @@ class Outcome(Record, Generic[R]):
     facts: list[Fact]
 
 
+Decisions = Mapping[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]]
+# What decides each command; a test proves that every command has an entry.
 # The generic reply type of a command cannot be carried through a table, so `handle` restores it.
-_DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any]]] = {
+DECISIONS: Decisions = {
     commands.AdvanceClock: clock.advance_clock,
     commands.SetBackClock: clock.set_back_clock,
     commands.RecordAttempt: attempts.record_attempt,
@@ -90,12 +92,13 @@ _DECISIONS: dict[type[Any], Callable[[StateView, Any], Generator[Fact, None, Any
 class Simulation:
     """One world's rules at work on its state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, decisions: Decisions = DECISIONS) -> None:
         self._state = state
+        self._decisions = decisions
 
     @property
     def state(self) -> StateView:
-        """The books, to read."""
+        """The state, to read."""
         return self._state
 
     @property
@@ -113,7 +116,7 @@ class Simulation:
         Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
-        reply = self._run(_DECISIONS[type(command)](self._state, command), produced, may_refuse=True)
+        reply = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
         while (timer := self._state.timers.due(self._state.now_ms)) is not None:
             count = len(produced)
             self._run(_fire(self._state, timer), produced, may_refuse=False)
@@ -127,7 +130,7 @@ class Simulation:
         try:
             while True:
                 fact = next(decision)
-                # LoggedEvent before it is applied: one that fails half-way counts as one that has happened.
+                # Recorded before it is applied: a fact that fails half-way counts as one that has happened.
                 produced.append(fact)
                 apply(fact)
         except StopIteration as stop:

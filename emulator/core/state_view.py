@@ -1,12 +1,15 @@
-"""The books that a world keeps, and the read-only faces of them that decisions get.
+"""What a world knows, and the read-only views of it that decisions get.
 
-`State.apply` fills the books; nothing else writes in them.
+Only `State.apply` changes any of it. A rule that handles one account calls its state `owner`: it owns
+the messages, queues and schedules in question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+
+from msgspec import Struct
 
 from emulator.core.language.cron import CronSchedule
 from emulator.core.language.cron import parse as parse_cron
@@ -19,6 +22,8 @@ from emulator.core.model import (
     FlowKey,
     FlowState,
     GroupName,
+    Hold,
+    HoldKind,
     IndexId,
     Message,
     MessageId,
@@ -49,7 +54,7 @@ def split_subject(subject: str) -> tuple[AccountId, str]:
 
 
 class AccountState:
-    """Everything that belongs to one account. Filled by `State.apply`, read by all."""
+    """Everything that belongs to one account."""
 
     __slots__ = (
         "account",
@@ -89,9 +94,19 @@ class AccountState:
         self.deduplications: dict[str, tuple[MessageId, int]] = {}
         self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
 
+    def wait_list(self, hold: Hold) -> WaitList:
+        """The list that a held message waits in."""
+        match hold.kind:
+            case HoldKind.QUEUE:
+                return self.queue_wait_lists[QueueName(hold.name)]
+            case HoldKind.FLOW_CONTROL:
+                return self.flow_wait_lists[FlowKey(hold.name)]
+            case HoldKind.GLOBAL:
+                return self.global_wait_list
+
 
 class AccountView(Protocol):
-    """An account's owner as decisions see it."""
+    """An account's state as decisions see it."""
 
     @property
     def account(self) -> Account: ...
@@ -125,32 +140,22 @@ class AccountView(Protocol):
     def dead_letters(self) -> Mapping[DeadLetterId, DeadLetter]: ...
 
 
-class Counters:
-    """How many of each kind the world has made; the next id of a kind follows from its counter."""
+class Counters(Struct, gc=False, kw_only=True):
+    """How many of each kind the world has made; the next id of a kind follows from its counter.
 
-    __slots__ = (
-        "account_tokens",
-        "dead_letters",
-        "index_tokens",
-        "indexes",
-        "messages",
-        "rules",
-        "schedules",
-        "signing_keys",
-        "tickets",
-    )
+    `indexes` counts search and vector indexes together; the last two count how often an account's or
+    an index's tokens were replaced. Only `State.apply` changes it.
+    """
 
-    def __init__(self) -> None:
-        self.messages = 0
-        self.schedules = 0
-        self.rules = 0
-        self.dead_letters = 0
-        self.signing_keys = 0
-        self.tickets = 0
-        # Search and vector indexes together, and how often an account's or an index's tokens were made anew.
-        self.indexes = 0
-        self.account_tokens = 0
-        self.index_tokens = 0
+    messages: int = 0
+    schedules: int = 0
+    rules: int = 0
+    dead_letters: int = 0
+    signing_keys: int = 0
+    tickets: int = 0
+    indexes: int = 0
+    account_tokens: int = 0
+    index_tokens: int = 0
 
 
 class StateView(Protocol):
@@ -180,18 +185,7 @@ class StateView(Protocol):
 
 def progress_of(message: Message) -> Progress:
     """A message as it stands right after it was created."""
-    return Progress(
-        message=message,
-        phase=Phase.PENDING,
-        retried=0,
-        due_ms=message.not_before_ms,
-        ticket=0,
-        hold=None,
-        started_ms=0,
-        answer=None,
-        outcome=None,
-        cancel_requested=False,
-    )
+    return Progress(message=message, phase=Phase.PENDING, due_ms=message.not_before_ms)
 
 
 def cron_of(progress: ScheduleProgress) -> CronSchedule:

@@ -47,6 +47,13 @@ class Timers:
     def disarm(self, kind: TimerKind, subject: str) -> None:
         self._live.pop((kind, subject), None)
 
+    def set(self, kind: TimerKind, subject: str, due_ms: int | None) -> None:
+        """Arm the timer, or disarm it where nothing is due (None)."""
+        if due_ms is None:
+            self.disarm(kind, subject)
+        else:
+            self.arm(kind, subject, due_ms)
+
     def _heap_of(self, kind: TimerKind) -> list[_Entry]:
         if kind is TimerKind.SCHEDULE:
             return self._schedules
@@ -103,7 +110,7 @@ class Timers:
             yield Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)
 
     def restore(self, timers: tuple[Timer, ...], sequence: int) -> None:
-        """Put back exactly the timers of an image, sequence numbers and all."""
+        """Put back exactly the timers of a checkpoint, sequence numbers and all."""
         self._work, self._schedules, self._quiet, self._live = [], [], [], {}
         for timer in timers:
             entry = (timer.due_ms, timer.sequence, timer.kind, timer.subject)

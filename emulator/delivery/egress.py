@@ -1,8 +1,8 @@
-"""Which destinations a delivery may reach: a decision by the URL's text, and a check of what its name resolves to.
+"""Which destinations a delivery may reach: decided by the URL's text, and checked when its name is resolved.
 
 The decision never asks DNS, so a captured destination costs no lookup and works without a network.
-A name that was let through is checked again when it is resolved, address by address, so a name
-that changes its mind between the two (DNS rebinding) reaches nothing it should not.
+A name that was let through is checked again address by address when it is resolved, so a name whose
+addresses change between the two (DNS rebinding) reaches nothing it should not.
 Source: decisions D-105 to D-107.
 """
 
@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypedDict
 
 from emulator.core.record import Record
-from emulator.wire.urls import canonical_host, read_target
+from emulator.wire.urls import canonical_host, is_local_name, read_target
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -31,8 +31,8 @@ class ExternalPolicy(StrEnum):
     ALLOW = "allow"
 
 
-class Route(Enum):
-    """Where a destination's attempts go."""
+class Verdict(Enum):
+    """What the policy says of a destination."""
 
     NETWORK = "network"  # really sent
     CAPTURE = "capture"  # journaled and answered 200
@@ -51,7 +51,7 @@ def _networks(*texts: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-# What a cloud's machines can ask for their own credentials, by address. Link-local holds most.
+# Where a cloud's machines ask for their own credentials. Most are link-local addresses.
 _METADATA_NETWORKS = _networks(
     "169.254.0.0/16",
     "100.100.100.200/32",
@@ -128,24 +128,15 @@ def _address(host: str) -> Address | None:
 # -- the policy -------------------------------------------------------------------------------
 
 
-def _is_local_name(host: str) -> bool:
-    return "." not in host or host.endswith((".localhost", ".internal", ".local"))
-
-
-def _is_metadata_name(host: str) -> bool:
-    return any(host == name or host.endswith("." + name) for name in _METADATA_NAMES)
-
-
 class EgressPolicy(Record):
     """What may be contacted. `allow_hosts` are names, addresses, or `*.example.com` for every name below one."""
 
     external: ExternalPolicy = ExternalPolicy.CAPTURE
     allow_hosts: tuple[str, ...] = ()
 
-    def decide(self, url: str) -> Route:
+    def decide(self, url: str) -> Verdict:
         """Where attempts at this URL go. A URL without a usable host is forbidden."""
-        target = read_target(url)
-        return Route.FORBIDDEN if target is None else _decide(self, target.host)
+        return _decide(self, url)
 
     def refusal(self, host: str, address: str) -> str | None:
         """Why the address that a host's name resolved to may not be contacted, or None if it may."""
@@ -154,15 +145,16 @@ class EgressPolicy(Record):
             return f"egress refused: {host} does not resolve to an IP address"
         if is_metadata_address(number):
             return f"egress refused: {host} resolves to a cloud metadata or link-local address"
-        if is_local_address(number) or self.external is ExternalPolicy.ALLOW or self._allows(host):
+        if is_local_address(number) or self.allows(host):
             return None
         return f"egress refused: {host} resolves to an address outside private networks (--allow-host {host} allows it)"
 
-    def _allows(self, host: str) -> bool:
-        return any(_is_allowed_by(host, allowed) for allowed in self.allow_hosts)
+    def allows(self, host: str) -> bool:
+        """Whether a host outside this machine and private networks may be contacted."""
+        return self.external is ExternalPolicy.ALLOW or any(_matches(host, allowed) for allowed in self.allow_hosts)
 
 
-def _is_allowed_by(host: str, allowed: str) -> bool:
+def _matches(host: str, allowed: str) -> bool:
     if allowed.startswith("*."):
         parent = canonical_host(allowed[2:])
         return parent is not None and host.endswith("." + parent)
@@ -170,18 +162,26 @@ def _is_allowed_by(host: str, allowed: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _decide(policy: EgressPolicy, host: str) -> Route:
-    address = _address(host)
-    if _is_metadata_name(host) if address is None else is_metadata_address(address):
-        return Route.FORBIDDEN
-    if _is_local_name(host) if address is None else is_local_address(address):
-        return Route.NETWORK
-    if policy.external is ExternalPolicy.ALLOW or policy._allows(host):
-        return Route.NETWORK
-    return Route.CAPTURE if policy.external is ExternalPolicy.CAPTURE else Route.FAIL
+def _decide(policy: EgressPolicy, url: str) -> Verdict:
+    target = read_target(url)
+    if target is None:
+        return Verdict.FORBIDDEN
+    host, address = target.host, _address(target.host)
+    if address is None:
+        is_metadata = any(host == name or host.endswith("." + name) for name in _METADATA_NAMES)
+        is_local = is_local_name(host)
+    else:
+        is_metadata, is_local = is_metadata_address(address), is_local_address(address)
+    if is_metadata:
+        return Verdict.FORBIDDEN
+    if is_local or policy.allows(host):
+        return Verdict.NETWORK
+    return Verdict.CAPTURE if policy.external is ExternalPolicy.CAPTURE else Verdict.FAIL
 
 
 # -- names to addresses -----------------------------------------------------------------------
+
+_LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
 
 class Resolved(TypedDict):
@@ -216,7 +216,11 @@ class CheckedResolver:
         Raises: EgressRefused; OSError (socket.gaierror) if the name is not known.
         """
         if host == "localhost" or host.endswith(".localhost"):
-            return _loopback(host, port, family)
+            return [
+                _resolved(host, address, port, known)
+                for known, address in _LOOPBACK
+                if family in (known, socket.AF_UNSPEC)
+            ]
         found = await self._lookup(host, port, family)
         for resolved in found:
             refusal = self._policy.refusal(host, resolved["host"])
@@ -233,11 +237,6 @@ async def look_up(host: str, port: int, family: socket.AddressFamily) -> list[Re
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG)
     return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
-
-
-def _loopback(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
-    known = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
-    return [_resolved(host, address, port, found) for found, address in known if family in (found, socket.AF_UNSPEC)]
 
 
 def _resolved(host: str, address: str, port: int, family: int) -> Resolved:

@@ -1,18 +1,16 @@
-"""The only module that reads a wall clock: virtual time that passes by itself.
-
-A clock that runs is an outer loop around the same engine that a frozen world has: sleep until
-the next due instant, then let the driver do what is due.
-"""
+"""How virtual time passes: not at all, in real time, or faster. The only module that reads the wall clock."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
+from collections.abc import Callable
 
 from emulator.core.record import Record
-from emulator.engine.driver import Driver
 from emulator.wire.instants import MAX_INSTANT_MS
 
-# A sleep longer than this is cut: the wall clock may be set, or the machine suspended, meanwhile.
+# A longer sleep is cut, because the wall clock may be set, or the machine suspended, meanwhile.
 _LONGEST_SLEEP_S = 60.0
 
 
@@ -22,7 +20,7 @@ def wall_ms() -> int:
 
 
 class Anchor(Record):
-    """Where virtual and real time met: `virtual_ms` was at `wall_ms`, and passes at `rate` since."""
+    """A pair of simultaneous instants, `virtual_ms` and `wall_ms`, and the rate at which time passes from there."""
 
     virtual_ms: int
     wall_ms: int
@@ -30,60 +28,62 @@ class Anchor(Record):
 
 
 class PacedClock:
-    """How virtual time passes: `rate` 0 is frozen, 1 real time, any other number that many times as fast."""
+    """The clock of one world: `rate` 0 is frozen, 1 real time, any other number that many times as fast."""
 
-    def __init__(self, anchor: Anchor) -> None:
-        self._anchor = anchor
+    def __init__(self, anchor: Anchor, wall_ms: Callable[[], int] = wall_ms) -> None:
+        self.wall_ms = wall_ms
+        self.anchor = anchor
         self._latest_ms = anchor.virtual_ms
-
-    @property
-    def anchor(self) -> Anchor:
-        return self._anchor
+        self._wake = asyncio.Event()
+        self._asleep_until_ms: int | None = None
 
     @property
     def rate(self) -> float:
-        return self._anchor.rate
+        return self.anchor.rate
 
     @property
     def is_frozen(self) -> bool:
-        return self._anchor.rate == 0
+        return self.anchor.rate == 0
 
     def now_ms(self) -> int:
-        """The virtual instant it is now. It never goes back, even if the machine's clock does."""
-        anchor = self._anchor
-        passed_ms = (wall_ms() - anchor.wall_ms) * anchor.rate
+        """The present virtual instant. It never goes back, even if the machine's clock does."""
+        anchor = self.anchor
+        passed_ms = (self.wall_ms() - anchor.wall_ms) * anchor.rate
         self._latest_ms = max(self._latest_ms, min(anchor.virtual_ms + int(passed_ms), MAX_INSTANT_MS))
         return self._latest_ms
 
-    @property
-    def may_slip(self) -> bool:
-        """Whether time may pass more slowly than asked when there is more to do than the machine can."""
-        return self._anchor.rate > 1
-
-    def wall_ms(self) -> int:
-        return wall_ms()
-
     def rebase(self, now_ms: int) -> None:
         """Virtual time was moved to `now_ms`; it passes from there at the same rate."""
-        self._anchor = Anchor(virtual_ms=now_ms, wall_ms=wall_ms(), rate=self._anchor.rate)
-        self._latest_ms = now_ms
+        self.set_rate(self.rate, now_ms)
 
     def set_rate(self, rate: float, now_ms: int) -> None:
-        """From `now_ms` on, time passes at another rate."""
-        self._anchor = Anchor(virtual_ms=now_ms, wall_ms=wall_ms(), rate=rate)
+        """From the virtual instant `now_ms` on, time passes at this rate."""
+        self.anchor = Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate)
         self._latest_ms = now_ms
+        self.wake()
 
-    def seconds_to(self, instant_ms: int) -> float:
-        """How long it takes in real seconds until a virtual instant comes."""
+    async def sleep_until(self, due_ms: int | None) -> None:
+        """Sleep until a virtual instant comes (None: for ever), `wake` is called, or a minute has passed."""
+        self._asleep_until_ms = due_ms
+        self._wake.clear()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due_ms is None else self.seconds_to(due_ms)):
+                    await self._wake.wait()
+        finally:
+            self._asleep_until_ms = None
+
+    def wake(self) -> None:
+        """End the sleep."""
+        self._wake.set()
+
+    def wake_for(self, due_ms: int | None) -> None:
+        """Something is due at `due_ms`: end a sleep that would last longer."""
+        if due_ms is not None and (self._asleep_until_ms is None or due_ms < self._asleep_until_ms):
+            self._wake.set()
+
+    def seconds_to(self, due_ms: int) -> float:
+        """How long to sleep, in real seconds, for a virtual instant to come."""
         if self.is_frozen:
             return _LONGEST_SLEEP_S
-        return min((instant_ms - self.now_ms()) / 1000 / self._anchor.rate, _LONGEST_SLEEP_S)
-
-
-async def keep_time(driver: Driver, clock: PacedClock) -> None:
-    """Drive one world's clock until cancelled; a frozen clock costs nothing until it is unfrozen."""
-    while True:
-        if not clock.is_frozen:
-            await driver.catch_up()
-            await driver.flush()
-        await driver.sleep_until_due(clock.seconds_to)
+        return max(0.0, min((due_ms - self.now_ms()) / 1000 / self.rate, _LONGEST_SLEEP_S))

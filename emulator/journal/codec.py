@@ -1,4 +1,4 @@
-"""Facts, images and messages as bytes: MessagePack of the records, field by field."""
+"""Facts, checkpoints and messages as bytes: MessagePack of the records, field by field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
 _GROUP: Final = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
 _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Fact]]] = {}
-_IMAGE: Final[list[msgspec.msgpack.Decoder[Checkpoint]]] = []
+_CHECKPOINT: Final[list[msgspec.msgpack.Decoder[Checkpoint]]] = []
 _MESSAGE: Final = msgspec.msgpack.Decoder(Message)
 _OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
 _RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
@@ -35,15 +35,15 @@ def decode_facts(payload: bytes) -> Iterable[Fact]:
         yield decoder.decode(raw)
 
 
-def encode_checkpoint(image: Checkpoint) -> bytes:
-    return _ENCODER.encode(image)
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    return _ENCODER.encode(checkpoint)
 
 
 def decode_checkpoint(payload: bytes) -> Checkpoint:
-    if not _IMAGE:
+    if not _CHECKPOINT:
         # Made at first use: a decoder for the whole state takes a while to build.
-        _IMAGE.append(msgspec.msgpack.Decoder(Checkpoint))
-    return _IMAGE[0].decode(payload)
+        _CHECKPOINT.append(msgspec.msgpack.Decoder(Checkpoint))
+    return _CHECKPOINT[0].decode(payload)
 
 
 def encode_message(message: Message) -> bytes:

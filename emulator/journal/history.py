@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.journal.store import Store
 from emulator.queries.history import (
     DeadLetterEntry,
@@ -120,7 +120,7 @@ class History:
 
     async def load(self) -> None:
         """Recall which deliveries were removed from view."""
-        self._cleared_up_to = int((await self._store.meta()).get("deliveries_cleared", b"0"))
+        self._cleared_up_to = int((await self._store.meta()).get(schema.DELIVERIES_CLEARED, b"0"))
 
     # -- messages ---------------------------------------------------------------------------
 
@@ -234,15 +234,15 @@ class History:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
         for (seq,) in await self._store.rows("SELECT coalesce(max(seq), 0) FROM attempts", ()):
             self._cleared_up_to = seq
-        await self._store.write_meta("deliveries_cleared", b"%d" % self._cleared_up_to)
+        await self._store.write_meta(schema.DELIVERIES_CLEARED, b"%d" % self._cleared_up_to)
 
     # -- the trace --------------------------------------------------------------------------
 
-    async def trace(self) -> AsyncIterator[Event | Delivery]:
-        """Every event and attempt in order."""
+    async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
+        """Every event and attempt in order, read `step` at a time."""
         last = await self._last_seq()
-        for start in range(0, last, _TRACE_STEP):
-            for entry in await self.since(start, min(_TRACE_STEP, last - start)):
+        for start in range(0, last, step):
+            for entry in await self.since(start, min(step, last - start)):
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:
@@ -261,9 +261,9 @@ class History:
     async def generation(self) -> str:
         """What tells this history from that of the world before a reset; it survives a restart."""
         if self._generation is None:
-            kept = (await self._store.meta()).get("life")
+            kept = (await self._store.meta()).get(schema.GENERATION)
             if kept is None:
-                await self._store.write_meta("life", self._new_generation.encode())
+                await self._store.write_meta(schema.GENERATION, self._new_generation.encode())
             self._generation = self._new_generation if kept is None else kept.decode()
         return self._generation
 

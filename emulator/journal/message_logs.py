@@ -28,7 +28,7 @@ SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by FROM attempts WHER
     FROM events WHERE number = ? AND state IN ('ERROR', 'DELIVERED')
 ) ORDER BY seq
 """
-_SELECT_REMARKS = "SELECT after_seq, at_ms, kind, name, reason FROM remarks WHERE message_id = ? ORDER BY id"
+_SELECT_ANNOTATIONS = "SELECT after_seq, at_ms, kind, name, reason FROM annotations WHERE message_id = ? ORDER BY id"
 _SELECT_FAILURES = """
 SELECT messages.message_id, attempts.attempt, attempts.finished_ms, attempts.outcome
 FROM (
@@ -66,10 +66,10 @@ class MessageLogs:
                     answered_by=None if rule is None else codec.decode_rule(rule),
                 )
                 placed.append((seq, 0, tried))
-            for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_REMARKS, (message_id,)):
+            for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_ANNOTATIONS, (message_id,)):
                 hold = None if reason is None else HoldReason(reason)
                 placed.append((seq, 1, Annotation(at_ms=at_ms, kind=AnnotationKind(kind), name=name, reason=hold)))
-            # A stable sort: remarks behind the same entry keep the order in which they were made.
+            # A stable sort: annotations after the same entry keep the order in which they were made.
             placed.sort(key=lambda each: each[:2])
             return MessageLog(message=codec.decode_message(definition), entries=tuple(entry for _, _, entry in placed))
         return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import assert_never
 from urllib.parse import urlsplit
 
 from emulator.core import facts
 from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -27,24 +28,45 @@ from emulator.queries.message_log import HOLDS, AnnotationKind, answering
 
 Row = tuple[object, ...]
 
-# Places in a row of the event log.
+# Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
 _NEXT_DELIVERY = 5
 
 
 @dataclass(slots=True)
 class Rows:
-    """What one group of facts adds to history, and takes from the dead letters."""
+    """What one group of facts adds to each history table, and which dead letters it removes."""
 
     messages: list[Row] = field(default_factory=list)
     events: list[Row] = field(default_factory=list)
     attempts: list[Row] = field(default_factory=list)
-    remarks: list[Row] = field(default_factory=list)
+    annotations: list[Row] = field(default_factory=list)
     dead_letters: list[Row] = field(default_factory=list)
-    remarks_on_dead_letters: list[Row] = field(default_factory=list)
+    annotations_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
     usage_days: list[UsageRow] = field(default_factory=list)
+
+    def writes(self) -> Iterator[tuple[str, list[Row] | list[UsageRow]]]:
+        """Each statement with its rows, in the order in which they must run."""
+        for name, statement in WRITES.items():
+            rows = getattr(self, name)
+            if rows:
+                yield statement, rows
+
+
+# The statement for each field of `Rows`. Dead letters are annotated before they are removed.
+WRITES = {
+    "messages": schema.MESSAGES.insert,
+    "events": schema.EVENTS.insert,
+    "attempts": schema.ATTEMPTS.insert,
+    "annotations": schema.ANNOTATIONS.insert,
+    "dead_letters": schema.DEAD_LETTERS.insert,
+    "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
+    "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
+    "usage_minutes": schema.USAGE_MINUTES.add,
+    "usage_days": schema.USAGE_DAYS.add,
+}
 
 
 @dataclass(slots=True)
@@ -82,15 +104,15 @@ class Projector:
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
 
-    def know(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
-        """Learn what is there already: the world's first rules, and after a restart the live messages."""
+    def seed(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
+        """Begin with what is there already: the world's first rules, and after a restart the live messages."""
         for rule in rules:
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
         for progress in messages:
-            live = self._know(progress.message)
+            live = self._add(progress.message)
             live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
 
-    def _know(self, message: Message) -> _Live:
+    def _add(self, message: Message) -> _Live:
         meter = self._meters.get(message.account_id)
         if meter is None:
             meter = self._meters[message.account_id] = Meter(message.account_id)
@@ -141,8 +163,35 @@ class Projector:
                 case facts.RulesRemoved():
                     for rule_id in fact.rule_ids:
                         self._rules.pop(rule_id, None)
-                case _:
-                    pass  # Other facts leave no trace in history.
+                case (
+                    facts.ClockMoved()
+                    | facts.ScheduleFired()
+                    | facts.ResponseDelayed()
+                    | facts.QueueSlotTaken()
+                    | facts.QueueSlotReleased()
+                    | facts.DeduplicationsExpired()
+                    | facts.ScheduleWritten()
+                    | facts.SchedulePaused()
+                    | facts.ScheduleResumed()
+                    | facts.ScheduleDeleted()
+                    | facts.UrlGroupWritten()
+                    | facts.UrlGroupDeleted()
+                    | facts.QueueWritten()
+                    | facts.QueueDeleted()
+                    | facts.FlowKeyChanged()
+                    | facts.FlowCountersReset()
+                    | facts.RateWindowOpened()
+                    | facts.AccountChanged()
+                    | facts.AccountSettled()
+                    | facts.AccountTokenRotated()
+                    | facts.SigningKeysRotated()
+                    | facts.SearchIndexCreated()
+                    | facts.SearchIndexChanged()
+                    | facts.SearchIndexDeleted()
+                ):
+                    pass  # History does not show these.
+                case unknown:
+                    assert_never(unknown)
         for meter in self._meters.values():
             minutes, days = meter.take()
             rows.usage_minutes += minutes
@@ -151,7 +200,7 @@ class Projector:
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
         message = fact.message
-        live = self._know(message)
+        live = self._add(message)
         host, path = _host_and_path(message.url)
         rows.messages.append(
             (
@@ -176,7 +225,7 @@ class Projector:
             self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
         if message.created_by is CreatedBy.DEAD_LETTER:
             row = (self.seq, at_ms, AnnotationKind.PUBLISHED_AGAIN.value, message_id, message.from_dead_letter)
-            rows.remarks_on_dead_letters.append(row)
+            rows.annotations_on_dead_letters.append(row)
         elif message.source_message_id is not None:
             is_failure = message.created_by is CreatedBy.FAILURE_CALLBACK
             kind = AnnotationKind.FAILURE_CALLBACK if is_failure else AnnotationKind.CALLBACK
@@ -208,7 +257,7 @@ class Projector:
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
 
     def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
-        """The error that a retry follows tells when that will be, as the retry's own entry does (D-044)."""
+        """The ERROR entry before a retry shows when that will be, as the RETRY entry does (D-044)."""
         attempt_seq, _ = self._last_failures[fact.message_id]
         for index in range(len(rows.events) - 1, -1, -1):
             event = rows.events[index]
@@ -225,10 +274,10 @@ class Projector:
 
     def _dead_letters_removed(self, rows: Rows, fact: facts.DeadLettersRemoved) -> None:
         rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
-        # One that is retried is told of by the message that it becomes.
+        # For one that is retried, the message that it becomes is annotated.
         if fact.cause != "retried":
             kind = AnnotationKind.DEAD_LETTER_REMOVED.value
-            rows.remarks_on_dead_letters.extend(
+            rows.annotations_on_dead_letters.extend(
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
 
@@ -241,8 +290,8 @@ class Projector:
         name: str = "",
         reason: str | None = None,
     ) -> None:
-        """An annotation takes no number of the common count: it stands behind the entry before it."""
-        rows.remarks.append((message_id, self.seq, at_ms, kind.value, name, reason))
+        """An annotation takes no number of the common count: it comes after the entry before it."""
+        rows.annotations.append((None, message_id, self.seq, at_ms, kind.value, name, reason))
 
     def _event(
         self,

@@ -1,104 +1,196 @@
-"""The tables of a world's database, and every statement that writes them.
+"""The tables of a world's database, each declared once, and the statements that write them.
 
 `facts` and `checkpoint` are what a restart reads. The other tables are history: views of the
-facts, written in groups behind them. `projected` in `meta` says how far history has come.
+facts, written in groups after them. `projected` in `meta` counts the facts that history shows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from emulator.core.record import Record
+from emulator.statistics.series import USAGE_FIELDS
+
 APPLICATION_ID = 0x53564345  # "SVCE"
-FORMAT = 1
+# `migrations.py` has a step from each older format to the next.
+FORMAT = 2
 
-CREATE = f"""
-BEGIN EXCLUSIVE;
-PRAGMA application_id = {APPLICATION_ID:d};
-PRAGMA user_version = {FORMAT:d};
-CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE facts (last_seq INTEGER PRIMARY KEY, count INTEGER NOT NULL, payload BLOB NOT NULL);
-CREATE TABLE checkpoint (id INTEGER PRIMARY KEY CHECK (id = 1), covers INTEGER NOT NULL, image BLOB NOT NULL);
-CREATE TABLE messages (
-    number INTEGER PRIMARY KEY,
-    message_id TEXT NOT NULL UNIQUE,
-    account_id TEXT NOT NULL,
-    url TEXT NOT NULL,
-    host TEXT NOT NULL,
-    path TEXT NOT NULL,
-    url_group TEXT,
-    schedule_id TEXT,
-    queue TEXT,
-    flow_key TEXT,
-    caller_ip TEXT NOT NULL,
-    labels TEXT,
-    definition BLOB NOT NULL
-);
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY,
-    number INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    attempt_seq INTEGER,
-    next_delivery_ms INTEGER
-);
-CREATE INDEX events_of_message ON events (number);
-CREATE TABLE attempts (
-    seq INTEGER PRIMARY KEY,
-    number INTEGER NOT NULL,
-    attempt INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL,
-    finished_ms INTEGER NOT NULL,
-    succeeded INTEGER NOT NULL,
-    status INTEGER NOT NULL,
-    outcome BLOB NOT NULL,
-    answered_by BLOB
-);
-CREATE TABLE remarks (
-    id INTEGER PRIMARY KEY,
-    message_id TEXT NOT NULL,
-    after_seq INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    name TEXT NOT NULL,
-    reason TEXT
-);
-CREATE INDEX remarks_of_message ON remarks (message_id);
-CREATE TABLE dead_letters (
-    dead_letter_id TEXT PRIMARY KEY,
-    position INTEGER NOT NULL,
-    failed_ms INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    status INTEGER NOT NULL,
-    attempt_seq INTEGER NOT NULL
-);
-CREATE INDEX dead_letters_in_order ON dead_letters (position);
-CREATE TABLE usage_minutes (
-    account_id TEXT NOT NULL,
-    minute INTEGER NOT NULL,
-    created INTEGER NOT NULL,
-    active INTEGER NOT NULL,
-    delivered INTEGER NOT NULL,
-    error INTEGER NOT NULL,
-    retry INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
-    canceled INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (account_id, minute)
-) WITHOUT ROWID;
-CREATE TABLE usage_days (
-    account_id TEXT NOT NULL,
-    day INTEGER NOT NULL,
-    created INTEGER NOT NULL,
-    active INTEGER NOT NULL,
-    delivered INTEGER NOT NULL,
-    error INTEGER NOT NULL,
-    retry INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
-    canceled INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (account_id, day)
-) WITHOUT ROWID;
-"""
 
-# Safe against `kill -9`, though not against a power cut: what is written is the system's to keep.
+class Table(Record):
+    """A table: its columns with their definitions, and the columns that order its rows in a checksum.
+
+    `indexes` maps names of indexes to columns. `key` is a primary key of several columns.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    order: str
+    key: tuple[str, ...] = ()
+    has_rowid: bool = True
+    indexes: Mapping[str, str] = {}
+
+    @property
+    def create(self) -> str:
+        definitions = [f"{name} {definition}" for name, definition in self.columns.items()]
+        if self.key:
+            definitions.append(f"PRIMARY KEY ({', '.join(self.key)})")
+        table = f"CREATE TABLE {self.name} ({', '.join(definitions)}){'' if self.has_rowid else ' WITHOUT ROWID'};"
+        indexes = (f"CREATE INDEX {name} ON {self.name} ({column});" for name, column in self.indexes.items())
+        return "\n".join((table, *indexes))
+
+    @property
+    def insert(self) -> str:
+        """Takes the values of all columns, in order; an integer primary key may be NULL."""
+        return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"
+
+    @property
+    def add(self) -> str:
+        """Inserts a row of counts, or adds its counts to those of the row that has its key."""
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in self.columns if name not in self.key)
+        return f"{self.insert} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {sums}"
+
+    @property
+    def empty(self) -> str:
+        return f"DELETE FROM main.{self.name}"
+
+    @property
+    def take(self) -> str:
+        """Copies all rows from the attached database."""
+        return f"INSERT INTO main.{self.name} SELECT * FROM copy.{self.name}"
+
+    @property
+    def contents(self) -> str:
+        """All rows, in the order of the checksum."""
+        return f"SELECT * FROM {self.name} ORDER BY {self.order}"
+
+
+_INTEGER, _TEXT, _BLOB = "INTEGER NOT NULL", "TEXT NOT NULL", "BLOB NOT NULL"
+
+META = Table(name="meta", columns={"name": "TEXT PRIMARY KEY", "value": _BLOB}, order="name", has_rowid=False)
+FACTS = Table(
+    name="facts",
+    columns={"last_seq": "INTEGER PRIMARY KEY", "count": _INTEGER, "payload": _BLOB},
+    order="last_seq",
+)
+CHECKPOINT = Table(
+    name="checkpoint",
+    columns={"id": "INTEGER PRIMARY KEY CHECK (id = 1)", "covers": _INTEGER, "state": _BLOB},
+    order="id",
+)
+MESSAGES = Table(
+    name="messages",
+    columns={
+        "number": "INTEGER PRIMARY KEY",
+        "message_id": "TEXT NOT NULL UNIQUE",
+        "account_id": _TEXT,
+        "url": _TEXT,
+        "host": _TEXT,
+        "path": _TEXT,
+        "url_group": "TEXT",
+        "schedule_id": "TEXT",
+        "queue": "TEXT",
+        "flow_key": "TEXT",
+        "caller_ip": _TEXT,
+        "labels": "TEXT",
+        "definition": _BLOB,
+    },
+    order="number",
+)
+EVENTS = Table(
+    name="events",
+    columns={
+        "seq": "INTEGER PRIMARY KEY",
+        "number": _INTEGER,
+        "at_ms": _INTEGER,
+        "state": _TEXT,
+        "attempt_seq": "INTEGER",
+        "next_delivery_ms": "INTEGER",
+    },
+    order="seq",
+    indexes={"events_of_message": "number"},
+)
+ATTEMPTS = Table(
+    name="attempts",
+    columns={
+        "seq": "INTEGER PRIMARY KEY",
+        "number": _INTEGER,
+        "attempt": _INTEGER,
+        "at_ms": _INTEGER,
+        "finished_ms": _INTEGER,
+        "succeeded": _INTEGER,
+        "status": _INTEGER,
+        "outcome": _BLOB,
+        "answered_by": "BLOB",
+    },
+    order="seq",
+)
+ANNOTATIONS = Table(
+    name="annotations",
+    columns={
+        "id": "INTEGER PRIMARY KEY",
+        "message_id": _TEXT,
+        "after_seq": _INTEGER,
+        "at_ms": _INTEGER,
+        "kind": _TEXT,
+        "name": _TEXT,
+        "reason": "TEXT",
+    },
+    order="id",
+    indexes={"annotations_of_message": "message_id"},
+)
+DEAD_LETTERS = Table(
+    name="dead_letters",
+    columns={
+        "dead_letter_id": "TEXT PRIMARY KEY",
+        "position": _INTEGER,
+        "failed_ms": _INTEGER,
+        "number": _INTEGER,
+        "status": _INTEGER,
+        "attempt_seq": _INTEGER,
+    },
+    order="dead_letter_id",
+    indexes={"dead_letters_in_order": "position"},
+)
+_COUNTS = dict.fromkeys(USAGE_FIELDS, _INTEGER)
+USAGE_MINUTES = Table(
+    name="usage_minutes",
+    columns={"account_id": _TEXT, "minute": _INTEGER, **_COUNTS},
+    order="account_id, minute",
+    key=("account_id", "minute"),
+    has_rowid=False,
+)
+USAGE_DAYS = Table(
+    name="usage_days",
+    columns={"account_id": _TEXT, "day": _INTEGER, **_COUNTS},
+    order="account_id, day",
+    key=("account_id", "day"),
+    has_rowid=False,
+)
+
+HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS)
+TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
+
+# In `meta`: the state that a reset returns to, as a checkpoint; how far history has come, in facts and in
+# entries; the last delivery that was removed from view; where the clock of an unused world was set back to;
+# what tells one history from the next; and, in snapshots only, the checksum of all other content.
+BASE_CHECKPOINT = "base_checkpoint"
+PROJECTED = "projected"
+HISTORY_SEQ = "history_seq"
+DELIVERIES_CLEARED = "deliveries_cleared"
+SET_BACK_TO = "set_back_to"
+GENERATION = "generation"
+CHECKSUM = "checksum"
+
+CREATE = "\n".join(
+    [
+        "BEGIN EXCLUSIVE;",
+        f"PRAGMA application_id = {APPLICATION_ID:d};",
+        f"PRAGMA user_version = {FORMAT:d};",
+        *(table.create for table in TABLES),
+    ]
+)
+
+# Survives `kill -9`, but not a power cut: the operating system writes at its own time.
 RUN_FILE = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -114,8 +206,11 @@ OPEN_MEMORY = """
 PRAGMA synchronous = OFF;
 PRAGMA temp_store = MEMORY;
 """
+# Of a copy that is made again if it cannot be finished.
+OPEN_COPY = "PRAGMA synchronous = OFF"
 SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
 SELECT_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+SELECT_FORMAT = "PRAGMA user_version"
 CHECK_INTEGRITY = "PRAGMA integrity_check(1)"
 # How many entries history has, and the number of the last; events and attempts share one count without gaps.
 COUNT_ENTRIES = """
@@ -123,121 +218,41 @@ SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts),
        max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
 """
 
-EMPTY_EVERYTHING = (
-    "DELETE FROM facts",
-    "DELETE FROM messages",
-    "DELETE FROM events",
-    "DELETE FROM attempts",
-    "DELETE FROM remarks",
-    "DELETE FROM dead_letters",
-    "DELETE FROM usage_minutes",
-    "DELETE FROM usage_days",
-    "DELETE FROM meta WHERE name IN ('projected', 'history_seq', 'deliveries_cleared', 'set_back_to', 'life')",
+# A reset keeps what `meta` says of the world itself; its checkpoint is overwritten.
+RESET = (
+    *(table.empty for table in (FACTS, *HISTORY)),
+    f"""DELETE FROM meta WHERE name IN
+        ('{PROJECTED}', '{HISTORY_SEQ}', '{DELIVERIES_CLEARED}', '{SET_BACK_TO}', '{GENERATION}')""",
 )
 
-# A copy has the same tables, and nothing of what the file needs to be written: no log, no free pages.
+# A copy has the same tables, without the log and the free pages of a file that is written.
 COPY_INTO = "VACUUM INTO ?"
 ATTACH_COPY = "ATTACH DATABASE ? AS copy"
 DETACH_COPY = "DETACH DATABASE copy"
 TAKE_COPY = (
-    "DELETE FROM main.meta",
-    "DELETE FROM main.facts",
-    "DELETE FROM main.checkpoint",
-    "DELETE FROM main.messages",
-    "DELETE FROM main.events",
-    "DELETE FROM main.attempts",
-    "DELETE FROM main.remarks",
-    "DELETE FROM main.dead_letters",
-    "DELETE FROM main.usage_minutes",
-    "DELETE FROM main.usage_days",
-    "INSERT INTO main.meta SELECT * FROM copy.meta",
-    "INSERT INTO main.facts SELECT * FROM copy.facts",
-    "INSERT INTO main.checkpoint SELECT * FROM copy.checkpoint",
-    "INSERT INTO main.messages SELECT * FROM copy.messages",
-    "INSERT INTO main.events SELECT * FROM copy.events",
-    "INSERT INTO main.attempts SELECT * FROM copy.attempts",
-    "INSERT INTO main.remarks SELECT * FROM copy.remarks",
-    "INSERT INTO main.dead_letters SELECT * FROM copy.dead_letters",
-    "INSERT INTO main.usage_minutes SELECT * FROM copy.usage_minutes",
-    "INSERT INTO main.usage_days SELECT * FROM copy.usage_days",
-    # What follows is not what followed then, and changes what the seal is of.
-    "DELETE FROM main.meta WHERE name IN ('life', 'seal')",
+    *(table.empty for table in TABLES),
+    *(table.take for table in TABLES),
+    # The world goes on from the copy: its history is another one, and its content changes.
+    f"DELETE FROM main.meta WHERE name IN ('{GENERATION}', '{CHECKSUM}')",
 )
-BREAK_SEAL = "DELETE FROM meta WHERE name = 'seal'"
-# All that a seal is of, in an order of its own.
+DELETE_CHECKSUM = f"DELETE FROM meta WHERE name = '{CHECKSUM}'"
+# All that the checksum covers.
 SELECT_EVERYTHING = (
-    "SELECT * FROM meta WHERE name != 'seal' ORDER BY name",
-    "SELECT * FROM facts ORDER BY last_seq",
-    "SELECT * FROM checkpoint ORDER BY id",
-    "SELECT * FROM messages ORDER BY number",
-    "SELECT * FROM events ORDER BY seq",
-    "SELECT * FROM attempts ORDER BY seq",
-    "SELECT * FROM remarks ORDER BY id",
-    "SELECT * FROM dead_letters ORDER BY dead_letter_id",
-    "SELECT * FROM usage_minutes ORDER BY account_id, minute",
-    "SELECT * FROM usage_days ORDER BY account_id, day",
+    f"SELECT * FROM meta WHERE name != '{CHECKSUM}' ORDER BY name",
+    *(table.contents for table in TABLES[1:]),
 )
-# A copy is made anew if it cannot be finished.
-OPEN_COPY = "PRAGMA synchronous = OFF"
 
-INSERT_FACTS = "INSERT INTO facts (last_seq, count, payload) VALUES (?, ?, ?)"
 SELECT_FACTS = "SELECT last_seq, count, payload FROM facts WHERE last_seq > ? ORDER BY last_seq"
 DELETE_FACTS = "DELETE FROM facts WHERE last_seq <= ?"
-WRITE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (id, covers, image) VALUES (1, ?, ?)"
-REPLACE_IMAGE = "UPDATE checkpoint SET image = ?"
-SELECT_CHECKPOINT = "SELECT covers, image FROM checkpoint WHERE id = 1"
+WRITE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (id, covers, state) VALUES (1, ?, ?)"
+REPLACE_STATE = "UPDATE checkpoint SET state = ?"
+SELECT_CHECKPOINT = "SELECT covers, state FROM checkpoint WHERE id = 1"
 WRITE_META = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 SELECT_META = "SELECT name, value FROM meta"
-
-INSERT_MESSAGES = """
-INSERT INTO messages (number, message_id, account_id, url, host, path, url_group, schedule_id, queue,
-                      flow_key, caller_ip, labels, definition)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-INSERT_EVENTS = """
-INSERT INTO events (seq, number, at_ms, state, attempt_seq, next_delivery_ms) VALUES (?, ?, ?, ?, ?, ?)
-"""
-INSERT_ATTEMPTS = """
-INSERT INTO attempts (seq, number, attempt, at_ms, finished_ms, succeeded, status, outcome, answered_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-INSERT_REMARKS = """
-INSERT INTO remarks (message_id, after_seq, at_ms, kind, name, reason) VALUES (?, ?, ?, ?, ?, ?)
-"""
 # On the message whose dead letter the last parameter names.
-INSERT_REMARKS_ON_DEAD_LETTERS = """
-INSERT INTO remarks (message_id, after_seq, at_ms, kind, name)
+INSERT_ANNOTATIONS_ON_DEAD_LETTERS = """
+INSERT INTO annotations (message_id, after_seq, at_ms, kind, name)
 SELECT messages.message_id, ?, ?, ?, ? FROM dead_letters JOIN messages ON messages.number = dead_letters.number
 WHERE dead_letters.dead_letter_id = ?
 """
-INSERT_DEAD_LETTERS = """
-INSERT INTO dead_letters (dead_letter_id, position, failed_ms, number, status, attempt_seq)
-VALUES (?, ?, ?, ?, ?, ?)
-"""
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
-ADD_USAGE_MINUTES = """
-INSERT INTO usage_minutes (account_id, minute, created, active, delivered, error, retry, failed, canceled, bytes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (account_id, minute) DO UPDATE SET
-    created = created + excluded.created,
-    active = active + excluded.active,
-    delivered = delivered + excluded.delivered,
-    error = error + excluded.error,
-    retry = retry + excluded.retry,
-    failed = failed + excluded.failed,
-    canceled = canceled + excluded.canceled,
-    bytes = bytes + excluded.bytes
-"""
-ADD_USAGE_DAYS = """
-INSERT INTO usage_days (account_id, day, created, active, delivered, error, retry, failed, canceled, bytes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (account_id, day) DO UPDATE SET
-    created = created + excluded.created,
-    active = active + excluded.active,
-    delivered = delivered + excluded.delivered,
-    error = error + excluded.error,
-    retry = retry + excluded.retry,
-    failed = failed + excluded.failed,
-    canceled = canceled + excluded.canceled,
-    bytes = bytes + excluded.bytes
-"""

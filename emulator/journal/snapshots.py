@@ -1,7 +1,7 @@
 """The snapshots of one world: copies of its database, each a file of its own that `serve --db` can open.
 
-A file gets its name when it is whole, so that a crash at any moment leaves the old one, the new
-one or none, and perhaps a beginning under a hidden name, which the next start removes.
+A file is written under a hidden name and renamed when it is whole. A crash at any moment leaves the
+old one, the new one or none, and perhaps a hidden file, which the next start removes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,7 +23,7 @@ from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.record import Record
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
-from emulator.journal import codec, files, schema
+from emulator.journal import codec, files, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.store import Store, open_store
 from emulator.queries.reports import Snapshot
@@ -39,12 +39,12 @@ _UNCHANGED = "; nothing was changed"
 
 
 class SavedWorld(Record):
-    """What a snapshot holds. `origin` is what a reset of the restored world returns to."""
+    """What a snapshot holds. `base` is what a reset of the restored world returns to."""
 
     path: Path
     meta: Meta
     state: State
-    origin: State
+    base: State
 
 
 class Snapshots:
@@ -98,7 +98,7 @@ class Snapshots:
         if key not in self._known:
             state = _read(path).state
             self._known[key] = Snapshot(
-                name=name, now_ms=state.now_ms, pending=len(state.messages), size_bytes=stat.st_size
+                name=name, now_ms=state.now_ms, pending=len(state.messages), size_bytes=path.stat().st_size
             )
         return self._known[key]
 
@@ -131,7 +131,7 @@ class Snapshots:
                     raise Conflict(f"the snapshot {name} exists already; delete it first, or take another name")
                 with _hidden(path.with_name(f".{name}{_NEW}")) as fresh:
                     await store.copy_to(str(fresh))
-                    await asyncio.to_thread(_seal, fresh)
+                    await asyncio.to_thread(_write_checksum, fresh)
                     os.replace(fresh, path)
                 return await asyncio.to_thread(self._describe, name)
 
@@ -233,20 +233,33 @@ def _reason(error: files.UnusableDatabase, path: Path) -> str:
 
 
 def _read(path: Path) -> SavedWorld:
-    """A snapshot that we made: it has a checkpoint, and no facts behind it. Raises UnusableDatabase."""
+    """A snapshot that we made: it has a checkpoint, and no facts after it. Raises UnusableDatabase."""
     files.check(path)
     try:
+        _migrate(path)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             meta: dict[str, bytes] = dict(connection.execute(schema.SELECT_META))
-            (_, image), *_ = connection.execute(schema.SELECT_CHECKPOINT)
+            (_, state), *_ = connection.execute(schema.SELECT_CHECKPOINT)
         return SavedWorld(
             path=path,
             meta=meta,
-            state=restore(codec.decode_checkpoint(image)),
-            origin=restore(codec.decode_checkpoint(meta["origin"])),
+            state=restore(codec.decode_checkpoint(state)),
+            base=restore(codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])),
         )
     except files.DAMAGE as error:
         raise files.UnusableDatabase(f"{path}: damaged: {error!r}") from error
+
+
+def _migrate(path: Path) -> None:
+    """Replace a snapshot of an older format by one of the present format."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        if migrations.format_of(connection) == schema.FORMAT:
+            return
+    with _hidden(path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")) as fresh:
+        shutil.copyfile(path, fresh)
+        migrations.migrate(fresh)
+        _write_checksum(fresh)
+        os.replace(fresh, path)
 
 
 def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
@@ -257,9 +270,11 @@ def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], o
     given.write_bytes(content)
     try:
         files.check(given)
-        _check_tables(given)
+        _check_content(given)
+        # Also from an older format: this file is a copy.
+        migrations.migrate(given)
         asyncio.run(_copy_whole(given, fresh, check))
-        _seal(fresh)
+        _write_checksum(fresh)
     except files.UnusableDatabase as error:
         if str(error).startswith(f"{fresh}: "):
             raise
@@ -269,8 +284,8 @@ def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], o
         raise InvalidInput("body", f"damaged: {error!r}{_UNCHANGED}") from error
 
 
-def _check_tables(path: Path) -> None:
-    """The tables are ours with nothing beside them, every page is in order, history has no gap, a seal is unbroken.
+def _check_content(path: Path) -> None:
+    """The tables are ours and no others, every page is in order, history has no gap, a checksum is right.
 
     Raises UnusableDatabase.
     """
@@ -284,59 +299,55 @@ def _check_tables(path: Path) -> None:
 
 
 def _damage_in(connection: sqlite3.Connection) -> str | None:
-    # First: the check of the pages works out what a table says of itself, which could be anything.
-    if list(connection.execute(schema.SELECT_SCHEMA)) != _our_tables():
-        return f"its tables are not those of format {schema.FORMAT}"
+    number = migrations.format_of(connection)
+    rules = migrations.rules_of(number)
+    # First: the check of the pages evaluates expressions of the schema, which could be anything.
+    if migrations.schema_digest(connection) != rules.tables:
+        return f"its tables are not those of format {number}"
     ((verdict,),) = connection.execute(schema.CHECK_INTEGRITY)
     if verdict != "ok":
         return " ".join(verdict.split())
     meta = dict(connection.execute(schema.SELECT_META))
     ((count, last_seq),) = connection.execute(schema.COUNT_ENTRIES)
-    # Whoever reads history from one number to the next would go through the gap for ever.
-    if not count == last_seq == int(meta.get("history_seq", b"0")):
+    # History is read from one number to the next, and would be read for ever across a large gap.
+    if not count == last_seq == int(meta.get(schema.HISTORY_SEQ, b"0")):
         return "its history has a gap"
-    # A world's own database has no seal; it goes on changing.
-    seal = meta.get("seal")
-    if seal is not None and seal != _digest(connection):
+    # A world's own database has no checksum: it goes on changing.
+    checksum = meta.get(rules.checksum)
+    if checksum is not None and checksum != _digest(connection, rules.contents):
         return "its content is not what was saved"
     return None
 
 
-def _our_tables() -> list[tuple[object, ...]]:
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
-        ours.executescript(schema.CREATE)
-        return list(ours.execute(schema.SELECT_SCHEMA))
-
-
-def _seal(path: Path) -> None:
-    """Write down what the content comes to, because SQLite could not tell if a byte of it were changed.
+def _write_checksum(path: Path) -> None:
+    """Store a checksum of the content: SQLite itself cannot tell that a byte was changed.
 
     Raises UnusableDatabase.
     """
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute(schema.OPEN_COPY)
-            connection.execute(schema.WRITE_META, ("seal", _digest(connection)))
+            connection.execute(schema.WRITE_META, (schema.CHECKSUM, _digest(connection, schema.SELECT_EVERYTHING)))
     except sqlite3.Error as error:
         raise files.UnusableDatabase(f"{path}: {error}") from error
 
 
-def _digest(connection: sqlite3.Connection) -> bytes:
+def _digest(connection: sqlite3.Connection, contents: Sequence[str]) -> bytes:
     digest = hashlib.sha256()
-    for statement in schema.SELECT_EVERYTHING:
+    for statement in contents:
         for row in connection.execute(statement):
             digest.update(codec.encode_row(row))
     return digest.digest()
 
 
 async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
-    """Start the world as a restart does, tell its whole history once, and keep what a stop would leave."""
+    """Start the world as a restart does, read its whole history once, and copy what a stop would leave."""
     store, _ = await open_store(str(given))
     try:
         state = await store.resume()
         meta = await store.meta()
         check(meta)
-        for each in (state, restore(codec.decode_checkpoint(meta["origin"]))):
+        for each in (state, restore(codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT]))):
             if not (is_clock_instant(each.now_ms) and each.accounts):
                 raise ValueError("no world is like that")
         async for _ in History(store).trace():

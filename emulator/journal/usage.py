@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
 from emulator.core.record import Record
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.journal.store import Store
 from emulator.statistics.series import RecordedUsage, Usage, Window, usage_of
 
@@ -20,7 +20,6 @@ UNION ALL
 SELECT 'day', day, created, active, delivered, error, retry, failed, canceled, bytes
 FROM usage_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
 """
-_SET_BACK_TO = "set_back_to"
 
 
 class Beginning(Record):
@@ -41,16 +40,16 @@ class UsageHistory:
         """When recording began: at the epoch, or where the clock of the unused world was set back to."""
         if self._beginning is None:
             meta = await self._store.meta()
-            origin = codec.decode_checkpoint(meta["origin"])
-            at_ms = int(meta[_SET_BACK_TO]) if _SET_BACK_TO in meta else origin.now_ms
-            accounts = {each.account.id: each.account for each in origin.accounts}
-            self._beginning = Beginning(at_ms=min(at_ms, origin.now_ms), accounts=accounts)
+            base = codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])
+            at_ms = int(meta[schema.SET_BACK_TO]) if schema.SET_BACK_TO in meta else base.now_ms
+            accounts = {each.account.id: each.account for each in base.accounts}
+            self._beginning = Beginning(at_ms=min(at_ms, base.now_ms), accounts=accounts)
         return self._beginning
 
     async def set_back(self, to_ms: int) -> None:
         """The clock was set back before anything happened: what is recorded begins there."""
         at_ms = min(to_ms, (await self.beginning()).at_ms)
-        await self._store.write_meta(_SET_BACK_TO, b"%d" % at_ms)
+        await self._store.write_meta(schema.SET_BACK_TO, b"%d" % at_ms)
         self._beginning = None
 
     async def recorded(self, account_id: AccountId, window: Window) -> RecordedUsage:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
 from starlette.middleware import Middleware
 from starlette.routing import Router
 
@@ -17,6 +18,7 @@ from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPoli
 from emulator.delivery.http import HttpClient
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import wall_ms
+from emulator.engine.limits import Limits
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures.document import Fixtures
 from emulator.server.settings import Settings, SettingsError
@@ -44,7 +46,9 @@ class Emulation:
         await self.client.close()
 
 
-async def start(settings: Settings, document: Mapping[str, object] | None = None) -> Emulation:
+async def start(
+    settings: Settings, document: Mapping[str, object] | None = None, limits: Limits | None = None
+) -> Emulation:
     """Open the worlds that the settings describe; a fixtures document given as such precedes their file.
 
     Raises SettingsError, FixturesError for a fixtures file that cannot be used, and UnusableDatabase
@@ -60,8 +64,11 @@ async def start(settings: Settings, document: Mapping[str, object] | None = None
     client = HttpClient(CheckedResolver(egress))
     options = WorldOptions(
         db=settings.db,
-        concurrency=settings.concurrency or None,
-        max_attempts_per_instant=settings.max_attempts_per_instant,
+        limits=replace(
+            limits or Limits(),
+            concurrency=settings.concurrency or None,
+            max_attempts_per_instant=settings.max_attempts_per_instant,
+        ),
         fixtures=fixtures,
     )
     worlds = Worlds(

@@ -9,22 +9,35 @@ from emulator.wire.parts import RequestParts
 _ANY = ("*/*", "application/*", "application/json")
 
 
+def accepted_text(parts: RequestParts) -> str:
+    """What the client says that it accepts, empty if it does not say."""
+    return ", ".join(value for name, value in parts.headers if name == "accept" and value.strip())
+
+
+def read_accept(parts: RequestParts) -> list[tuple[str, float]]:
+    """The media types that the client accepts with their qualities, in its order; none if it does not say."""
+    accepted = accepted_text(parts)
+    found: list[tuple[str, float]] = []
+    for entry in accepted.lower().split(",") if accepted else ():
+        media_type, *parameters = (piece.strip() for piece in entry.split(";"))
+        found.append((media_type, _quality(parameters)))
+    return found
+
+
 def check_accepts_json(parts: RequestParts) -> None:
     """Raises NotAcceptable if the client excludes JSON, which is what there is (D-175)."""
-    accepted = ", ".join(value for name, value in parts.headers if name == "accept" and value.strip())
-    if not accepted:
+    best = dict(read_accept(parts))
+    if not best:
         return
-    best: dict[str, float] = {}
-    for entry in accepted.lower().split(","):
-        media_type, *parameters = (piece.strip() for piece in entry.split(";"))
-        best[media_type] = _quality(parameters)
     # The most specific entry decides: `application/json;q=0, */*` excludes JSON and nothing else.
     for media_type in reversed(_ANY):
         if media_type in best:
             if best[media_type] > 0:
                 return
             break
-    raise NotAcceptable(f"expected a client that accepts application/json, it accepts only {excerpt(accepted)}")
+    raise NotAcceptable(
+        f"expected a client that accepts application/json, it accepts only {excerpt(accepted_text(parts))}"
+    )
 
 
 def check_is_json(parts: RequestParts) -> None:

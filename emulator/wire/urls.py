@@ -1,9 +1,9 @@
 """Where a URL points: what is checked is what is connected to.
 
-Two parsers that disagree about the host of a URL let a request pass a check of one host and go to
-another. So the egress policy, the Host header and the connection all use `read_target`. It is lenient where HTTP clients are (letter case, trailing dots, percent forms,
-full-width characters, IPv4 addresses as one number, in hexadecimal or octal) and answers one
-spelling for all of them.
+Two readers of one URL that disagree about its host are how a check is evaded. So the egress
+policy, the Host header and the connection all use `read_target`. It is lenient where HTTP clients
+are (letter case, trailing dots, percent forms, full-width characters, IPv4 addresses as one number,
+in hexadecimal or octal) and gives all of them one spelling.
 """
 
 from __future__ import annotations
@@ -69,6 +69,20 @@ def read_target(url: str) -> Target | None:
         credentials=unquote(userinfo) if at else None,
         request_target=_request_target(parts[3]),
     )
+
+
+def origin_of(url: str) -> str | None:
+    """The origin of an http(s) URL, or None if it names no usable host and port."""
+    target = read_target(url)
+    return None if target is None else target.origin
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a name can only be one of this machine or a private network, because no public page can have it.
+
+    `host` is a name in lower case without a trailing dot, not an address.
+    """
+    return bool(host) and ("." not in host or host.endswith((".localhost", ".internal", ".local")))
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,8 +22,9 @@ from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.delivery.transport import DeliveryTransport
-from emulator.engine.clock import Anchor, PacedClock, keep_time, wall_ms
+from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
+from emulator.engine.limits import Limits
 from emulator.fixtures.document import Fixtures
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
@@ -46,8 +47,7 @@ class WorldOptions:
     """What all worlds of a server have in common. `fixtures` None stands for the built-in ones."""
 
     db: str = MEMORY
-    concurrency: int | None = None
-    max_attempts_per_instant: int = 10_000
+    limits: Limits = field(default_factory=Limits)
     fixtures: Fixtures | None = None
 
 
@@ -107,8 +107,7 @@ class World:
             store,
             self.transport,
             self.clock,
-            concurrency=options.concurrency,
-            max_attempts_per_instant=options.max_attempts_per_instant,
+            limits=options.limits,
             observe=self._observed,
         )
 
@@ -117,7 +116,7 @@ class World:
         # Before the clock can start anything else: what is under way now is what has to be made again.
         self.driver.resume()
         self._timekeeper = asyncio.get_running_loop().create_task(
-            keep_time(self.driver, self.clock), name=f"clock of {self.setup.id}"
+            self.driver.keep_time(), name=f"clock of {self.setup.id}"
         )
         self._timekeeper.add_done_callback(_report_end)
 
@@ -190,39 +189,38 @@ class World:
         state = await self.current_state()
         if now_ms is not None and now_ms != state.now_ms:
             if now_ms > state.now_ms:
-                await self.driver.advance_to(now_ms)
+                await self.driver.advance.to(now_ms)
             else:
-                await self.driver.set_back(now_ms)
+                await self.driver.advance.set_back(now_ms)
                 await self._statistics.clock_set_back(now_ms)
         if rate is not None:
             if now_ms is None:
                 await self.driver.catch_up()
             self.clock.set_rate(rate, self.state.now_ms)
             self._wake_watchers()
-        self.driver.poke()
         await self._remember_clock()
         return await self.clock_status()
 
     async def advance_to(self, target_ms: int, max_deliveries: int) -> AdvanceReport:
-        return await self._moved(await self.driver.advance_to(target_ms, max_deliveries))
+        return await self._moved(await self.driver.advance.to(target_ms, max_deliveries))
 
     async def advance_by(self, duration_ms: int, max_deliveries: int) -> AdvanceReport:
         """Raises InvalidInput for a target that no calendar shows."""
         state = await self.current_state()
         if duration_ms > MAX_INSTANT_MS - state.now_ms:
             raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
-        return await self._moved(await self.driver.advance_by(duration_ms, max_deliveries))
+        return await self._moved(await self.driver.advance.by(duration_ms, max_deliveries))
 
     async def advance_to_next(self) -> AdvanceReport:
         next_ms = (await self.current_state()).timers.next_work_ms()
         if next_ms is not None and next_ms > MAX_INSTANT_MS:
             raise Conflict("what is due next is due after the year 9999")
-        return await self._moved(await self.driver.advance_to_next())
+        return await self._moved(await self.driver.advance.to_next())
 
     async def advance_until_idle(self, horizon_ms: int, max_deliveries: int) -> AdvanceReport:
         state = await self.current_state()
         horizon_ms = min(horizon_ms, MAX_INSTANT_MS - state.now_ms)
-        return await self._moved(await self.driver.advance_until_idle(horizon_ms, max_deliveries))
+        return await self._moved(await self.driver.advance.until_idle(horizon_ms, max_deliveries))
 
     async def _moved(self, report: AdvanceReport) -> AdvanceReport:
         await self._remember_clock()
@@ -337,16 +335,16 @@ class World:
         made, _ = setup_and_anchor(saved.meta)
         if (made.id, made.seed) != (self.id, self.setup.seed):
             own = [book.account for book in self.state.accounts.values()]
-            for each in (saved.state, saved.origin):
+            for each in (saved.state, saved.base):
                 _put_credentials(each, own)
-        self._worlds.check_tokens_are_own(self, (saved.state, saved.origin))
+        self._worlds.check_tokens_are_own(self, (saved.state, saved.base))
         setup = replace(self.setup, epoch_ms=made.epoch_ms, plan=made.plan)
         anchor = Anchor(virtual_ms=saved.state.now_ms, wall_ms=wall_ms(), rate=self.clock.rate)
         meta = {"world": encoded(setup), "clock": encoded(anchor)}
         await self._stop(grace_s=0)
         failure: UnusableDatabase | None = None
         try:
-            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.origin), meta)
+            await self._store.take_over(str(saved.path), capture(saved.state), capture(saved.base), meta)
         except UnusableDatabase as error:
             # The world as it was is in the database, and goes on.
             failure = error

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
-from emulator import resources
-from emulator.contract import files as contract_files
+from tests.contracts.missing import without_contracts
 from tests.support import asgi_call, in_process, on_loop
-
-HERE = Path(contract_files.__file__).resolve().parent.parent / "contracts"
-
-
-@pytest.fixture
-def no_contracts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An installation whose contracts are missing."""
-
-    def path(*parts: str) -> Path:
-        root = tmp_path if parts[0] == "contracts" else HERE.parent
-        return root.joinpath(*parts)
-
-    monkeypatch.setattr(resources, "path", path)
-    for cache in (contract_files._document, contract_files._merged, contract_files._as_written):
-        cache.cache_clear()
 
 
 @on_loop
@@ -97,10 +79,9 @@ async def test_what_there_is_not_is_refused(query: str, accept: str, status: int
     assert (answer.status, answer.json.get("field")) == (status, field)
 
 
-@pytest.mark.usefixtures("no_contracts")
 @on_loop
 async def test_a_server_without_the_files_runs_and_says_what_is_missing() -> None:
-    async with in_process() as emulator:
+    async with without_contracts() as emulator:
         await emulator.publish("https://api.test/hook")
         answer = await emulator.control("GET", "/contract")
 
@@ -134,8 +115,7 @@ async def test_the_reference_of_one_api() -> None:
     assert (nope.status, nope.json["field"]) == (400, "api")
 
 
-@pytest.mark.usefixtures("no_contracts")
 @on_loop
 async def test_without_the_files_there_is_no_reference() -> None:
-    async with in_process() as emulator:
+    async with without_contracts() as emulator:
         assert (await emulator.control("GET", "/reference")).status == 404

@@ -425,7 +425,7 @@ async def test_a_world_that_breaks_says_so(monkeypatch: pytest.MonkeyPatch, capl
     caplog.set_level(logging.CRITICAL)
     async with in_process() as emulator, streaming(emulator) as stream:
         await stream.next()
-        emulator.world.driver._break("a rule failed")
+        emulator.world.driver.stop("a rule failed")
         for watch in emulator.world.watches:
             watch.wake()
 

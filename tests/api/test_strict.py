@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 import pytest
 
 from emulator.api import strict
-from emulator.contract import check as contract_check
-from emulator.contract import files as contract_files
-from emulator.contract.document import Api
-from emulator.wire import dialect
+from emulator.core.rules.options import ignored_by_queues
 from tests.support import InProcess, in_process, on_loop
 
 HEADER = "svc-emulator-contract"
@@ -281,15 +277,23 @@ async def test_the_names_are_the_dialects_and_the_header_stays_its_own() -> None
 # -- what is refused --------------------------------------------------------------------------
 
 
+# Each header that a queue does not apply, with a value.
+IGNORED = {
+    "Svc-Delay": "1h",
+    "Svc-Not-Before": "1767225660",
+    "Svc-Flow-Control-Key": "k",
+    "Svc-Flow-Control-Value": "rate=1",
+}
+
+
+def test_what_strict_mode_refuses_is_what_the_core_does_not_apply() -> None:
+    """D-021."""
+    assert [name for names in ignored_by_queues(keeps_delay=False).values() for name in names] == list(IGNORED)
+
+
 @pytest.mark.parametrize(
     ("query", "headers", "field"),
-    [
-        ("", {"Svc-Delay": "1h"}, "Svc-Delay"),
-        ("", {"Svc-Not-Before": "1767225660"}, "Svc-Not-Before"),
-        ("", {"Svc-Flow-Control-Key": "k"}, "Svc-Flow-Control-Key"),
-        ("", {"Svc-Flow-Control-Value": "rate=1"}, "Svc-Flow-Control-Value"),
-        ("?svc-delay=1h", {}, "svc-delay"),
-    ],
+    [*(("", {name: value}, name) for name, value in IGNORED.items()), ("?svc-delay=1h", {}, "svc-delay")],
 )
 @on_loop
 async def test_what_a_queue_ignores_is_refused(query: str, headers: dict[str, str], field: str) -> None:
@@ -376,39 +380,6 @@ async def test_what_applies_is_not_refused(target: str, headers: dict[str, str],
 
 
 # -- answers ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status", "headers", "body", "said"),
-    [
-        (
-            "GET",
-            "/v2/keys",
-            200,
-            "application/json",
-            {"current": "sig_a", "next": 5},
-            "next: expected string, got a number",
-        ),
-        ("GET", "/v2/keys", 200, "application/json", {"current": "a", "more": 1}, "next: missing"),
-        ("GET", "/v2/keys", 200, "application/json", {"current": "a", "more": 1}, "more: unknown field"),
-        ("GET", "/v2/keys", 200, "text/plain", {}, "header Content-Type: expected application/json"),
-        ("GET", "/v2/keys", 418, "application/json", {}, "status 418: not in the contract"),
-        ("GET", "/v2/keys", 500, "application/json", {"error": "x"}, "status 500: never part of the contract"),
-        ("GET", "/v2/keys", 401, "application/json", {"message": "x"}, "error: missing"),
-        ("GET", "/v2/nowhere", 200, "application/json", {}, "status 200: not in the contract"),
-    ],
-)
-def test_what_is_wrong_with_an_answer(
-    method: str, path: str, status: int, headers: str, body: object, said: str
-) -> None:
-    svc = dialect.load("svc")
-    contract = contract_check.prepare(contract_files.documents(tuple(Api), svc), svc)
-
-    found = contract.answer(
-        contract.find(method, path), status, (("content-type", headers),), json.dumps(body).encode()
-    )
-
-    assert said in found
 
 
 @on_loop

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.contracts.answers import read_from
+from tests.contracts.answers import Answered, read_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # How long a process may take for anything; nothing here takes a tenth of it.
@@ -32,13 +32,14 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def checked_answers(extra: Mapping[str, str] | None) -> Iterator[dict[str, str]]:
+def checked_answers(extra: Mapping[str, str] | None, checked: list[Answered]) -> Iterator[dict[str, str]]:
     """The variables for `tests.cli.watched`; at the end, every answer of the process must be in the contracts."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answers"
         yield environment({**(extra or {}), "EMULATED_ANSWERS": str(file)})
         for answered in read_from(file):
             answered.check()
+            checked.append(answered)
 
 
 def run(*arguments: str, folder: Path, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -60,6 +61,8 @@ class ServerProcess:
 
     process: subprocess.Popen[str]
     banner: list[str] = field(default_factory=list)
+    # What it has answered, known once it has ended.
+    answers: list[Answered] = field(default_factory=list)
     exit_code: int | None = None
     stopping_s: float = 0.0
     log: str = ""
@@ -91,8 +94,9 @@ def serving(
 
     The program is the real one; only its answers are written down, and checked at the end.
     """
+    answers: list[Answered] = []
     with (
-        checked_answers(extra) as variables,
+        checked_answers(extra, answers) as variables,
         subprocess.Popen(
             [sys.executable, "-m", "tests.cli.watched", "serve", *port, *arguments],
             cwd=folder,
@@ -106,7 +110,7 @@ def serving(
         watchdog = threading.Timer(PATIENCE_S, process.kill)
         watchdog.start()
         try:
-            server = ServerProcess(process)
+            server = ServerProcess(process, answers=answers)
             assert process.stdout is not None
             for line in process.stdout:
                 server.banner.append(line.rstrip("\n"))

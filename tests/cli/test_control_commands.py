@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
-from emulator.cli.control import progress
-from emulator.cli.variables import Format, written
+from emulator.cli.env import Format, written
 from tests import support
 
 pytestmark = pytest.mark.slow
@@ -272,50 +269,3 @@ def test_dotenv_quotes_only_what_needs_it() -> None:
     assert lines[1:] == ["B=plain=", "C="]
     assert lines[0] == r"""A='it\'s $HOME `x` "q" \\n #'"""
     assert shlex.split("X=plain=") == ["X=plain="]
-
-
-# -- progress ---------------------------------------------------------------------------------
-
-
-class Screen(io.StringIO):
-    """A terminal that tells when something was written to it."""
-
-    def __init__(self, *, is_terminal: bool) -> None:
-        super().__init__()
-        self.written = threading.Event()
-        self._is_terminal = is_terminal
-
-    def isatty(self) -> bool:
-        return self._is_terminal
-
-    def flush(self) -> None:
-        super().flush()
-        self.written.set()
-
-
-def test_long_call_shows_that_it_runs_and_leaves_no_trace() -> None:
-    screen = Screen(is_terminal=True)
-
-    with progress("advancing", screen, after_s=0):
-        assert screen.written.wait(20)
-
-    assert "advancing for 0 s" in screen.getvalue()
-    assert screen.getvalue().endswith("\r\x1b[K")
-
-
-def test_short_call_shows_nothing() -> None:
-    screen = Screen(is_terminal=True)
-
-    with progress("advancing", screen, after_s=20):
-        pass
-
-    assert screen.getvalue() == ""
-
-
-def test_progress_is_for_terminals_only() -> None:
-    screen = Screen(is_terminal=False)
-
-    with progress("advancing", screen, after_s=0), pytest.raises(click.Abort):
-        raise click.Abort
-
-    assert screen.getvalue() == ""

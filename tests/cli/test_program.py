@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -68,17 +66,18 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 
 @pytest.fixture
-def resolved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
-    """The settings that `serve` would run with, one entry per call; it runs nothing, in an empty directory."""
-    seen: list[Settings] = []
-    monkeypatch.setattr(import_module("emulator.cli.serve"), "_run", seen.append)
+def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty directory, which is the current one."""
     monkeypatch.chdir(tmp_path)
-    return seen
+    return tmp_path
 
 
-def serve(*arguments: str, **variables: str) -> None:
-    result = CliRunner().invoke(main, ["serve", *arguments], env=variables)
+def resolved(*arguments: str, **variables: str) -> Settings:
+    """The settings that `serve` would run with; it runs nothing."""
+    seen: list[Settings] = []
+    result = CliRunner().invoke(main, ["serve", *arguments], env=variables, obj=seen.append)
     assert result.exit_code == 0, result.output
+    return seen.pop()
 
 
 def test_every_setting_is_an_option_a_variable_and_shown_with_its_default() -> None:
@@ -91,58 +90,47 @@ def test_every_setting_is_an_option_a_variable_and_shown_with_its_default() -> N
             assert f"EMULATOR_{entry.name.upper()}; default: {entry.default}]" in text
 
 
-def test_without_anything_the_defaults_hold(resolved: list[Settings]) -> None:
-    serve()
-
-    assert resolved == [Settings()]
-
-
-def test_flag_precedes_variable_precedes_file_precedes_default(resolved: list[Settings], tmp_path: Path) -> None:
-    (tmp_path / "emulator.toml").write_text('port = 1001\nhost = "::1"\nseed = 3\n', "utf-8")
-
-    serve("--port", "1003", EMULATOR_PORT="1002", EMULATOR_HOST="0.0.0.0")
-
-    assert resolved == [Settings(port=1003, host="0.0.0.0", seed=3, plan="paid")]
+@pytest.mark.usefixtures("empty")
+def test_without_anything_the_defaults_hold() -> None:
+    assert resolved() == Settings()
 
 
-def test_file_may_be_named(resolved: list[Settings], tmp_path: Path) -> None:
-    (tmp_path / "emulator.toml").write_text("port = 1001\n", "utf-8")
-    (tmp_path / "other.toml").write_text("port = 1002\n", "utf-8")
+def test_flag_precedes_variable_precedes_file_precedes_default(empty: Path) -> None:
+    (empty / "emulator.toml").write_text('port = 1001\nhost = "::1"\nseed = 3\n', "utf-8")
 
-    serve("--config", "other.toml")
-    serve(EMULATOR_CONFIG="other.toml")
-    serve()
+    settings = resolved("--port", "1003", EMULATOR_PORT="1002", EMULATOR_HOST="0.0.0.0")
 
-    assert [settings.port for settings in resolved] == [1002, 1002, 1001]
+    assert settings == Settings(port=1003, host="0.0.0.0", seed=3, plan="paid")
 
 
-def test_repeatable_option_is_a_list_in_a_variable_and_in_the_file(resolved: list[Settings], tmp_path: Path) -> None:
-    (tmp_path / "emulator.toml").write_text('allow-host = ["c.test", "d.test"]\n', "utf-8")
+def test_file_may_be_named(empty: Path) -> None:
+    (empty / "emulator.toml").write_text("port = 1001\n", "utf-8")
+    (empty / "other.toml").write_text("port = 1002\n", "utf-8")
 
-    serve("--allow-host", "a.test", "--allow-host", "b.test")
-    serve(EMULATOR_ALLOW_HOST="a.test, b.test")
-    serve()
-
-    expected = [("a.test", "b.test"), ("a.test", "b.test"), ("c.test", "d.test")]
-    assert [settings.allow_host for settings in resolved] == expected
+    assert resolved("--config", "other.toml").port == 1002
+    assert resolved(EMULATOR_CONFIG="other.toml").port == 1002
+    assert resolved().port == 1001
 
 
-def test_a_setting_that_is_on_or_off(resolved: list[Settings], tmp_path: Path) -> None:
-    serve("--strict")
-    serve(EMULATOR_STRICT="true")
-    serve(EMULATOR_STRICT="1")
-    (tmp_path / "emulator.toml").write_text("strict = true\n", "utf-8")
-    serve()
-    serve("--no-strict")
-    serve(EMULATOR_STRICT="0")
+def test_repeatable_option_is_a_list_in_a_variable_and_in_the_file(empty: Path) -> None:
+    (empty / "emulator.toml").write_text('allow-host = ["c.test", "d.test"]\n', "utf-8")
 
-    assert [settings.strict for settings in resolved] == [True, True, True, True, False, False]
+    assert resolved("--allow-host", "a.test", "--allow-host", "b.test").allow_host == ("a.test", "b.test")
+    assert resolved(EMULATOR_ALLOW_HOST="a.test, b.test").allow_host == ("a.test", "b.test")
+    assert resolved().allow_host == ("c.test", "d.test")
 
 
-def test_empty_variable_is_none(resolved: list[Settings]) -> None:
-    serve(EMULATOR_PORT="", EMULATOR_ALLOW_HOST="", EMULATOR_STRICT="")
+def test_a_setting_that_is_on_or_off(empty: Path) -> None:
+    found = [resolved("--strict"), resolved(EMULATOR_STRICT="true"), resolved(EMULATOR_STRICT="1")]
+    (empty / "emulator.toml").write_text("strict = true\n", "utf-8")
+    found += [resolved(), resolved("--no-strict"), resolved(EMULATOR_STRICT="0")]
 
-    assert resolved == [Settings()]
+    assert [settings.strict for settings in found] == [True, True, True, True, False, False]
+
+
+@pytest.mark.usefixtures("empty")
+def test_empty_variable_is_none() -> None:
+    assert resolved(EMULATOR_PORT="", EMULATOR_ALLOW_HOST="", EMULATOR_STRICT="") == Settings()
 
 
 @pytest.mark.parametrize(
@@ -165,21 +153,24 @@ def test_empty_variable_is_none(resolved: list[Settings]) -> None:
         pytest.param("clock show --url localhost", "expected an address such as http://", id="url"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(arguments: str, text: str, resolved: Any) -> None:
-    result = CliRunner().invoke(main, arguments.split())
+@pytest.mark.usefixtures("empty")
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: str, text: str) -> None:
+    seen: list[Settings] = []
+    result = CliRunner().invoke(main, arguments.split(), obj=seen.append)
 
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("svc-emulator: ")
     assert result.stderr.count("\n") == 1
     assert text in result.stderr
-    assert resolved == []
+    assert seen == []
 
 
-def test_wrong_key_of_the_file_is_told_with_the_file(resolved: list[Settings], tmp_path: Path) -> None:
-    (tmp_path / "emulator.toml").write_text("prot = 1001\n", "utf-8")
+def test_wrong_key_of_the_file_is_told_with_the_file(empty: Path) -> None:
+    (empty / "emulator.toml").write_text("prot = 1001\n", "utf-8")
+    seen: list[Settings] = []
 
-    result = CliRunner().invoke(main, ["serve"])
+    result = CliRunner().invoke(main, ["serve"], obj=seen.append)
 
-    assert (result.exit_code, resolved) == (2, [])
+    assert (result.exit_code, seen) == (2, [])
     assert result.stderr.startswith("svc-emulator: emulator.toml: prot: no such setting; there are host, port, ")

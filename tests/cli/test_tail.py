@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,34 +62,36 @@ def clock(rate: float, moved_from: str | None = None) -> bytes:
 END = written(Kind.END, {"reason": "deleted", "error": None})
 
 
-class Connections:
+@dataclass(frozen=True, kw_only=True)
+class Connections(Control):
     """Stands for the server: what each connection to it brings, in order, and what was asked of it."""
 
-    def __init__(self, connections: Sequence[Sequence[bytes] | Exception]) -> None:
-        self._connections = list(connections)
-        self.asked: list[tuple[dict[str, str], dict[str, str]]] = []
+    connections: list[Sequence[bytes] | Exception]
+    asked: list[tuple[dict[str, str], dict[str, str]]] = field(default_factory=list)
+    url: str = "http://127.0.0.1:1"
+    world: str = "default"
+    token: str | None = None
 
     def lines(self, path: str, query: Mapping[str, str], headers: Mapping[str, str], silent_s: float) -> Iterator[str]:
         assert (path, silent_s) == ("stream", 60)
         self.asked.append((dict(query), dict(headers)))
-        found = self._connections.pop(0)
+        found = self.connections.pop(0)
         if isinstance(found, Exception):
             raise found
         yield from b"".join(found).decode().split("\n")
 
 
-def tail(monkeypatch: pytest.MonkeyPatch, content: Sequence[bytes], *arguments: str) -> Result:
-    monkeypatch.setattr(Control, "lines", Connections([content]).lines)
-    return CliRunner().invoke(main, ["tail", *arguments])
+def tail(content: Sequence[bytes], *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["tail", *arguments], obj=Connections(connections=[content]))
 
 
 # -- what is printed --------------------------------------------------------------------------
 
 
-def test_a_line_for_each_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_for_each_delivery() -> None:
     content = (clock(0), event(1, "ACTIVE"), attempt(2), attempt(3, status=503), attempt(4, status=None), END)
 
-    result = tail(monkeypatch, content)
+    result = tail(content)
 
     assert result.stdout == (
         f"2026-01-01T00:00:10.000Z POST {URL} -> 200 (attempt 2, rule) msg_1\n"
@@ -98,7 +101,7 @@ def test_a_line_for_each_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.stderr) == (0, "svc-emulator: the world default was deleted\n")
 
 
-def test_events_and_clock_moves_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_and_clock_moves_if_asked() -> None:
     content = (
         clock(0),
         event(1, "RETRY", "2026-01-01T00:00:22.000Z"),
@@ -108,7 +111,7 @@ def test_events_and_clock_moves_if_asked(monkeypatch: pytest.MonkeyPatch) -> Non
         END,
     )
 
-    assert tail(monkeypatch, content, "--events").stdout.splitlines() == [
+    assert tail(content, "--events").stdout.splitlines() == [
         "2026-01-01T00:00:10.000Z clock: frozen",
         f"2026-01-01T00:00:10.000Z RETRY {URL} (again at 2026-01-01T00:00:22.000Z) msg_1",
         f"2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1",
@@ -117,8 +120,8 @@ def test_events_and_clock_moves_if_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
-def test_json_has_each_entry_as_the_server_sent_it_on_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = tail(monkeypatch, (clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
+def test_json_has_each_entry_as_the_server_sent_it_on_a_line() -> None:
+    lines = tail((clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
 
     assert [(json.loads(line)["kind"], json.loads(line).get("seq")) for line in lines] == [
         ("clock", None),
@@ -138,7 +141,7 @@ def test_json_has_each_entry_as_the_server_sent_it_on_a_line(monkeypatch: pytest
         pytest.param(("--events", "--message", "msg_2"), ["/a?b"], id="the clock belongs to no message"),
     ],
 )
-def test_filters(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], expected: list[str]) -> None:
+def test_filters(arguments: Sequence[str], expected: list[str]) -> None:
     content = (
         clock(0),
         attempt(1),
@@ -147,38 +150,33 @@ def test_filters(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], expe
         END,
     )
 
-    printed = tail(monkeypatch, content, *arguments).stdout
+    printed = tail(content, *arguments).stdout
 
     assert re.findall(r"https://x\.test(\S*)", printed) == expected
     assert len(printed.splitlines()) == len(expected)
 
 
-def test_colour_stays_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Control, "lines", Connections([(attempt(1), END)]).lines)
-
-    assert "\x1b" not in CliRunner().invoke(main, ["tail"], color=False).stdout
+def test_colour_stays_on_terminals() -> None:
+    assert "\x1b" not in tail((attempt(1), END)).stdout
 
 
 # -- following --------------------------------------------------------------------------------
 
-CONTROL = Control(url="http://127.0.0.1:1", world="default", token=None)
 
-
-def follow(connections: Connections, monkeypatch: pytest.MonkeyPatch, *, from_start: bool = False) -> list[str | None]:
-    monkeypatch.setattr(Control, "lines", connections.lines)
+def follow(connections: Connections, *, from_start: bool = False) -> list[str | None]:
     pauses: list[float] = []
-    found = [event.id for event in followed(CONTROL, from_start=from_start, pause=pauses.append)]
+    found = [event.id for event in followed(connections, from_start=from_start, pause=pauses.append)]
     assert set(pauses) <= {1.0}
     return found
 
 
-def test_a_stream_that_breaks_off_is_taken_up_where_it_was(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stream_that_breaks_off_is_taken_up_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     away = (NoServer("nobody"), BrokenOff("half an answer"))
-    connections = Connections([(attempt(1), attempt(2), b"event: attempt\nid: 9f3a1c02-3\n"), *away, (attempt(3), END)])
+    connections = Connections(
+        connections=[(attempt(1), attempt(2), b"event: attempt\nid: 9f3a1c02-3\n"), *away, (attempt(3), END)]
+    )
 
-    found = follow(connections, monkeypatch, from_start=True)
+    found = follow(connections, from_start=True)
 
     assert found == ["9f3a1c02-1", "9f3a1c02-2", "9f3a1c02-3", "9f3a1c02-3"]
     resumed = ({"from": "start"}, {"Last-Event-ID": "9f3a1c02-2"})
@@ -188,15 +186,15 @@ def test_a_stream_that_breaks_off_is_taken_up_where_it_was(
     )
 
 
-def test_no_server_at_first_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_at_first_is_a_failure() -> None:
     with pytest.raises(NoServer):
-        follow(Connections([NoServer("nobody")]), monkeypatch)
+        follow(Connections(connections=[NoServer("nobody")]))
 
 
-def test_another_history_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_history_is_said() -> None:
     reset = written(Kind.RESET, {"reason": "reset"}, HistoryPosition(generation="00000000", seq=0))
 
-    result = tail(monkeypatch, (reset, END))
+    result = tail((reset, END))
 
     assert result.stderr.startswith("svc-emulator: the world began anew; what follows is its whole history\n")
 

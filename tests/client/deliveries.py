@@ -12,8 +12,8 @@ from httpx import Headers
 
 from emulator.client.records import Delivery, Dialect, Response
 from emulator.client.verify.expectations import Expected, expectation
+from emulator.client.verify.matching import Mismatch, check
 from emulator.client.verify.mismatches import Surroundings, text_of
-from emulator.client.verify.verification import Mismatch, check
 from emulator.core.model import AccountId, Via
 from emulator.queries.reports import ClockStatus, Credentials
 from tests.support import EPOCH_MS

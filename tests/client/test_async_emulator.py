@@ -1,4 +1,4 @@
-"""The awaiting face of the Python API, on asyncio and on trio."""
+"""The asynchronous Python API, on asyncio and on trio."""
 
 from __future__ import annotations
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.cli.processes import ServerProcess, serving
-from tests.support import PATIENCE_S
+from tests.support import Received, http_server
 
 IMAGE = "svc-emulator"
 _ID = "c0ffee" * 10
@@ -79,39 +77,17 @@ def engine(folder: Path) -> Iterator[Engine]:
     """An engine at `url`, for one container."""
     state = Engine(folder=folder)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(received: Received) -> tuple[int, dict[str, str], bytes]:
+        path = re.sub(r"^/v[0-9.]+(?=/)", "", received.path.partition("?")[0])
+        if path == "/containers/create":
+            state.created = received.json
+        status, content = state.answer(received.method, path)
+        encoded = b"" if content is None else json.dumps(content).encode()
+        return status, {"Content-Type": "application/json"}, encoded
 
-        def parse_request(self) -> bool:
-            is_good = super().parse_request()
-            if is_good:
-                # Every method is answered alike.
-                setattr(self, f"do_{self.command}", self.answer)
-            return is_good
-
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            path = re.sub(r"^/v[0-9.]+(?=/)", "", self.path.partition("?")[0])
-            if path == "/containers/create":
-                state.created = json.loads(body)
-            status, content = state.answer(self.command, path)
-            encoded = b"" if content is None else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(encoded)))
-            self.end_headers()
-            self.wfile.write(encoded)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        state.url = f"tcp://127.0.0.1:{httpd.server_port}"
-        answering = threading.Thread(target=lambda: httpd.serve_forever(poll_interval=0.01))
-        answering.start()
+    with http_server(answer) as url:
+        state.url = url.replace("http:", "tcp:")
         try:
             yield state
         finally:
             state.remove()
-            httpd.shutdown()
-            answering.join(PATIENCE_S)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Route
+from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Verdict
 from emulator.server.settings import PREFIX, Settings
 from tests.cli.processes import environment
 from tests.container.engine import engine
@@ -85,7 +85,7 @@ def test_every_name_in_a_recipe_is_one_that_is_really_called() -> None:
     policy = EgressPolicy(external=ExternalPolicy.FAIL, allow_hosts=())
 
     assert names() == {"app", "build", "emulator", "host.docker.internal", "localhost"}
-    assert {policy.decide(f"http://{name}:3000/hook") for name in names()} == {Route.NETWORK}
+    assert {policy.decide(f"http://{name}:3000/hook") for name in names()} == {Verdict.NETWORK}
 
 
 @on_loop

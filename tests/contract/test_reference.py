@@ -51,12 +51,16 @@ def whole() -> Page:
 
 
 def made(about: str = "", **operation: Any) -> Page:
+    return Page(page_of(about, **operation))
+
+
+def page_of(about: str = "", **operation: Any) -> str:
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "T", "version": "1", "description": about},
         "paths": {"/v2/a/{b}": {"get": {"operationId": "readA", **operation}}},
     }
-    return Page(reference.page({Api.CONTROL: document}, "http://x", "1"))
+    return reference.page({Api.CONTROL: document}, "http://x", "1")
 
 
 def test_every_operation_is_there_with_its_path(whole: Page) -> None:
@@ -104,15 +108,24 @@ def test_everything_from_a_document_is_escaped(evil: str) -> None:
 
 
 def test_paragraphs_lists_code_and_emphasis_are_shown() -> None:
-    html = reference._prose(
-        "One `a*b*` **bold** and *soft*.\n\n- first\n  goes on\n- second\n\n# Heading\nText 2 * 3 * 4"
-    )
+    html = page_of("One `a*b*` **bold** and *soft*.\n\n- first\n  goes on\n- second\n\n# Heading\nText 2 * 3 * 4")
 
-    assert html == (
-        "<p>One <code>a*b*</code> <strong>bold</strong> and <em>soft</em>.</p>"
-        "<ul><li>first goes on</li><li>second</li></ul>"
-        "<p><strong>Heading</strong></p><p>Text 2 * 3 * 4</p>"
-    )
+    assert (
+        "<p>One <code>a*b*</code> <strong>bold</strong> and <em>soft</em>.</p> "
+        "<ul> <li>first goes on</li> <li>second</li> </ul> "
+        "<p><strong>Heading</strong></p> <p>Text 2 * 3 * 4</p>"
+    ) in " ".join(html.split())
+
+
+@pytest.mark.parametrize(
+    "link", ["[a](javascript:alert(1))", "![a](http://x.test/a.png)", "<http://x.test>", "[a]\n\n[a]: http://x.test"]
+)
+def test_what_looks_like_a_link_or_an_image_stays_text(link: str) -> None:
+    found = made(link)
+
+    assert not [target for target in found.values("href") if not target.startswith(("#", "/_emulator/contract"))]
+    assert "img" not in found.tags
+    assert link.split()[-1] in found.text
 
 
 def test_fields_show_type_need_and_bounds() -> None:

@@ -12,7 +12,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-FUZZED = ("tests/contracts/test_fuzz.py", "tests/properties/test_parsers.py")
+FUZZED = (
+    "tests/contracts/test_fuzz.py",
+    "tests/properties/test_core_properties.py",
+    "tests/properties/test_parsers.py",
+)
 WORD = re.compile(r"[A-Za-z_]+")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import pytest
+import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.routing import Route
 
@@ -34,10 +35,20 @@ def test_a_contract_is_valid_openapi_3_1(api: str) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
+class _StrictLoader(yaml.CSafeLoader):
+    """Refuses a key that occurs twice, where YAML readers keep the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), node.start_mark
+        return super().construct_mapping(node, deep)
+
+
 @each_api
-def test_a_contract_holds_what_json_can_hold(api: str) -> None:
+def test_a_contract_holds_what_json_can_hold_and_no_key_twice(api: str) -> None:
+    text = resources.path("contracts", f"{api}.openapi.yaml").read_text(encoding="utf-8")
     # YAML takes an unquoted 2026-01-01 for a date, and `yes` for true.
-    for place, value in walk(load(api)):
+    for place, value in walk(yaml.load(text, _StrictLoader)):
         assert value is None or isinstance(value, dict | list | str | int | float | bool), (place, value)
         if isinstance(value, dict):
             assert all(isinstance(key, str) for key in value), (place, list(value))

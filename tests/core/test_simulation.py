@@ -10,7 +10,7 @@ from emulator.core.decision import Decision
 from emulator.core.errors import NotFound, WorldBroken
 from emulator.core.identifiers import world_key
 from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
-from emulator.core.simulation import _DECISIONS, Simulation
+from emulator.core.simulation import DECISIONS, Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from tests.core.worlds import (
@@ -89,15 +89,15 @@ def test_a_refusal_before_the_first_fact_leaves_the_state_as_it_was() -> None:
     assert world.snapshot() == before
 
 
-def test_a_refusal_after_the_first_fact_breaks_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_after_the_first_fact_breaks_the_world() -> None:
     def refuse_too_late(state: StateView, command: object) -> Decision[None]:
         yield facts.ClockMoved(now_ms=state.now_ms + 1)
         raise NotFound("nobody")
 
-    decisions: dict[type[object], object] = _DECISIONS  # type: ignore[assignment]  # by class, as it is looked up
-    monkeypatch.setitem(decisions, type(commands.AdvanceClock(to_ms=0)), refuse_too_late)
+    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+    simulation = Simulation(state, {**DECISIONS, commands.AdvanceClock: refuse_too_late})
     with pytest.raises(WorldBroken):
-        World().do(commands.AdvanceClock(to_ms=EPOCH_MS))
+        simulation.handle(commands.AdvanceClock(to_ms=EPOCH_MS))
 
 
 def test_a_step_the_table_does_not_have_breaks_the_world() -> None:
@@ -112,7 +112,7 @@ def test_every_command_has_a_decision() -> None:
     written = {
         each for each in vars(commands).values() if isinstance(each, type) and issubclass(each, commands.Command)
     }
-    assert set(_DECISIONS) == written - {commands.Command}
+    assert set(DECISIONS) == written - {commands.Command}
 
 
 # -- determinism ------------------------------------------------------------------------------

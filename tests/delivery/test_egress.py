@@ -14,7 +14,8 @@ from emulator.delivery.egress import (
     ExternalPolicy,
     Lookup,
     Resolved,
-    Route,
+    Verdict,
+    look_up,
 )
 
 LOCAL = [
@@ -115,41 +116,41 @@ EVERYTHING_ALLOWED = EgressPolicy(
 @pytest.mark.parametrize("url", LOCAL)
 @pytest.mark.parametrize("external", list(ExternalPolicy))
 def test_this_machine_and_private_networks_are_always_reached(url: str, external: ExternalPolicy) -> None:
-    assert EgressPolicy(external=external).decide(url) is Route.NETWORK
+    assert EgressPolicy(external=external).decide(url) is Verdict.NETWORK
 
 
 @pytest.mark.parametrize("url", EXTERNAL)
 def test_everything_else_follows_the_policy(url: str) -> None:
-    assert EgressPolicy().decide(url) is Route.CAPTURE
-    assert EgressPolicy(external=ExternalPolicy.FAIL).decide(url) is Route.FAIL
-    assert EgressPolicy(external=ExternalPolicy.ALLOW).decide(url) is Route.NETWORK
+    assert EgressPolicy().decide(url) is Verdict.CAPTURE
+    assert EgressPolicy(external=ExternalPolicy.FAIL).decide(url) is Verdict.FAIL
+    assert EgressPolicy(external=ExternalPolicy.ALLOW).decide(url) is Verdict.NETWORK
 
 
 @pytest.mark.parametrize("url", METADATA)
 def test_cloud_metadata_is_never_reached(url: str) -> None:
-    assert EgressPolicy().decide(url) is Route.FORBIDDEN
-    assert EVERYTHING_ALLOWED.decide(url) is Route.FORBIDDEN
+    assert EgressPolicy().decide(url) is Verdict.FORBIDDEN
+    assert EVERYTHING_ALLOWED.decide(url) is Verdict.FORBIDDEN
 
 
 @pytest.mark.parametrize("url", ["http:///x", "http://a b/", "ftp://localhost/", "http://%2531.test/", "http://[::1"])
 def test_a_url_without_a_usable_host_is_never_reached(url: str) -> None:
-    assert EVERYTHING_ALLOWED.decide(url) is Route.FORBIDDEN
+    assert EVERYTHING_ALLOWED.decide(url) is Verdict.FORBIDDEN
 
 
 @pytest.mark.parametrize(
     ("allowed", "url", "route"),
     [
-        ("api.example.com", "https://API.example.com./x", Route.NETWORK),
-        ("API.Example.com", "https://api.example.com/x", Route.NETWORK),
-        ("api.example.com", "https://www.api.example.com/x", Route.CAPTURE),
-        ("*.example.com", "https://a.b.example.com/x", Route.NETWORK),
-        ("*.example.com", "https://example.com/x", Route.CAPTURE),
-        ("*.example.com", "https://notexample.com/x", Route.CAPTURE),
-        ("93.184.216.34", "http://1572395042/", Route.NETWORK),
-        ("2606:2800:220:1::1", "http://[2606:2800:220:1:0:0:0:1]/", Route.NETWORK),
+        ("api.example.com", "https://API.example.com./x", Verdict.NETWORK),
+        ("API.Example.com", "https://api.example.com/x", Verdict.NETWORK),
+        ("api.example.com", "https://www.api.example.com/x", Verdict.CAPTURE),
+        ("*.example.com", "https://a.b.example.com/x", Verdict.NETWORK),
+        ("*.example.com", "https://example.com/x", Verdict.CAPTURE),
+        ("*.example.com", "https://notexample.com/x", Verdict.CAPTURE),
+        ("93.184.216.34", "http://1572395042/", Verdict.NETWORK),
+        ("2606:2800:220:1::1", "http://[2606:2800:220:1:0:0:0:1]/", Verdict.NETWORK),
     ],
 )
-def test_an_allowed_host_is_reached_although_external(allowed: str, url: str, route: Route) -> None:
+def test_an_allowed_host_is_reached_although_external(allowed: str, url: str, route: Verdict) -> None:
     assert EgressPolicy(allow_hosts=(allowed,)).decide(url) is route
 
 
@@ -212,4 +213,4 @@ def test_localhost_and_names_below_it_are_this_machine_and_ask_nobody(host: str)
 
 
 def test_the_operating_system_is_asked_for_other_names() -> None:
-    assert resolve(EgressPolicy(), "127.0.0.1", CheckedResolver(EgressPolicy())._lookup) == ["127.0.0.1"]
+    assert resolve(EgressPolicy(), "127.0.0.1", look_up) == ["127.0.0.1"]

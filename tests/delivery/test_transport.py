@@ -10,9 +10,21 @@ from contextlib import asynccontextmanager
 import pytest
 from qstash import Receiver
 
-from emulator.core.model import Fault, Method, Response, RuleId, ScriptedAnswer, ScriptedResponse, Via
+from emulator.core.model import (
+    Attempt,
+    AttemptOutcome,
+    Fault,
+    Method,
+    Response,
+    RuleId,
+    ScriptedAnswer,
+    ScriptedResponse,
+    Via,
+)
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy
-from emulator.delivery.transport import DeliveryTransport, MountedRequest
+from emulator.delivery.mounts import MountedRequest
+from emulator.delivery.route import Inside, Leaves
+from emulator.delivery.transport import DeliveryTransport
 from tests.delivery.conftest import Run
 from tests.delivery.receivers import Answer, Then, receiver
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, Names, attempt, forward_to
@@ -32,6 +44,20 @@ def transport(
     )
 
 
+def answered_inside(made: DeliveryTransport, sent: Attempt) -> AttemptOutcome:
+    """The outcome of an attempt that needs no network."""
+    route = made.route(sent)
+    assert isinstance(route, Inside)
+    return route.outcome
+
+
+async def send(made: DeliveryTransport, sent: Attempt) -> AttemptOutcome:
+    """The outcome of an attempt that leaves."""
+    route = made.route(sent)
+    assert isinstance(route, Leaves)
+    return await made.send(sent, route)
+
+
 @asynccontextmanager
 async def opened(made: DeliveryTransport) -> AsyncIterator[DeliveryTransport]:
     try:
@@ -45,8 +71,7 @@ async def opened(made: DeliveryTransport) -> AsyncIterator[DeliveryTransport]:
 
 def test_a_rule_answers_inside() -> None:
     scripted = ScriptedResponse(status=503, headers=(("Retry-After", "10"),), body=b"busy", latency_ms=2000)
-    outcome = transport().answer_inside(attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
-    assert outcome is not None
+    outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
     assert outcome.response == Response(status=503, headers=(("Retry-After", "10"),), body=b"busy")
     assert (outcome.error, outcome.via, outcome.non_retryable) == (None, Via.RULE, False)
     assert ("Svc-Message-Id", "msg_1") in outcome.request_headers
@@ -55,8 +80,7 @@ def test_a_rule_answers_inside() -> None:
 def test_a_rule_can_ask_for_no_further_attempt() -> None:
     """D-017."""
     scripted = ScriptedResponse(status=489, headers=(("Svc-NonRetryable-Error", "true"),))
-    outcome = transport().answer_inside(attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
-    assert outcome is not None
+    outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
     assert outcome.non_retryable
 
 
@@ -71,24 +95,21 @@ def test_a_rule_can_ask_for_no_further_attempt() -> None:
     ],
 )
 def test_a_rule_can_stage_every_fault(fault: Fault, error: str) -> None:
-    outcome = transport().answer_inside(attempt(answer=ScriptedAnswer(rule_id=RULE, fault=fault)))
-    assert outcome is not None
+    outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, fault=fault)))
     assert (outcome.response, outcome.error, outcome.via) == (None, error, Via.RULE)
     assert outcome.request_headers
 
 
 def test_an_external_destination_is_captured() -> None:
     """D-107."""
-    outcome = transport().answer_inside(attempt())
-    assert outcome is not None
+    outcome = answered_inside(transport(), attempt())
     assert (outcome.response, outcome.via) == (Response(status=200, headers=(), body=b""), Via.CAPTURE)
     assert outcome.request_headers[0] == ("Host", "api.example.com")
 
 
 def test_an_external_destination_fails_where_the_policy_says_so() -> None:
     """D-107."""
-    outcome = transport(ExternalPolicy.FAIL).answer_inside(attempt())
-    assert outcome is not None
+    outcome = answered_inside(transport(ExternalPolicy.FAIL), attempt())
     assert outcome.error == "connection failed: external destination api.example.com (external=fail)"
     assert (outcome.response, outcome.via) == (None, Via.CAPTURE)
 
@@ -96,31 +117,27 @@ def test_an_external_destination_fails_where_the_policy_says_so() -> None:
 @pytest.mark.parametrize("external", list(ExternalPolicy))
 def test_cloud_metadata_is_refused_inside(external: ExternalPolicy) -> None:
     """D-105."""
-    outcome = transport(external).answer_inside(attempt("http://2852039166/latest"))
-    assert outcome is not None
+    outcome = answered_inside(transport(external), attempt("http://2852039166/latest"))
     assert outcome.error == "egress refused: 169.254.169.254 (a cloud metadata or link-local address)"
 
 
 def test_what_has_to_leave_is_not_answered_inside() -> None:
-    assert transport().answer_inside(attempt("http://127.0.0.1:3000/")) is None
-    assert transport(ExternalPolicy.ALLOW).answer_inside(attempt()) is None
-    assert transport(allow=("api.example.com",)).answer_inside(attempt()) is None
-    assert transport().answer_inside(attempt(answer=forward_to("http://127.0.0.1:3000"))) is None
+    local = Leaves(url="http://127.0.0.1:3000/", origin="http://127.0.0.1:3000")
+    external = Leaves(url="https://api.example.com/hook", origin="https://api.example.com")
+    forwarded = Leaves(url="http://127.0.0.1:3000/hook", origin="http://127.0.0.1:3000")
+    assert transport().route(attempt("http://127.0.0.1:3000/")) == local
+    assert transport(ExternalPolicy.ALLOW).route(attempt()) == external
+    assert transport(allow=("api.example.com",)).route(attempt()) == external
+    assert transport().route(attempt(answer=forward_to("http://127.0.0.1:3000"))) == forwarded
 
 
 def test_the_signature_of_a_captured_delivery_is_accepted_by_the_public_receiver() -> None:
-    outcome = transport(dialect=UPSTASH).answer_inside(attempt(at_ms=wall_ms() + 7 * 86_400_000))
-    assert outcome is not None
+    outcome = answered_inside(transport(dialect=UPSTASH), attempt(at_ms=wall_ms() + 7 * 86_400_000))
     Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
         signature=dict(outcome.request_headers)["Upstash-Signature"],
         body="hello",
         url="https://api.example.com/hook",
     )
-
-
-def test_send_answers_inside_what_must_not_leave() -> None:
-    outcome = asyncio.run(transport().send(attempt()))
-    assert outcome.via is Via.CAPTURE
 
 
 # -- the network ------------------------------------------------------------------------------
@@ -130,8 +147,8 @@ def test_the_journal_shows_exactly_what_was_sent(run: Run) -> None:
     async def scenario() -> None:
         async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
             headers = (("Content-Type", "text/plain"), ("X-Tenant", "t"))
-            outcome = await made.send(
-                attempt(there.url("/a%2Fb?x=1"), headers=headers, url_group="team", schedule_id="scd_1")
+            outcome = await send(
+                made, attempt(there.url("/a%2Fb?x=1"), headers=headers, url_group="team", schedule_id="scd_1")
             )
             assert outcome.via is Via.NETWORK
             assert outcome.response == Response(status=200, headers=(("Content-Length", "2"),), body=b"ok")
@@ -151,7 +168,7 @@ def test_the_journal_shows_exactly_what_was_sent(run: Run) -> None:
 def test_a_failed_request_still_says_what_was_sent(run: Run) -> None:
     async def scenario() -> None:
         async with opened(transport()) as made, receiver([Answer(b"", Then.WAIT)]) as there:
-            outcome = await made.send(attempt(there.url(), timeout_ms=30))
+            outcome = await send(made, attempt(there.url(), timeout_ms=30))
             assert (outcome.response, outcome.error) == (None, "timeout: no response in time")
             assert (outcome.via, outcome.request_headers[0]) == (Via.NETWORK, ("Host", f"127.0.0.1:{there.port}"))
 
@@ -164,7 +181,7 @@ def test_an_answer_that_asks_for_no_further_attempt_is_recognised(run: Run) -> N
     async def scenario() -> None:
         answer = Answer(b"HTTP/1.1 489 No\r\nupstash-nonretryable-error: true\r\nContent-Length: 0\r\n\r\n")
         async with opened(transport(dialect=UPSTASH)) as made, receiver([answer]) as there:
-            assert (await made.send(attempt(there.url()))).non_retryable
+            assert (await send(made, attempt(there.url()))).non_retryable
 
     run(scenario())
 
@@ -176,7 +193,7 @@ def test_forwarding_replaces_the_origin_and_keeps_the_rest(run: Run) -> None:
     async def scenario() -> None:
         async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
             rule = forward_to(there.url("/ignored"))
-            outcome = await made.send(attempt("https://api.example.com/hook?x=%2F", answer=rule))
+            outcome = await send(made, attempt("https://api.example.com/hook?x=%2F", answer=rule))
             assert outcome.via is Via.RULE
             assert there.requests[0].startswith(
                 f"POST /hook?x=%2F HTTP/1.1\r\nHost: 127.0.0.1:{there.port}\r\n".encode()
@@ -194,8 +211,7 @@ def test_forwarding_replaces_the_origin_and_keeps_the_rest(run: Run) -> None:
 @pytest.mark.parametrize("external", [ExternalPolicy.CAPTURE, ExternalPolicy.FAIL])
 def test_forwarding_obeys_the_egress_policy(origin: str, external: ExternalPolicy) -> None:
     """D-111."""
-    outcome = transport(external).answer_inside(attempt("http://127.0.0.1:3000/", answer=forward_to(origin)))
-    assert outcome is not None
+    outcome = answered_inside(transport(external), attempt("http://127.0.0.1:3000/", answer=forward_to(origin)))
     assert outcome.error is not None
     assert outcome.error.startswith(f"egress refused: {origin.partition('//')[2]}")
     assert outcome.via is Via.RULE
@@ -203,7 +219,7 @@ def test_forwarding_obeys_the_egress_policy(origin: str, external: ExternalPolic
 
 def test_forwarding_to_an_allowed_host_leaves() -> None:
     rule = forward_to("https://elsewhere.example")
-    assert transport(allow=("elsewhere.example",)).answer_inside(attempt(answer=rule)) is None
+    assert isinstance(transport(allow=("elsewhere.example",)).route(attempt(answer=rule)), Leaves)
 
 
 # -- mounts -----------------------------------------------------------------------------------
@@ -224,8 +240,7 @@ def test_a_mounted_application_gets_the_request_as_a_receiver_would(run: Run) ->
         made = transport()
         made.mount("https://API.example.com:443", application)
         sent = attempt("https://api.example.com/hook?x=1", method=Method.PUT)
-        assert made.answer_inside(sent) is None
-        outcome = await made.send(sent)
+        outcome = await send(made, sent)
         assert outcome.response == Response(status=201, headers=(("X-App", "1"),), body=b"made")
         assert (outcome.via, outcome.request_headers[0]) == (Via.MOUNT, ("Host", "api.example.com"))
         assert application.requests == [
@@ -244,8 +259,7 @@ def test_a_mount_answers_for_its_own_origin_only() -> None:
     made = transport()
     made.mount("https://app.test", Application())
     for url in ("http://app.test/", "https://app.test:8443/", "https://www.app.test/"):
-        outcome = made.answer_inside(attempt(url))
-        assert outcome is not None
+        outcome = answered_inside(made, attempt(url))
         assert outcome.via is Via.CAPTURE
 
 
@@ -254,7 +268,7 @@ def test_an_unmounted_origin_is_captured_again() -> None:
     made.mount("https://app.test", Application())
     made.unmount("https://app.test")
     made.unmount("https://app.test")
-    assert made.answer_inside(attempt("https://app.test/")) is not None
+    assert isinstance(made.route(attempt("https://app.test/")), Inside)
 
 
 def test_only_an_origin_can_be_mounted() -> None:
@@ -266,8 +280,7 @@ def test_a_rule_beats_a_mount() -> None:
     """D-110."""
     made = transport()
     made.mount("https://api.example.com", Application())
-    outcome = made.answer_inside(attempt(answer=ScriptedAnswer(rule_id=RULE, respond=ScriptedResponse(status=500))))
-    assert outcome is not None
+    outcome = answered_inside(made, attempt(answer=ScriptedAnswer(rule_id=RULE, respond=ScriptedResponse(status=500))))
     assert outcome.via is Via.RULE
 
 
@@ -276,7 +289,7 @@ def test_a_rule_can_forward_to_a_mount(run: Run) -> None:
         application = Application()
         made = transport()
         made.mount("https://app.test", application)
-        outcome = await made.send(attempt(answer=forward_to("https://app.test")))
+        outcome = await send(made, attempt(answer=forward_to("https://app.test")))
         assert outcome.via is Via.RULE
         assert [request.url for request in application.requests] == ["https://app.test/hook"]
 
@@ -290,7 +303,7 @@ def test_an_application_that_breaks_is_a_failed_attempt(run: Run) -> None:
     async def scenario() -> None:
         made = transport()
         made.mount("https://api.example.com", broken)
-        outcome = await made.send(attempt())
+        outcome = await send(made, attempt())
         assert (outcome.response, outcome.error) == (None, "mounted application failed: KeyError")
 
     run(scenario())
@@ -304,7 +317,7 @@ def test_an_application_that_never_answers_runs_into_the_timeout(run: Run) -> No
     async def scenario() -> None:
         made = transport()
         made.mount("https://api.example.com", silent)
-        outcome = await made.send(attempt(timeout_ms=20))
+        outcome = await send(made, attempt(timeout_ms=20))
         assert outcome.error == "timeout: no response in time"
 
     run(scenario())

@@ -21,7 +21,11 @@ from emulator.core.model import (
 )
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
+from emulator.delivery.route import Inside, Leaves, Route
+from emulator.engine.clock import Anchor, PacedClock
 from emulator.engine.driver import Driver
+from emulator.engine.limits import Limits
+from emulator.wire.urls import origin_of
 from tests.core.worlds import ACCOUNT_ID, CALLER_IP, EPOCH_MS, answered, make_account
 
 P = ParamSpec("P")
@@ -84,6 +88,8 @@ class FakeTransport:
     def __init__(self, journal: FakeJournal) -> None:
         self.inside: dict[str, AttemptOutcome] = {}
         self.handlers: dict[str, Handler] = {}
+        # The message number and attempt number of every attempt that was routed.
+        self.routed: list[tuple[int, int]] = []
         self.sent: list[str] = []
         self.under_way = 0
         self.most_under_way = 0
@@ -91,11 +97,15 @@ class FakeTransport:
         self.was_durable: list[bool] = []
         self._journal = journal
 
-    def answer_inside(self, attempt: Attempt) -> AttemptOutcome | None:
-        return self.inside.get(attempt.message.url)
-
-    async def send(self, attempt: Attempt) -> AttemptOutcome:
+    def route(self, attempt: Attempt) -> Route:
         url = attempt.message.url
+        self.routed.append((attempt.message.number, attempt.number))
+        if url in self.inside:
+            return Inside(outcome=self.inside[url])
+        return Leaves(url=url, origin=origin_of(url) or "")
+
+    async def send(self, attempt: Attempt, route: Leaves) -> AttemptOutcome:
+        url = route.url
         self.sent.append(url)
         self.was_durable.append(started(attempt) in self._journal.facts[: self._journal.durable])
         self.under_way += 1
@@ -112,28 +122,26 @@ def started(attempt: Attempt) -> facts.AttemptStarted:
     )
 
 
-class FakePace:
-    """A clock that stands still, or shows what a test sets."""
+class FakeClock(PacedClock):
+    """A clock whose wall clock stands still until a test sets it, or moves by a step each time it is read."""
 
-    def __init__(self, *, is_frozen: bool) -> None:
-        self.is_frozen = is_frozen
-        self.virtual_ms = EPOCH_MS
+    def __init__(self, rate: float) -> None:
         self.rebased: list[int] = []
-        self.may_slip = False
         self.wall_step_ms = 0
         self._wall_ms = 0
+        super().__init__(Anchor(virtual_ms=EPOCH_MS, wall_ms=0, rate=rate), self._read_wall_ms)
 
-    def now_ms(self) -> int:
-        assert not self.is_frozen
-        return self.virtual_ms
-
-    def rebase(self, now_ms: int) -> None:
-        self.virtual_ms = now_ms
-        self.rebased.append(now_ms - EPOCH_MS)
-
-    def wall_ms(self) -> int:
+    def _read_wall_ms(self) -> int:
         self._wall_ms += self.wall_step_ms
         return self._wall_ms
+
+    def pass_to(self, instant_ms: int) -> None:
+        """Let real time pass until it is so many virtual milliseconds after the beginning."""
+        self._wall_ms = self.anchor.wall_ms + int((EPOCH_MS + instant_ms - self.anchor.virtual_ms) / self.rate)
+
+    def rebase(self, now_ms: int) -> None:
+        self.rebased.append(now_ms - EPOCH_MS)
+        super().rebase(now_ms)
 
 
 class Engine:
@@ -143,15 +151,18 @@ class Engine:
         self,
         *,
         is_frozen: bool = True,
+        rate: float = 1,
         state: State | None = None,
         account: dict[str, Any] | None = None,
-        **options: Any,
+        **limits: Any,
     ) -> None:
         self.journal = FakeJournal()
         self.transport = FakeTransport(self.journal)
-        self.pace = FakePace(is_frozen=is_frozen)
+        self.clock = FakeClock(0 if is_frozen else rate)
         self.world_state = state or State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account(**(account or {}))])
-        self.driver = Driver(Simulation(self.world_state), self.journal, self.transport, self.pace, **options)
+        self.driver = Driver(
+            Simulation(self.world_state), self.journal, self.transport, self.clock, limits=Limits(**limits)
+        )
 
     async def publish(self, url: str, **options: Any) -> MessageId:
         reply = await self.driver.submit(publish(url, **options))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core import facts
+from emulator.core.commands import PublishItem
 from emulator.core.errors import WorldBroken
-from emulator.core.rules import attempts
-from tests.core.worlds import HOUR, SECOND, answered
-from tests.engine.engine import Engine, Gate, on_loop, spawn, turns
+from emulator.core.identifiers import world_key
+from emulator.core.state import State
+from tests.core.worlds import EPOCH_MS, HOUR, SECOND, answered, make_account
+from tests.engine.engine import Engine, Gate, on_loop, publish, spawn, turns
 
 A, B = "http://a.test/hook", "http://b.test/hook"
 
@@ -25,11 +29,11 @@ def quiet_log() -> Iterator[None]:
 
 CALLS: dict[str, Callable[[Engine], Awaitable[object]]] = {
     "publish": lambda engine: engine.publish(A),
-    "advance": lambda engine: engine.driver.advance_by(HOUR),
-    "next": lambda engine: engine.driver.advance_to_next(),
-    "drain": lambda engine: engine.driver.advance_until_idle(HOUR),
+    "advance": lambda engine: engine.driver.advance.by(HOUR),
+    "next": lambda engine: engine.driver.advance.to_next(),
+    "drain": lambda engine: engine.driver.advance.until_idle(HOUR),
     "catch up": lambda engine: engine.driver.catch_up(),
-    "flush": lambda engine: engine.driver.flush(),
+    "flush": lambda engine: engine.driver.commit(),
 }
 
 
@@ -59,7 +63,7 @@ async def test_write_that_fails_during_an_advance_stops_the_world() -> None:
     engine = Engine()
     gate = engine.transport.handlers[A] = Gate()
     await engine.publish(A, delay_ms=SECOND)
-    advance = spawn(engine.driver.advance_by(HOUR))
+    advance = spawn(engine.driver.advance.by(HOUR))
     await gate.entered.wait()
     engine.journal.failing = True
     gate.opened.set()
@@ -103,49 +107,49 @@ async def test_settle_does_not_wait_for_ever_in_a_world_that_stops() -> None:
     await caller
 
 
-def test_rule_that_fails_after_a_fact_stops_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    @on_loop
-    async def test() -> None:
-        engine = Engine()
-        monkeypatch.setattr(attempts, "admit_waiting", lambda *_: 1 / 0)
+class FailingState(State):
+    """A state that cannot apply one kind of fact."""
 
-        await engine.publish(A)
+    def __init__(self, kind: type[facts.Fact]) -> None:
+        super().__init__(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+        self._kind = kind
 
-        with pytest.raises(WorldBroken, match="ZeroDivisionError"):
-            await engine.publish(B)
-        # What happened before is in the journal, what failed half-way is not.
-        assert engine.all(facts.AttemptFinished) == []
-
-    test()
+    def apply(self, fact: facts.Fact) -> None:
+        if isinstance(fact, self._kind):
+            raise ZeroDivisionError
+        super().apply(fact)
 
 
-def test_rule_that_fails_when_a_timer_fires_stops_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    @on_loop
-    async def test() -> None:
-        engine = Engine(is_frozen=False)
-        await engine.publish(A, delay_ms=SECOND)
-        monkeypatch.setattr(attempts, "start_or_hold", lambda *_: 1 / 0)
-        engine.pace.virtual_ms += SECOND
+@on_loop
+async def test_rule_that_fails_after_a_fact_stops_the_world() -> None:
+    engine = Engine(state=FailingState(facts.MessageDelivered))
 
-        for _ in range(2):
-            with pytest.raises(WorldBroken, match="ZeroDivisionError"):
-                await engine.driver.catch_up()
+    await engine.publish(A)
 
-    test()
-
-
-def test_rule_that_fails_before_its_first_fact_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    @on_loop
-    async def test() -> None:
-        engine = Engine()
-        engine.transport.inside[B] = answered()
-        with monkeypatch.context() as patch:
-            patch.setattr("emulator.core.rules.limits.check_options", lambda *_: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                await engine.publish(A)
-
+    with pytest.raises(WorldBroken, match="ZeroDivisionError"):
         await engine.publish(B)
+    # What happened before is in the journal, what failed half-way is not.
+    assert engine.all(facts.AttemptFinished) == []
 
-        assert engine.finished() == [(B, 0)]
 
-    test()
+@on_loop
+async def test_rule_that_fails_when_a_timer_fires_stops_the_world() -> None:
+    engine = Engine(is_frozen=False, state=FailingState(facts.AttemptStarted))
+    await engine.publish(A, delay_ms=SECOND)
+    engine.clock.pass_to(SECOND)
+
+    for _ in range(2):
+        with pytest.raises(WorldBroken, match="ZeroDivisionError"):
+            await engine.driver.catch_up()
+
+
+@on_loop
+async def test_rule_that_fails_before_its_first_fact_stops_nothing() -> None:
+    engine = Engine()
+    engine.transport.inside[B] = answered()
+    with pytest.raises(AttributeError):
+        await engine.driver.submit(replace(publish(A), item=cast(PublishItem, None)))
+
+    await engine.publish(B)
+
+    assert engine.finished() == [(B, 0)]

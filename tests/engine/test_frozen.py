@@ -10,8 +10,7 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.errors import Conflict, InstantExhausted, NotFound
 from emulator.core.model import Attempt, AttemptOutcome, MessageId, QueueName
-from emulator.engine import driver as driver_module
-from tests.core.worlds import ACCOUNT_ID, SECOND, answered, callback, unreachable
+from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable
 from tests.engine.engine import Engine, Gate, cancelled, on_loop, publish, spawn, turns
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
@@ -37,9 +36,8 @@ async def test_publish_returns_after_its_callback_came_back_too() -> None:
 
 
 @on_loop
-async def test_publish_does_not_wait_for_a_receiver_that_cannot_answer_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "SETTLE_S", 0.01)
-    engine = Engine()
+async def test_publish_does_not_wait_for_a_receiver_that_cannot_answer_before() -> None:
+    engine = Engine(settle_s=0.01)
     gate = engine.transport.handlers[A] = Gate()
 
     await engine.publish(A)
@@ -194,7 +192,7 @@ def test_transport_that_breaks_is_a_failed_attempt(is_frozen: bool, caplog: pyte
         assert finished.outcome.error == "the emulator failed: ZeroDivisionError"
         assert [url for url, _ in engine.finished()] == [A, B]
 
-    with caplog.at_level(logging.CRITICAL, "emulator.engine.driver"):
+    with caplog.at_level(logging.CRITICAL, "emulator.engine.outbox"):
         test()
 
 
@@ -249,13 +247,13 @@ def republishing(engine: Engine, url: str) -> None:
 async def test_message_that_republishes_itself_is_stopped_without_an_advance() -> None:
     engine = Engine(max_attempts_per_instant=5)
     republishing(engine, A)
-    logging.getLogger("emulator.engine.driver").disabled = True
+    logging.getLogger("emulator.engine.outbox").disabled = True
     try:
         await engine.publish(A)
         with pytest.raises(InstantExhausted, match="publish to itself"):
             await engine.driver.settle()
     finally:
-        logging.getLogger("emulator.engine.driver").disabled = False
+        logging.getLogger("emulator.engine.outbox").disabled = False
 
     # The first was not published on the way.
     assert len(engine.transport.sent) == 1 + 5
@@ -276,7 +274,7 @@ async def test_any_number_of_messages_may_be_due_at_one_instant() -> None:
     for _ in range(20):
         await engine.publish(B)
 
-    report = await engine.driver.advance_by(SECOND)
+    report = await engine.driver.advance.by(SECOND)
 
     assert report.deliveries == 20
     assert len(engine.transport.sent) == 40
@@ -317,7 +315,7 @@ async def test_callbacks_of_many_messages_do_not_exhaust_an_instant() -> None:
     for _ in range(20):
         await engine.publish(A, delay_ms=SECOND, callback=callback(B))
 
-    report = await engine.driver.advance_by(SECOND)
+    report = await engine.driver.advance.by(SECOND)
 
     assert report.deliveries == 40
 
@@ -367,9 +365,9 @@ async def test_resume_makes_attempts_again_in_the_order_of_their_start() -> None
     await engine.publish(B, delay_ms=2 * SECOND)
     await engine.publish(C, delay_ms=SECOND)
     # All three are under way at the end: A since the first instant, C before B.
-    engine.driver._handle(publish(A))
+    engine.driver.handle(publish(A))
     for instant_ms in (SECOND, 2 * SECOND):
-        engine.driver._handle(commands.AdvanceClock(to_ms=engine.pace.virtual_ms + instant_ms))
+        engine.driver.handle(commands.AdvanceClock(to_ms=EPOCH_MS + instant_ms))
     await engine.driver.close(grace_s=0)
 
     again = Engine(state=engine.world_state)

@@ -15,7 +15,7 @@ from emulator.core.commands import Command
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.journal.history import History
-from emulator.journal.store import MEMORY, Store, open_store
+from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, Thresholds, open_store
 from emulator.queries.history import Delivery, Event, EventQuery
 from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
 
@@ -65,10 +65,12 @@ class KeptWorld(World):
 
 
 @asynccontextmanager
-async def kept(path: Path | str = MEMORY, answering: Answering | None = None) -> AsyncIterator[KeptWorld]:
+async def kept(
+    path: Path | str = MEMORY, answering: Answering | None = None, *, thresholds: Thresholds = DEFAULT_THRESHOLDS
+) -> AsyncIterator[KeptWorld]:
     """A world on a store, new or as it was left; closed in order at the end."""
     fresh = World(make_account())
-    store, has_world = await open_store(str(path))
+    store, has_world = await open_store(str(path), thresholds)
     try:
         state = await store.resume() if has_world else await store.begin(capture(fresh._state), {})
         world = KeptWorld(store, state, answering or fresh.answering)

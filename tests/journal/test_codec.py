@@ -10,12 +10,12 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import fields as fields_of
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
-from emulator.core.record import Record
 from emulator.journal import codec
 
 _DEPTH = 4
@@ -36,7 +36,7 @@ def any_of(kind: Any, depth: int = _DEPTH) -> st.SearchStrategy[Any]:
         return any_of(kind.__supertype__, depth)
     if kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
-    if isinstance(kind, type) and issubclass(kind, Record):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         hints = get_type_hints(kind)
         fields = {field.name: any_of(hints[field.name], depth - 1) for field in fields_of(kind)}
         return st.builds(kind, **fields)

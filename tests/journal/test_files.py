@@ -223,13 +223,11 @@ def test_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:
 PUBLISH = """
 import asyncio, sys
 from pathlib import Path
-from emulator.journal import store
+from emulator.journal.store import Thresholds
 from tests.journal.keeping import kept
 
-store._CHECKPOINT_AT, store._PROJECT_AT = 500, 100
-
 async def main():
-    async with kept(Path(sys.argv[1])) as world:
+    async with kept(Path(sys.argv[1]), thresholds=Thresholds(checkpoint_at=500, project_at=100)) as world:
         async def publish(publisher):
             while True:
                 message_id = world.publish("https://a.example.com/", delay_ms=publisher * 1000)

@@ -13,8 +13,8 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model import EventState, MessageId, Response, ScriptedResponse
-from emulator.journal import codec, schema
-from emulator.journal import store as store_module
+from emulator.journal import schema
+from emulator.journal.store import Thresholds
 from tests.core.worlds import DAY, HOUR, MINUTE, SECOND, World, answered, by_url, callback, dump, flow, unreachable
 from tests.journal.keeping import KeptWorld, crash, kept, on_loop
 
@@ -296,16 +296,14 @@ async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_CHECKPOINT_AT", 20)
-    monkeypatch.setattr(store_module, "_PROJECT_AT", 7)
+def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
 
     @on_loop
     async def test() -> None:
         acknowledged: list[MessageId] = []
         copies: list[tuple[Path, list[MessageId]]] = []
-        async with kept(path, ANSWERS) as world:
+        async with kept(path, ANSWERS, thresholds=Thresholds(checkpoint_at=20, project_at=7)) as world:
 
             async def publish(publisher: int) -> None:
                 for number in range(30):
@@ -346,7 +344,7 @@ async def test_restart_reads_only_what_the_checkpoint_does_not_cover(tmp_path: P
         for _ in range(100):
             world.publish("https://a.example.com/")
     async with kept(path) as again:
-        rows = list(await again.store.rows("SELECT covers, length(image) FROM checkpoint", ()))
+        rows = list(await again.store.rows("SELECT covers, length(state) FROM checkpoint", ()))
         (facts_left,) = await again.store.rows("SELECT count(*) FROM facts", ())
 
     assert facts_left[0] == 0
@@ -412,22 +410,19 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
 @pytest.mark.parametrize(
     "error", [sqlite3.OperationalError("disk full"), KeyError("a fault of ours")], ids=["disk", "fault"]
 )
-def test_writer_that_fails_fails_everybody_and_stays_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool, error: Exception
-) -> None:
+def test_writer_that_fails_fails_everybody_and_stays_failed(tmp_path: Path, is_file: bool, error: Exception) -> None:
     logging.getLogger("emulator.journal").setLevel(logging.CRITICAL)
 
-    def fail(*_: object) -> bytes:
+    async def fail(*_: object) -> None:
         raise error
 
     @on_loop
     async def test() -> None:
         async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
             world.publish("https://a.example.com/")
-            with monkeypatch.context() as patch:
-                patch.setattr(codec, "encode_message", fail)
-                readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
-                results = await asyncio.gather(*readers, return_exceptions=True)
+            world.store._connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
+            readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
+            results = await asyncio.gather(*readers, return_exceptions=True)
 
             assert [type(result) for result in results] == [WorldBroken] * 3
             with pytest.raises(WorldBroken):
@@ -466,34 +461,28 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
 
 
 @on_loop
-async def test_reader_waits_for_the_end_of_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reader_waits_for_the_end_of_a_transaction() -> None:
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
         half_way, go_on = asyncio.Event(), asyncio.Event()
-        executemany = world.store._connection.executemany
+        connection = world.store._connection
+        executemany = connection.executemany
 
         async def pause_half_way(statement: str, rows: Any) -> Any:
-            if statement == schema.INSERT_ATTEMPTS:
+            if statement == schema.ATTEMPTS.insert:
                 half_way.set()
                 await go_on.wait()
             return await executemany(statement, rows)
 
-        monkeypatch.setattr(world.store._connection, "executemany", pause_half_way)
+        connection.executemany = pause_half_way  # type: ignore[method-assign, assignment]  # of this store
         world.publish(DOWN, max_retries=0)
         first = asyncio.get_running_loop().create_task(world.events())
         await half_way.wait()
 
-        async def waits_for_nothing() -> None:
-            pass
-
-        # A reader for whom everything that it asks about had been written before.
-        monkeypatch.setattr(world.store, "flush_history", waits_for_nothing)
-        second = asyncio.get_running_loop().create_task(
-            world.store.rows("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM attempts)", ())
-        )
+        # A reader that needs nothing of what is being written.
+        second = asyncio.get_running_loop().create_task(world.store.meta())
         done, _ = await asyncio.wait((second,), timeout=0.02)
         assert done == set()
         go_on.set()
-        ((events, attempts),) = await second
 
-        assert (events, attempts) == (4, 1)
+        assert schema.BASE_CHECKPOINT in await second
         assert len(await first) == 4

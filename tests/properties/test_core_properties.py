@@ -1,7 +1,11 @@
-"""What holds in a world whatever is done to it, in whatever order."""
+"""What holds in a world whatever is done to it, in whatever order.
+
+`FUZZ_MAX_EXAMPLES` is how many runs are tried (the nightly run tries thousands, other ones each night).
+"""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from typing import Any
 
@@ -30,6 +34,7 @@ from emulator.core.model import (
 from emulator.core.simulation import Simulation
 from tests.core.worlds import World, answered, callback, dump, flow, make_account, replay, unreachable
 
+MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "0"))
 URLS = ("https://one.test/a", "https://two.test/b", "https://slow.test/c")
 QUEUES = ("one", "many")
 KEYS = ("k", "l")
@@ -410,9 +415,9 @@ class Worlds(RuleBasedStateMachine):
 
 
 Worlds.TestCase.settings = settings(
-    max_examples=300,
+    max_examples=MAX_EXAMPLES or 100,
     stateful_step_count=50,
-    derandomize=True,
+    derandomize=not MAX_EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.wire.urls import canonical_host, read_target
+from emulator.wire.urls import canonical_host, is_local_name, origin_of, read_target
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,28 @@ def test_the_host_of_a_url_with_an_odd_authority_is_what_follows_the_last_at_sig
     target = read_target("http://good.test\\@169.254.169.254/")
     assert target is not None
     assert target.host == "169.254.169.254"
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("HTTP://U:P@A.test:80/x?y", "http://a.test"),
+        ("https://a.test:8443", "https://a.test:8443"),
+        ("http://[::1]:3000/", "http://[::1]:3000"),
+        ("a.test", None),
+    ],
+)
+def test_all_spellings_of_an_origin_are_one(url: str, origin: str | None) -> None:
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    "name", ["localhost", "web", "my_service", "app.localhost", "host.docker.internal", "nas.local"]
+)
+def test_a_name_that_no_public_page_can_have_is_local(name: str) -> None:
+    assert is_local_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "example.com", "localhost.example.com", "internal.example", "local.test"])
+def test_a_name_that_a_public_page_can_have_is_not_local(name: str) -> None:
+    assert not is_local_name(name)

@@ -158,7 +158,7 @@ def _with(statement: str, *parameters: object) -> Callable[[bytes], bytes]:
 
 
 def _with_newer_format(good: bytes) -> bytes:
-    return good[:60] + (2).to_bytes(4, "big") + good[64:]
+    return good[:60] + (schema.FORMAT + 1).to_bytes(4, "big") + good[64:]
 
 
 def _with_fact(payload: bytes) -> Callable[[bytes], bytes]:
@@ -173,20 +173,20 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda good: _database(lambda c: c.execute("CREATE TABLE t (a)")),
         "a SQLite file of another program",
     ),
-    "newer": (_with_newer_format, "format 2, and this version of svc-emulator reads up to 1"),
+    "newer": (_with_newer_format, "format 3, and this version of svc-emulator reads up to 2"),
     "cut off": (lambda good: good[:-8192], "damaged: "),
     "header only": (lambda good: good[:4096], "damaged: "),
     "a page overwritten": (lambda good: good[:8192] + b"\x55" * 4096 + good[12288:], "damaged: "),
-    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 1"),
-    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 1"),
+    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 2"),
+    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 2"),
     "a trigger": (
         _with("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END"),
-        "damaged: its tables are not those of format 1",
+        "damaged: its tables are not those of format 2",
     ),
     "no state": (_with("DELETE FROM checkpoint"), "damaged: "),
-    "a broken state": (_with("UPDATE checkpoint SET image = ?", b"\xff\x00"), "damaged: "),
-    "no origin": (_with("DELETE FROM meta WHERE name = 'origin'"), "damaged: "),
-    "a broken origin": (_with_meta("origin", b"\x80"), "damaged: "),
+    "a broken state": (_with("UPDATE checkpoint SET state = ?", b"\xff\x00"), "damaged: "),
+    "no base": (_with("DELETE FROM meta WHERE name = 'base_checkpoint'"), "damaged: "),
+    "a broken base": (_with_meta("base_checkpoint", b"\x80"), "damaged: "),
     "no setup": (_with("DELETE FROM meta WHERE name = 'world'"), "damaged: "),
     "a broken setup": (_with_meta("world", b"[1]"), "damaged: "),
     "an epoch of no calendar": (
@@ -235,11 +235,11 @@ def test_file_that_cannot_be_used_changes_nothing_and_says_why(tmp_path: Path, i
             await emulator.publish(HOOK, {"Svc-Delay": "1h"})
             await save(emulator)
             before, file = await told(emulator), await export(emulator)
-            # Like a world's database it has no seal, which would tell of each of these.
-            unsealed = _with(schema.BREAK_SEAL)(good)
+            # Like a world's database it has no checksum, which would tell of each of these.
+            unchecked = _with(schema.DELETE_CHECKSUM)(good)
             for what, (spoil, reason) in BAD.items():
                 for name in ("s", "new"):
-                    answer = await bring(emulator, spoil(unsealed), name)
+                    answer = await bring(emulator, spoil(unchecked), name)
                     assert (answer.status, answer.json.get("field")) == (400, "body"), what
                     error = answer.json["error"]
                     assert error.startswith(f"body: {reason}"), what
@@ -257,7 +257,7 @@ def test_file_that_cannot_be_used_changes_nothing_and_says_why(tmp_path: Path, i
             assert (await bring(emulator, changed, "new")).json["error"] == (
                 "body: damaged: its content is not what was saved; nothing was changed"
             )
-            for content in (good, unsealed):
+            for content in (good, unchecked):
                 assert (await bring(emulator, content, "new")).status in (200, 201)
 
     test()
@@ -274,13 +274,13 @@ def test_row_missing_from_any_table_of_an_exported_file_is_noticed(good: bytes) 
     _database(note_tables, content=good)
     # A snapshot's facts are all in its checkpoint.
     assert with_rows == [
+        "annotations",
         "attempts",
         "checkpoint",
         "dead_letters",
         "events",
         "messages",
         "meta",
-        "remarks",
         "usage_days",
         "usage_minutes",
     ]
@@ -289,7 +289,7 @@ def test_row_missing_from_any_table_of_an_exported_file_is_noticed(good: bytes) 
     async def test() -> None:
         async with in_process() as emulator:
             for table in with_rows:
-                keep = "name = 'seal'" if table == "meta" else "false"
+                keep = "name = 'checksum'" if table == "meta" else "false"
                 answer = await bring(emulator, _with(f"DELETE FROM {table} WHERE NOT {keep}")(good))
                 assert answer.status == 400, table
 
@@ -407,17 +407,22 @@ async def assert_goes_on(emulator: InProcess, before: list[bytes]) -> None:
 
 @pytest.mark.slow
 @each_store
-def test_restore_that_fails_leaves_the_world_as_it_was(
-    tmp_path: Path, is_file: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_that_fails_leaves_the_world_as_it_was(tmp_path: Path, is_file: bool) -> None:
     @on_loop
     async def test() -> None:
         async with with_a_snapshot(tmp_path, is_file=is_file) as emulator:
             before = await told(emulator)
-            with monkeypatch.context() as patched:
+            connection = emulator.world._store._connection
+            execute = connection.execute
+
+            def fail_half_way(statement: str, *parameters: Any) -> Any:
                 # As a disk that is full would end it, in the middle.
-                patched.setattr(schema, "TAKE_COPY", (*schema.TAKE_COPY[:12], "INSERT INTO nowhere VALUES (1)"))
-                refused = await emulator.control("POST", "/snapshots/s/restore")
+                is_middle = statement == schema.TAKE_COPY[len(schema.TAKE_COPY) // 2]
+                return execute("INSERT INTO nowhere VALUES (1)" if is_middle else statement, *parameters)
+
+            connection.execute = fail_half_way  # type: ignore[method-assign]  # a fault of this one connection
+            refused = await emulator.control("POST", "/snapshots/s/restore")
+            connection.execute = execute  # type: ignore[method-assign]
             assert refused.status == 409
             assert "cannot be restored" in refused.json["error"]
             await assert_goes_on(emulator, before)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulator.core.errors import Conflict, NotFound
-from emulator.engine import driver as driver_module
+from emulator.engine.limits import Limits
 from emulator.queries.reports import WorldRequest
 from emulator.worlds.world import World
 from tests.saving import (
@@ -181,10 +181,7 @@ async def test_history_after_a_restore_is_another_one() -> None:
 
 @pytest.mark.slow
 @each_store
-def test_attempt_under_way_at_the_save_is_made_again(
-    tmp_path: Path, is_file: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver_module, "SETTLE_S", 0.001)
+def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_file: bool) -> None:
     requests: list[str] = []
     entered, opened = asyncio.Event(), asyncio.Event()
 
@@ -196,7 +193,10 @@ def test_attempt_under_way_at_the_save_is_made_again(
 
     @on_loop
     async def test() -> None:
-        async with in_process(db=db_of(tmp_path, is_file=is_file)) as emulator, receiver(handle) as url:
+        async with (
+            in_process(limits=Limits(settle_s=0.001), db=db_of(tmp_path, is_file=is_file)) as emulator,
+            receiver(handle) as url,
+        ):
             await emulator.publish(f"{url}/slow")
             await entered.wait()
             saved = await save(emulator)

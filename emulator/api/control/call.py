@@ -6,30 +6,34 @@ import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 from starlette.responses import Response
 
+from emulator import resources
 from emulator.api.endpoint import Request
 from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
 from emulator.wire.credentials import authorization_token
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
+from emulator.wire.urls import is_local_name
 from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT, WorldSetup
 from emulator.worlds.world import World
 
-_LOCAL_SUFFIXES = (".localhost", ".internal", ".local")
+_CONTRACTS = resources.path("contracts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """Who may call the control API, and what a new world takes over from the server."""
+    """Who may call the control API, what a new world takes over from the server, and where the contracts are."""
 
     token: str | None
     allowed_hosts: Sequence[str]
     new_world: WorldSetup
+    contracts: Path = _CONTRACTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,5 @@ def _is_own_name(name: str, allowed_hosts: Sequence[str]) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        is_single_label = bool(name) and "." not in name
-        return is_single_label or name.endswith(_LOCAL_SUFFIXES) or name in {host.lower() for host in allowed_hosts}
+        return is_local_name(name) or name in {host.lower() for host in allowed_hosts}
     return True

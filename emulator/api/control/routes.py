@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 
 from emulator.api.control.call import Call, ControlOptions, Handler, check_caller
-from emulator.api.control.contract import contract_answer, reference_answer
+from emulator.api.control.contract import get_contract, get_reference
 from emulator.api.control.previews import explain_message, list_upcoming
 from emulator.api.control.snapshots import (
     delete_snapshot,
@@ -208,17 +208,6 @@ async def _trace_lines(world: World) -> AsyncIterator[bytes]:
         digest.update(encoded)
         yield encoded
     yield trace.closing_line(digest.hexdigest()).encode() + b"\n"
-
-
-# -- the contract -----------------------------------------------------------------------------
-
-
-async def get_contract(call: Call) -> Response:
-    return await contract_answer(call.parts, call.worlds.dialect)
-
-
-async def get_reference(call: Call) -> Response:
-    return await reference_answer(call.parts, call.worlds.dialect)
 
 
 # These read further parameters, and refuse those they do not know, themselves.

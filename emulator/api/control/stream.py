@@ -161,7 +161,7 @@ class _Follower:
         Conflict, WorldBroken.
         """
         history, world = self._history, self._world
-        await world.driver.flush()
+        await world.driver.commit()
         is_up_to_date = False
         while not is_up_to_date:
             entries = await history.since(self._position.seq, _PAGE)

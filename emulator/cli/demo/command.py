@@ -6,25 +6,29 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import AsyncIterator, Callable
-from socket import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import click
 
+from emulator.cli.demo import story
 from emulator.cli.failures import Failure
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from emulator.cli.demo.timeline import Week
+    from emulator.queries.reports import Credentials
 
-# Far more than it takes; whatever hangs, the demo ends.
+# Runs the week; its argument prints what goes on.
+Run: TypeAlias = "Callable[[Callable[[str], None]], Coroutine[Any, Any, Week]]"
+
+# Far more than it takes, in case something hangs.
 _LIMIT_S = 60
 
 
 @click.command(epilog="Example: svc-emulator demo")
-def demo() -> None:
+@click.pass_obj
+def demo(run: Run | None, /) -> None:
     """Show everything in one go, with no set-up and no network.
 
     Starts a server in memory and a real HTTP receiver that verifies every signature, publishes
@@ -32,15 +36,18 @@ def demo() -> None:
     if everything that should have arrived did, at its instant and with a valid signature.
     """
     from emulator.cli.demo import timeline
+    from emulator.client.errors import EmulatorError
     from emulator.server import serving
 
-    # What is imported never becomes garbage; without this the collector would look at it again and again.
+    # What is imported never becomes garbage, so the collector need not look at it again.
     gc.freeze()
     console = timeline.console()
     try:
-        week = serving.run(lambda: _within_limit(lambda text: console.print(text)))
+        week = serving.run(lambda: asyncio.wait_for((run or run_week)(console.print), _LIMIT_S))
     except TimeoutError as error:
         raise Failure(f"the demo was not done after {_LIMIT_S} s") from error
+    except EmulatorError as error:
+        raise Failure(str(error)) from error
     console.print(timeline.timeline(week.deliveries, can_tick=_can_print("✓", console.encoding)))
     problems = timeline.mismatches(week)
     for problem in problems:
@@ -60,55 +67,37 @@ def _can_print(text: str, encoding: str) -> bool:
     return True
 
 
-async def _within_limit(say: Callable[[str], None]) -> Week:
-    async with asyncio.timeout(_LIMIT_S):
-        return await _live_through(say)
-
-
-async def _live_through(say: Callable[[str], None]) -> Week:
-    from emulator.cli.demo import story, timeline
-    from emulator.cli.demo.client import DemoClient
-    from emulator.cli.demo.receiver import Receiver, SigningKeys
-    from emulator.server import bootstrap, serving
-    from emulator.server.settings import Settings
-
-    settings = Settings(clock="frozen", epoch=story.EPOCH, external="fail")
-    async with contextlib.AsyncExitStack() as stack:
-        emulation = await bootstrap.start(settings)
-        stack.push_async_callback(emulation.close)
-        listener, inbox = serving.listen("127.0.0.1", 0), serving.listen("127.0.0.1", 0)
-        url, receiver_url = serving.url_of(listener), serving.url_of(inbox)
-        await stack.enter_async_context(_served(emulation.app, listener))
-        client = await stack.enter_async_context(DemoClient(url, emulation.dialect.header_prefix))
-        keys = await client.sign_in()
-        receiver = Receiver(
-            receiver_url,
-            SigningKeys(issuer=emulation.dialect.issuer, **keys),
-            emulation.dialect.header_prefix,
-            story.REPLIES,
-        )
-        await stack.enter_async_context(_served(receiver.app, inbox))
-        say(timeline.introduction(url, receiver_url))
-        began = time.perf_counter()
-        for publication in story.PUBLICATIONS:
-            await client.publish(publication, receiver_url)
-        await client.advance(f"{story.DAYS}d")
-        wall_s = time.perf_counter() - began
-        return timeline.Week(
-            deliveries=[receiver.confirm(entry) for entry in await client.deliveries()],
-            dead_letters=await client.dead_letters(),
-            wall_s=wall_s,
-        )
-
-
-@contextlib.asynccontextmanager
-async def _served(app: ASGIApp, listener: socket) -> AsyncIterator[None]:
+async def run_week(
+    say: Callable[[str], None],
+    *,
+    replies: Mapping[str, Sequence[story.Reply]] = story.REPLIES,
+    known: Callable[[Credentials], Credentials] = lambda credentials: credentials,
+) -> Week:
+    """Publish everything, advance a week, and report; `known` gives the credentials that the receiver knows."""
+    from emulator.cli.demo import timeline
+    from emulator.cli.demo.receiver import Receiver
+    from emulator.client.aio.emulator import AsyncEmulator
+    from emulator.client.server import served
     from emulator.server import serving
 
-    stop = asyncio.Event()
-    task = asyncio.get_running_loop().create_task(serving.serve(app, listener, server="uvicorn", stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await task
+    async with contextlib.AsyncExitStack() as stack:
+        emulator = await stack.enter_async_context(AsyncEmulator(epoch=story.EPOCH, external="fail"))
+        inbox = serving.listen("127.0.0.1", 0)
+        receiver_url = serving.url_of(inbox)
+        receiver = Receiver(receiver_url, known(emulator.credentials), emulator.dialect, replies)
+        await stack.enter_async_context(served(receiver.app, inbox))
+        say(timeline.introduction(emulator.url, receiver_url))
+        began = time.perf_counter()
+        for each in story.PUBLICATIONS:
+            call = each.addressed(receiver_url)
+            headers = {emulator.dialect.header_prefix + name: value for name, value in call.headers}
+            headers["Content-Type"] = "application/json"
+            await emulator.call(call.method, call.path, call.body, headers=headers)
+        await emulator.clock.advance(f"{story.DAYS}d")
+        wall_s = time.perf_counter() - began
+        letters = (await emulator.call("GET", "/v2/dlq")).json()["messages"]
+        return timeline.Week(
+            deliveries=[receiver.confirm(delivery) for delivery in await emulator.deliveries()],
+            dead_letters=[urlsplit(letter["url"]).path for letter in letters],
+            wall_s=wall_s,
+        )

@@ -1,4 +1,4 @@
-"""The demo's receiver: a real HTTP server that believes no delivery without a valid signature."""
+"""The demo's receiver: a real HTTP server that refuses deliveries without a valid signature."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
@@ -17,48 +15,44 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from emulator.cli.demo.story import Arrival, Delivery, Reply
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKeys:
-    """What a receiver knows of the sender: who it is, its key, and the key it will have next."""
-
-    issuer: str
-    current: str
-    next: str
+from emulator.client.records import Delivery as JournalEntry
+from emulator.client.records import Dialect
+from emulator.queries.reports import Credentials
+from emulator.wire.instants import iso
 
 
 class Receiver:
     """Checks and remembers every request, and answers by `replies`: one per attempt, the last repeats."""
 
-    def __init__(self, url: str, keys: SigningKeys, header_prefix: str, replies: Mapping[str, Sequence[Reply]]) -> None:
+    def __init__(
+        self, url: str, credentials: Credentials, dialect: Dialect, replies: Mapping[str, Sequence[Reply]]
+    ) -> None:
         self._receipts: dict[tuple[str, int], str | None] = {}
         self._url = url
-        self._keys = keys
-        self._prefix = header_prefix
+        self._credentials = credentials
+        self._dialect = dialect
         self._replies = replies
         self._seen: Counter[str] = Counter()
         self.app = Starlette(routes=[Route("/{path:path}", self._receive, methods=["POST"])])
 
-    def confirm(self, entry: Mapping[str, Any]) -> Delivery:
-        """An entry of the delivery journal, with what became of its signature here."""
-        response = entry["response"]
+    def confirm(self, delivery: JournalEntry) -> Delivery:
+        """An entry of the delivery journal, with what this receiver found wrong with its signature."""
         return Delivery(
             arrival=Arrival(
-                at=entry["at"],
-                path=urlsplit(entry["url"]).path,
-                attempt=entry["attempt"],
-                status=None if response is None else response["status"],
+                at=iso(delivery.at_ms),
+                path=urlsplit(delivery.url).path,
+                attempt=delivery.attempt,
+                status=delivery.status,
             ),
-            message_id=entry["message_id"],
-            problem=self._receipts.get((entry["message_id"], entry["attempt"]), "never arrived"),
+            message_id=delivery.message_id,
+            problem=self._receipts.get((delivery.message_id, delivery.attempt), "never arrived"),
         )
 
     async def _receive(self, request: Request) -> Response:
-        path, headers = request.url.path, request.headers
-        message_id = headers.get(f"{self._prefix}Message-Id", "")
-        attempt = int(headers.get(f"{self._prefix}Retried", "0")) + 1
-        problem = self._problem(headers.get(f"{self._prefix}Signature", ""), path, await request.body())
+        path, headers, prefix = request.url.path, request.headers, self._dialect.header_prefix
+        message_id = headers.get(f"{prefix}Message-Id", "")
+        attempt = int(headers.get(f"{prefix}Retried", "0")) + 1
+        problem = self._problem(headers.get(f"{prefix}Signature", ""), path, await request.body())
         self._receipts[message_id, attempt] = problem
         if problem is not None:
             return Response(problem, 401)
@@ -83,14 +77,14 @@ class Receiver:
 
     def _claims(self, signature: str) -> dict[str, str]:
         try:
-            return self._decoded(signature, self._keys.current)
+            return self._decoded(signature, self._credentials.current_signing_key)
         except jwt.InvalidSignatureError:
-            # Signed after a rotation of the keys that this receiver has not heard of.
-            return self._decoded(signature, self._keys.next)
+            # Signed after a rotation of the keys that this receiver does not know of yet.
+            return self._decoded(signature, self._credentials.next_signing_key)
 
     def _decoded(self, signature: str, key: str) -> dict[str, str]:
         required = ["iss", "sub", "exp", "nbf", "body"]
         claims: dict[str, str] = jwt.decode(
-            signature, key, algorithms=["HS256"], issuer=self._keys.issuer, options={"require": required}
+            signature, key, algorithms=["HS256"], issuer=self._dialect.issuer, options={"require": required}
         )
         return claims

@@ -1,12 +1,11 @@
-"""The week that the demo lives through: what is published, how the receiver answers, what has to arrive when.
+"""The week of the demo: what is published, how the receiver answers, what has to arrive when.
 
-The expected instants are written out, not computed: they are the demo's claim, and a mistake in the
-engine must not be able to move both sides.
+The expected instants are written out, not computed, so that a mistake in the engine cannot change both.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 EPOCH = "2026-03-23T08:00:00Z"
 BEGINNING = "Monday, 23 March 2026, 08:00 UTC"
@@ -24,6 +23,15 @@ class Publication:
     body: str
     method: str = "POST"
 
+    def addressed(self, receiver_url: str) -> Publication:
+        """The call for the receiver at this address."""
+
+        def filled(text: str) -> str:
+            return text.replace("{receiver}", receiver_url)
+
+        headers = tuple((name, filled(value)) for name, value in self.headers)
+        return replace(self, path=filled(self.path), body=filled(self.body), headers=headers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -35,7 +43,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A delivery as it has to be, or was: `at` is ISO 8601, `path` the destination's."""
+    """An expected or actual delivery: `at` is ISO 8601, `path` the destination's."""
 
     at: str
     path: str
@@ -45,7 +53,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One entry of the delivery journal, with what the receiver made of its signature."""
+    """One entry of the delivery journal; `problem` is what the receiver found wrong with its signature."""
 
     arrival: Arrival
     message_id: str

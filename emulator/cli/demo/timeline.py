@@ -32,7 +32,7 @@ class Week:
 
 
 def console() -> Console:
-    """Colours on a terminal only, and not there if NO_COLOR is set; never wider than the terminal."""
+    """A console with colours on a terminal only, without them if NO_COLOR is set."""
     stream = sys.stdout
     is_terminal = stream.isatty()
     return Console(
@@ -83,7 +83,7 @@ def timeline(deliveries: Sequence[Delivery], *, can_tick: bool) -> Table:
 
 
 def mismatches(week: Week) -> list[str]:
-    """What should have happened and did not, and the other way round; empty if all is well."""
+    """What is missing and what is unexpected; empty if the week went as planned."""
     expected, found = Counter(story.EXPECTED), Counter(delivery.arrival for delivery in week.deliveries)
     lines = [f"missing: {_described(arrival)}" for arrival in sorted((expected - found).elements(), key=_order)]
     lines += [f"unexpected: {_described(arrival)}" for arrival in sorted((found - expected).elements(), key=_order)]

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
-from emulator.client.errors import is_told
-from emulator.client.records import moment
-from emulator.client.values import Duration, Instant
+from emulator.client.aio.link import AsyncLink
+from emulator.client.errors import is_emulator_error
+from emulator.client.records import moment, read_clock, read_report
+from emulator.client.values import Duration, Instant, duration, given, instant
 from emulator.queries.reports import AdvanceReport, ClockStatus
 
-if TYPE_CHECKING:
-    from emulator.client.aio.emulator import AsyncEmulator
-
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncClock:
     """The world's virtual clock."""
 
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
 
     async def now(self) -> datetime:
         """The virtual instant it is, in UTC."""
         return moment((await self.status()).now_ms)
 
     async def status(self) -> ClockStatus:
-        """Where the clock stands, how fast it goes, what is due next (epoch ms) and how much is pending."""
-        return await self._emulator._do(self._emulator._here().clock())
+        """The instant and the rate of the clock, what is due next (epoch ms) and how much is pending."""
+        return await self._link.run(self._link.session.clock())
 
     async def advance(self, by: Duration, *, max_deliveries: int | None = None) -> AdvanceReport:
         """Move the clock by `1d2h30m`, milliseconds or a timedelta, doing all due work on the way in order.
@@ -41,24 +39,27 @@ class AsyncClock:
         Returns when nothing is in flight; `max_deliveries` stops it early. Raises Refused during
         another advance.
         """
-        return await self._emulator._do(self._emulator._here().advance(by, None, max_deliveries))
+        return await self._move("advance", by=duration(by), max_deliveries=max_deliveries)
 
     async def advance_to(self, to: Instant, *, max_deliveries: int | None = None) -> AdvanceReport:
         """Move the clock to an instant: ISO 8601, epoch ms, or a datetime. See `advance`."""
-        return await self._emulator._do(self._emulator._here().advance(None, to, max_deliveries))
+        return await self._move("advance", to=instant(to), max_deliveries=max_deliveries)
 
     async def next(self) -> AdvanceReport:
         """Jump to the next instant at which something is due, and do it."""
-        return await self._emulator._do(self._emulator._here().next())
+        return await self._move("next")
 
     async def drain(self, horizon: Duration | None = None) -> AdvanceReport:
         """Run until nothing is due but future schedule firings, at most for the horizon of 30 days."""
-        return await self._emulator._do(self._emulator._here().drain(horizon))
+        return await self._move("drain", horizon=None if horizon is None else duration(horizon))
 
     async def set(self, now: Instant) -> ClockStatus:
         """Set the clock: forward does the work on the way, back is refused once anything has happened."""
-        return await self._emulator._do(self._emulator._here().set_clock(now=now))
+        return read_clock(await self._link.control("PUT", "clock", {"now": instant(now)}))
 
     async def rate(self, rate: float) -> ClockStatus:
         """Let time pass by itself: 1 is real time, 60 a virtual minute a second, 0 freezes it."""
-        return await self._emulator._do(self._emulator._here().set_clock(rate=rate))
+        return read_clock(await self._link.control("PUT", "clock", {"rate": rate}))
+
+    async def _move(self, how: str, **wanted: Any) -> AdvanceReport:
+        return read_report(await self._link.control("POST", f"clock/{how}", given(wanted)))

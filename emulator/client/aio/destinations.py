@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from emulator.client.errors import is_told
+from emulator.client.aio.link import AsyncLink
+from emulator.client.control import segment
+from emulator.client.errors import is_emulator_error
 from emulator.client.values import Duration, duration, given
 
-if TYPE_CHECKING:
-    from emulator.client.aio.emulator import AsyncEmulator
-
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
 
@@ -24,8 +23,8 @@ class AsyncDestinations:
     answers the rule's id, and raises Refused naming what cannot be used.
     """
 
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
 
     async def respond(
         self,
@@ -78,19 +77,21 @@ class AsyncDestinations:
 
     async def add(self, rule: Mapping[str, Any]) -> str:
         """Add a rule in the control API's JSON."""
-        return await self._emulator._do(self._emulator._here().add_rule(rule))
+        rule_id: str = (await self._link.control("POST", "destinations", rule))["id"]
+        return rule_id
 
     async def all(self) -> list[dict[str, Any]]:
         """The rules in the control API's JSON, in the order in which they are asked."""
-        return await self._emulator._do(self._emulator._here().rules())
+        rules: list[dict[str, Any]] = (await self._link.control("GET", "destinations"))["destinations"]
+        return rules
 
     async def remove(self, rule_id: str) -> None:
         """Remove one rule. Raises Refused for an unknown id."""
-        await self._emulator._do(self._emulator._here().remove_rule(rule_id))
+        await self._link.control("DELETE", f"destinations/{segment(rule_id)}")
 
     async def clear(self) -> None:
         """Remove all rules."""
-        await self._emulator._do(self._emulator._here().remove_rules())
+        await self._link.control("DELETE", "destinations")
 
     async def _add(self, url: str, method: str | None, times: int | None, **what: Any) -> str:
         rule = {"match": given({"url": url, "method": method}), "times": times, **what}

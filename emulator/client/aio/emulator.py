@@ -1,36 +1,34 @@
-"""`AsyncEmulator`: an emulator for tests on asyncio or trio.
-
-`blocking*.py` are made from `awaiting*.py`, so that the two faces cannot differ: `python -m tests.client.faces`.
-"""
+"""`AsyncEmulator`: an emulator for tests on asyncio or trio."""
 
 from __future__ import annotations
 
 import json as jsons
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, NoReturn, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, Unpack
 
 import httpx
 
 from emulator.client.aio.clock import AsyncClock
 from emulator.client.aio.destinations import AsyncDestinations
+from emulator.client.aio.link import AsyncLink
 from emulator.client.aio.snapshots import AsyncSnapshots
-from emulator.client.bridges import AsgiBridge, home, wait
-from emulator.client.errors import EmulatorError, is_told
+from emulator.client.bridges import AsgiBridge, caller_loop
+from emulator.client.control import segment
+from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.mounts import Application, Interface
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Connected, NewWorld, Running, Session, SessionSource, Shared, Started
+from emulator.client.session import Running, Session, connected, new_world, shared, started
 from emulator.client.values import Instant, given, instant
 from emulator.client.verify.expectations import Expected, expectation
-from emulator.client.verify.verifying import difference
+from emulator.client.verify.mismatches import difference
+from emulator.client.verify.timeline import timeline_of
 from emulator.client.waiting import Awaited, wait_for
 from emulator.queries.reports import Credentials
 
-T = TypeVar("T")
-
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncEmulator:
@@ -49,11 +47,19 @@ class AsyncEmulator:
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""
-        self._birth: SessionSource = Started(options)
-        self._session: Session | None = None
-        self.clock = AsyncClock(self)
-        self.destinations = AsyncDestinations(self)
-        self.snapshots = AsyncSnapshots(self)
+        self._attach(AsyncLink(started(options)))
+
+    def _attach(self, link: AsyncLink) -> None:
+        self._link = link
+        self.clock = AsyncClock(link)
+        self.destinations = AsyncDestinations(link)
+        self.snapshots = AsyncSnapshots(link)
+
+    @classmethod
+    def _linked(cls, link: AsyncLink) -> AsyncEmulator:
+        emulator = cls()
+        emulator._attach(link)
+        return emulator
 
     # -- beginning and end ------------------------------------------------------------------
 
@@ -70,14 +76,13 @@ class AsyncEmulator:
 
         `verify` is what the certificate of an https server is held against, as in httpx.
         """
-        return cls._born(Connected(url, control_token, world, verify))
+        return cls._linked(AsyncLink(connected(url, control_token, world, verify)))
 
     @classmethod
     def sharing(cls, other: Running) -> AsyncEmulator:
         """The same world as a running emulator of either kind has. It needs no `with`, and ends with that one."""
-        shared = cls._born(Shared(other._here()))
-        shared._session = other._here()
-        return shared
+        session = other.session
+        return cls._linked(AsyncLink(shared(session), session))
 
     def new_world(
         self,
@@ -102,34 +107,22 @@ class AsyncEmulator:
             "fixtures": fixtures,
             "plan": plan,
         }
-        return self._born(NewWorld(self._here(), given(wanted)))
-
-    @classmethod
-    def _born(cls, birth: SessionSource) -> AsyncEmulator:
-        born = cls()
-        born._birth = birth
-        return born
+        return self._linked(AsyncLink(new_world(self.session, given(wanted))))
 
     async def start(self) -> AsyncEmulator:
         """Start the server, connect to it or make the world, as entering the `with` block does.
 
         Raises EmulatorError for options that cannot be used, Unreachable if nothing answers.
         """
-        if self._session is not None:
-            raise EmulatorError("this emulator is running already")
-        self._session = await wait(self._birth.begin())
+        await self._link.open()
         return self
 
     async def close(self) -> None:
         """End the server, the connection or the world, whichever began here. Again, it does nothing."""
-        session, self._session = self._session, None
-        # What a fork has copied is for the process to end that began it.
-        if session is not None and session.server.background.is_here:
-            await wait(self._birth.end(session))
-            session.server.background.join()
+        await self._link.close()
 
     async def __aenter__(self) -> AsyncEmulator:
-        return self if self._session is not None else await self.start()
+        return self if self._link.is_open else await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -143,14 +136,19 @@ class AsyncEmulator:
     # -- what a client needs ----------------------------------------------------------------
 
     @property
+    def session(self) -> Session:
+        """The world as the emulator's own tools use it. Raises EmulatorError before the start and after the end."""
+        return self._link.session
+
+    @property
     def url(self) -> str:
         """The base URL of the messaging and management APIs."""
-        return self._here().server.url
+        return self.session.server.url
 
     @property
     def world(self) -> str:
         """The id of the world, `default` for the one a server begins with."""
-        return self._here().world
+        return self.session.world
 
     @property
     def token(self) -> str:
@@ -164,7 +162,7 @@ class AsyncEmulator:
         They are as they were at the start, or after the last `call`, `change_account`, `reset` or
         restored snapshot of this object; what another client changes is not seen.
         """
-        return self._here().credentials
+        return self.session.credentials
 
     @property
     def env(self) -> dict[str, str]:
@@ -174,12 +172,12 @@ class AsyncEmulator:
         ...     sorted(emulator.env)
         ['QSTASH_CURRENT_SIGNING_KEY', 'QSTASH_NEXT_SIGNING_KEY', 'QSTASH_TOKEN', 'QSTASH_URL']
         """
-        return self._here().env
+        return self.session.env
 
     @property
     def dialect(self) -> Dialect:
         """The names on the wire: the prefix of headers, the issuer of signatures."""
-        return self._here().dialect
+        return self.session.dialect
 
     @property
     def asgi(self) -> AsgiBridge:
@@ -187,7 +185,7 @@ class AsyncEmulator:
 
         Raises EmulatorError for a server in another process.
         """
-        return self._here().server.door()
+        return self.session.server.asgi()
 
     # -- destinations in this process -------------------------------------------------------
 
@@ -213,13 +211,13 @@ class AsyncEmulator:
         Raises EmulatorError for a server in another process, ValueError and TypeError for what is
         no origin or no application.
         """
-        session, kind = self._here(), None if interface is None else Interface(interface)
-        await self._do(session.server.mount(session.world, origin, application, kind, home()))
+        session, kind = self.session, None if interface is None else Interface(interface)
+        await self._link.run(session.server.mount(session.world, origin, application, kind, caller_loop()))
 
     async def unmount(self, origin: str) -> None:
         """Undo `mount`. An origin without a mount is no error."""
-        session = self._here()
-        await self._do(session.server.unmount(session.world, origin))
+        session = self.session
+        await self._link.run(session.server.unmount(session.world, origin))
 
     # -- publishing -------------------------------------------------------------------------
 
@@ -239,7 +237,7 @@ class AsyncEmulator:
 
         Raises Refused with what the service says, EmulatorError for a group of several endpoints.
         """
-        message_ids = await self._publish(destination, body, json, headers)
+        message_ids = await self.publish_to_group(destination, body, json=json, headers=headers)
         if len(message_ids) != 1:
             raise EmulatorError(
                 f"{destination} is a URL group, and {len(message_ids)} messages were made: "
@@ -256,12 +254,11 @@ class AsyncEmulator:
         headers: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Publish to a URL group; a message's id for each of its endpoints. See `publish`."""
-        return await self._publish(group, body, json, headers)
-
-    async def _publish(
-        self, destination: str, body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
-    ) -> list[str]:
-        return await self._do(self._here().publish(destination, *_content(body, json, headers)))
+        response = await self._link.run(
+            self.session.messaging("POST", f"/v2/publish/{group}", *_content(body, json, headers))
+        )
+        made = response.json()
+        return [each["messageId"] for each in (made if isinstance(made, list) else [made])]
 
     async def call(
         self,
@@ -277,7 +274,10 @@ class AsyncEmulator:
         It is for what a test sets up; the code under test has a client of its own. Raises Refused
         with what the service says.
         """
-        return await self._do(self._here().call(method, path, *_content(body, json, headers)))
+        response = await self._link.run(self.session.messaging(method, path, *_content(body, json, headers)))
+        if method != "GET":
+            await self._link.run(self.session.refresh())
+        return response
 
     # -- what was delivered -----------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class AsyncEmulator:
         outcome: Literal["succeeded", "failed"] | None = None,
     ) -> list[Delivery]:
         """Every attempt so far that fits, the newest last; `url` may be a glob such as `https://app.test/*`."""
-        return await self._do(self._here().deliveries(url=url, message_id=message_id, outcome=outcome))
+        return await self._link.run(self.session.deliveries(url=url, message_id=message_id, outcome=outcome))
 
     async def wait_for(
         self,
@@ -316,7 +316,7 @@ class AsyncEmulator:
         if count < 1:
             raise ValueError(f"count: expected at least 1, got {count}")
         awaited = Awaited(url=url, message_id=message_id, status=status, outcome=outcome, count=count)
-        found = await self._do(wait_for(self._here(), awaited, timeout))
+        found = await self._link.run(wait_for(self.session, awaited, timeout))
         if isinstance(found, str):
             raise AssertionError(found)
         return found
@@ -355,61 +355,54 @@ class AsyncEmulator:
             if "url" in expected:
                 raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
             expected["url"] = url
-        text = await self._do(difference(self._here(), expectation(**expected)))
+        text = await self._link.run(difference(self.session, expectation(**expected)))
         if text is not None:
             raise AssertionError(text)
 
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal; nothing else is forgotten."""
-        await self._do(self._here().clear_deliveries())
+        await self._link.control("DELETE", "deliveries")
 
     async def timeline(self) -> str:
         """What was delivered so far, and what is still to come, as a table to read."""
-        return await self._do(self._here().timeline())
+        return await self._link.run(timeline_of(self.session))
 
     # -- looking ahead and back -------------------------------------------------------------
 
     async def upcoming(self, until: Instant | None = None) -> dict[str, Any]:
         """All due work to come, in order, without doing it: the answer of `GET /_emulator/upcoming`."""
-        answer: dict[str, Any] = await self._do(self._here().upcoming(until))
+        query = {} if until is None else {"until": str(instant(until))}
+        answer: dict[str, Any] = await self._link.control("GET", "upcoming", query=query)
         return answer
 
     async def explain(self, message_id: str) -> dict[str, Any]:
         """Why a message is where it is: the answer of `GET /_emulator/messages/{id}/explain`. Raises Refused."""
-        answer: dict[str, Any] = await self._do(self._here().explain(message_id))
+        answer: dict[str, Any] = await self._link.run(self.session.explain(message_id))
         return answer
 
     async def trace(self) -> str:
         """The canonical trace of the world, one JSON line per event and attempt, closed by its SHA-256."""
-        return await self._do(self._here().trace())
+        return (await self._link.run(self.session.request("GET", "trace"))).text
 
     # -- the world as a whole ---------------------------------------------------------------
 
     async def accounts(self) -> list[dict[str, Any]]:
         """The queue accounts of the world as the management API shows them; the first is the built-in one."""
-        return await self._do(self._here().accounts())
+        accounts: list[dict[str, Any]] = (await self._link.control("GET", "accounts"))["accounts"]
+        return accounts
 
     async def change_account(self, account_id: str | None = None, **changes: Any) -> dict[str, Any]:
         """Change fields of an account's record, such as `max_requests_per_day_hard=2`; the record afterwards.
 
         Without an id it is the built-in account. Raises Refused naming an unknown or ill-typed field.
         """
-        return await self._do(self._here().change_account(account_id, changes))
+        path = f"accounts/{segment(account_id or self.credentials.account_id)}"
+        account: dict[str, Any] = await self._link.control("PUT", path, changes, refresh=True)
+        return account
 
     async def reset(self, fixtures: Mapping[str, Any] | None = None) -> None:
         """Make the world as it was created, with other fixtures if any are given. Raises Refused."""
-        await self._do(self._here().reset(fixtures))
-
-    # -- how it is done ---------------------------------------------------------------------
-
-    def _here(self) -> Session:
-        if self._session is None:
-            raise EmulatorError("this emulator is not running: use it in a with block, or call start()")
-        return self._session
-
-    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out work where the emulator lives."""
-        return await wait(self._here().server.background.submit(work))
+        await self._link.control("POST", "reset", {} if fixtures is None else {"fixtures": fixtures}, refresh=True)
 
 
 def _content(

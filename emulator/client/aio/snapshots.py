@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from emulator.client.errors import is_told
+from emulator.client.aio.link import AsyncLink
+from emulator.client.control import segment
+from emulator.client.errors import is_emulator_error
+from emulator.client.records import read_snapshot
 from emulator.queries.reports import Snapshot
 
-if TYPE_CHECKING:
-    from emulator.client.aio.emulator import AsyncEmulator
-
-__tracebackhide__ = is_told
+__tracebackhide__ = is_emulator_error
 
 
 class AsyncSnapshots:
@@ -30,29 +29,29 @@ class AsyncSnapshots:
     the server says.
     """
 
-    def __init__(self, emulator: AsyncEmulator) -> None:
-        self._emulator = emulator
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
 
     async def save(self, name: str) -> Snapshot:
         """Save the world as it is under a new name."""
-        return await self._emulator._do(self._emulator._here().save_snapshot(name))
+        return read_snapshot(await self._link.control("POST", "snapshots", {"name": name}))
 
     async def restore(self, name: str) -> None:
         """Make the world what it was. It goes on as the original would have: same ids, same trace."""
-        await self._emulator._do(self._emulator._here().restore_snapshot(name))
+        await self._link.control("POST", f"snapshots/{segment(name)}/restore", refresh=True)
 
     async def all(self) -> list[Snapshot]:
         """The world's snapshots."""
-        return await self._emulator._do(self._emulator._here().snapshots())
+        return [read_snapshot(each) for each in (await self._link.control("GET", "snapshots"))["snapshots"]]
 
     async def delete(self, name: str) -> None:
         """Delete a snapshot."""
-        await self._emulator._do(self._emulator._here().delete_snapshot(name))
+        await self._link.control("DELETE", f"snapshots/{segment(name)}")
 
     async def export_to(self, file: str | Path, name: str) -> None:
         """Write a snapshot to a SQLite file, which `svc-emulator serve --db` can open as well. Raises OSError."""
-        await self._emulator._do(self._emulator._here().export_snapshot(name, Path(file)))
+        await self._link.run(self._link.session.export_snapshot(name, Path(file)))
 
     async def import_from(self, file: str | Path, name: str) -> Snapshot:
         """Take a file in as a snapshot. What is no world's is refused, with nothing changed. Raises OSError."""
-        return await self._emulator._do(self._emulator._here().import_snapshot(name, Path(file)))
+        return read_snapshot(await self._link.run(self._link.session.import_snapshot(name, Path(file))))

@@ -1,1 +1,1 @@
-"""What a test says of deliveries, and how it fails when that is not so; it imports what `emulator.client` may."""
+"""Expectations of deliveries and the texts of their failures; it imports what `emulator.client` may."""

@@ -1,4 +1,4 @@
-"""Two values, one expected and one found, and what differs, in lines that a person can read."""
+"""The differences between an expected and an actual value, as lines of text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def bytes_difference(expected: bytes, got: bytes) -> str:
 
 
 def text_difference(expected: str, got: str) -> str:
-    """Both texts, or of long ones the part where they begin to differ."""
+    """Both texts; of long ones, the part where the difference begins."""
     at = _first_difference(expected, got)
     if max(len(expected), len(got)) <= _SHOWN:
         return f"expected {shown(expected)}, got {shown(got)}"
@@ -106,7 +106,7 @@ def _excerpt(text: str, at: int) -> str:
 
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    # What cannot be printed, such as half a surrogate pair, would end up in somebody's terminal.
+    # Escape what a terminal cannot show, such as half a surrogate pair.
     return text if text.isprintable() else json.dumps(value)
 
 

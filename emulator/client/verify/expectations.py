@@ -1,4 +1,4 @@
-"""What `verify` expects of a message: the keywords as a test gives them, read into one record."""
+"""The keywords of `verify`, read into one record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
-from emulator.client.errors import is_misuse
+from emulator.client.errors import is_argument_error
 from emulator.client.values import Duration, Instant, duration, instant
 from emulator.core.errors import Malformed
 from emulator.wire.durations import format_duration, parse_control_duration_ms
@@ -18,7 +18,7 @@ from emulator.wire.instants import iso, read_instant_ms
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_misuse
+__tracebackhide__ = is_argument_error
 
 # When an attempt began: a duration since the message was made, or an instant (a text with a date, or a datetime).
 When: TypeAlias = Duration | datetime
@@ -33,7 +33,7 @@ _DATE = re.compile(r"\s*[0-9]{4}-")
 
 
 class Expected(TypedDict, total=False):
-    """What a message is expected to be. All keywords speak of one message; what is not given may be anything."""
+    """The keywords of `verify`. All of them are about one message; one that is not given may have any value."""
 
     # Where it went: exact, or a glob in which `*` matches any characters.
     url: str | None
@@ -41,9 +41,9 @@ class Expected(TypedDict, total=False):
     message_id: str | None
     # The HTTP method of its delivery.
     method: str | None
-    # How many messages have to be so, 0 for none; not given, at least one.
+    # How many messages must meet it, 0 for none; at least one if not given.
     times: int | None
-    # How many attempts were made, all of them counted.
+    # How many attempts were made.
     attempts: int | None
     # When each attempt began: "10s", milliseconds or a timedelta since the message was made, or an
     # ISO 8601 time or a datetime. One value stands for one attempt.
@@ -101,7 +101,7 @@ class Expectation:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The keywords that are given, of those that speak of a single message."""
+        """The given keywords that are about a single message."""
         given = {
             "message_id": self.message_id is not None,
             "url": self.url is not None,
@@ -231,9 +231,9 @@ def _moment(name: str, value: object) -> Moment:
         raise TypeError(f'{name}: expected a duration such as "10s", or an instant, got {value!r}')
     try:
         if is_instant:
-            moment: Instant = value  # type: ignore[assignment]  # a timedelta is no instant, as was just seen
+            moment: Instant = value  # type: ignore[assignment]  # not a timedelta, checked above
             return Moment(read_instant_ms(instant(moment)), absolute=True)
-        length: Duration = value  # type: ignore[assignment]  # and a datetime no duration
+        length: Duration = value  # type: ignore[assignment]  # not a datetime, checked above
         return Moment(parse_control_duration_ms(duration(length)))
     except Malformed as malformed:
         raise ValueError(f"{name}: {malformed.reason}") from None
@@ -293,7 +293,7 @@ def _integer(name: str, value: object, minimum: int, maximum: int | None = None)
     if value < minimum or (maximum is not None and value > maximum):
         span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise ValueError(f"{name}: expected an integer {span}, got {value}")
-    # An HTTPStatus is an integer that shows itself as a name.
+    # An HTTPStatus would be shown by its name.
     return int(value)
 
 

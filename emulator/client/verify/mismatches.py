@@ -1,4 +1,4 @@
-"""What a test is told when a message was not delivered as it expects."""
+"""The text of a failed `verify`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from emulator.client.records import Delivery
+from emulator.client.records import Delivery, read_credentials
+from emulator.client.session import Session
 from emulator.client.verify.expectations import Expectation, counted, listed
-from emulator.client.verify.timeline import WIDTH, deeds, pace, timeline
-from emulator.client.verify.verification import Candidate, Mismatch, Sent, likeness
+from emulator.client.verify.matching import Candidate, Mismatch, Sent, check, likeness
+from emulator.client.verify.timeline import WIDTH, deeds, explain_all, pace, timeline, worth_explaining
 from emulator.core.model import Via
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import ClockStatus
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
-# A timeline beside a difference shows its surroundings, not the whole history.
+# Rows of the timeline below a difference.
 _ROWS = 16
 _MAX_URLS = 5
-# A difference of this length can stand in the first line, whole.
+# The longest difference that the first line shows.
 _SHORT = 70
-# What can still come right by itself, with time.
+# The keywords that may be met later, as time passes.
 _TIMELY = ("message_id", "url", "attempts", "at", "status", "outcome")
 
 
@@ -38,6 +39,25 @@ class Surroundings:
     clock: ClockStatus
     upcoming: Mapping[str, Any]
     explanations: Mapping[str, str]
+
+
+async def difference(session: Session, expectation: Expectation) -> str | None:
+    """The text of a failed `verify`; None if the world meets the expectation."""
+    deliveries = await session.deliveries()
+    # Not the session's own, because another client may have rotated the keys.
+    credentials = read_credentials(await session.control("GET", "credentials"))
+    mismatch = check(expectation, deliveries, credentials, session.dialect)
+    if mismatch is None:
+        return None
+    upcoming = await session.control("GET", "upcoming")
+    nearest = () if mismatch.nearest is None else mismatch.nearest.message.attempts
+    surroundings = Surroundings(
+        deliveries=deliveries,
+        clock=await session.clock(),
+        upcoming=upcoming,
+        explanations=await explain_all(session, worth_explaining(nearest, upcoming)),
+    )
+    return text_of(mismatch, surroundings)
 
 
 def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
@@ -62,7 +82,7 @@ def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
 
 
 def _wrapped(head: str, text: str) -> list[str]:
-    """The text behind a head, in lines of at most the width; a head has its text hang."""
+    """The text after a head, wrapped to the width; a head indents the lines that follow."""
     hanging = " " * (len(head) + 2) if head else ""
     return wrap(text, WIDTH, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False)
 
@@ -156,7 +176,7 @@ def _urls(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
 
 
 def _time(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
-    """What would happen if time passed."""
+    """What to do so that time passes."""
     clock, items, waiting = surroundings.clock, deeds(surroundings.upcoming), surroundings.upcoming["waiting"]
     if not items and not waiting and not surroundings.deliveries:
         yield (
@@ -180,14 +200,14 @@ def _time(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Coming:
-    """What a sentence says is due, and when."""
+    """Due work as a sentence names it, and its instant."""
 
     what: str
     at_ms: int
 
 
 def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> _Coming | None:
-    """The next that may be what is expected: of the nearest message, to the URL, or anything that tells no URL."""
+    """The next due work that may be the expected: of the nearest message, to its URL, or without a known URL."""
     url, nearest = mismatch.expectation.url, mismatch.nearest
     if nearest is not None and not nearest.lacks("url"):
         last = nearest.message.last
@@ -205,7 +225,7 @@ def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> _Coming | N
 
 
 def _argument(duration_ms: int) -> str:
-    """A duration as `advance` takes it, which knows no fractions."""
+    """A duration as an argument of `advance`, which takes no fractions."""
     return str(duration_ms) if duration_ms % 1000 else f'"{format_duration(duration_ms)}"'
 
 

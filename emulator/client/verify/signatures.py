@@ -1,4 +1,4 @@
-"""Checking the signature of a delivery as its receiver should, and saying what is wrong with it."""
+"""What is wrong with the signature of a delivery, checked as a receiver does."""
 
 from __future__ import annotations
 

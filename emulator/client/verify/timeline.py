@@ -1,18 +1,20 @@
-"""What happened in a world and what is still to come, as tables that a person can read in a test's report.
+"""What happened in a world and what is still to come, as tables for the report of a test.
 
-Plain text in ASCII, at most 100 columns, without colour: it is shown where it is least known what
-can be shown, in the logs of other people's CI.
+Plain text in ASCII, at most 100 columns, without colour, because CI logs can show no more.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from textwrap import wrap
 from typing import Any
 
+from emulator.client.errors import Refused
 from emulator.client.records import Delivery
+from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
 from emulator.queries.reports import ClockStatus
 from emulator.wire.durations import format_duration
@@ -20,17 +22,34 @@ from emulator.wire.instants import iso
 
 WIDTH = 100
 DEFAULT_LIMIT = 40
-# Of what is still to come, the first tell the most.
+# Rows of the sections after the table.
 COMING_LIMIT = 10
 EXPLAINED_LIMIT = 5
 
-# What a world does at an instant; the other kinds of due work only forget something.
+# Kinds of due work that have an effect; the others are expiries.
 DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
 
 _GAP = "  "
 _HEADS = ("", "virtual time (UTC)", "after", "message", "try", "destination", "by", "answer")
 _DESTINATION = _HEADS.index("destination")
 _MIN_ID = 4
+
+
+async def timeline_of(session: Session) -> str:
+    """The timeline of a world, with why messages failed."""
+    deliveries, upcoming = await session.deliveries(), await session.control("GET", "upcoming")
+    explanations = await explain_all(session, worth_explaining(deliveries, upcoming))
+    return timeline(deliveries, clock=await session.clock(), upcoming=upcoming, explanations=explanations)
+
+
+async def explain_all(session: Session, message_ids: Iterable[str]) -> dict[str, str]:
+    """The summary of the reason chain of each message that the world still knows."""
+    found: dict[str, str] = {}
+    for message_id in message_ids:
+        # Refused if the world was reset meanwhile.
+        with suppress(Refused):
+            found[message_id] = (await session.explain(message_id))["summary"]
+    return found
 
 
 def timeline(
@@ -42,7 +61,7 @@ def timeline(
     marked: Collection[str] = (),
     limit: int = DEFAULT_LIMIT,
 ) -> str:
-    """The attempts in the order in which they began, then what is due and what waits, then why messages ended so.
+    """The attempts in the order of their start, then due work, waiting work, and the reasons of failures.
 
     In the table `after` is the time since the message was made. `upcoming` is the answer of
     `GET /_emulator/upcoming`, and `explanations` holds summaries of `.../explain` by message id; see
@@ -77,12 +96,12 @@ def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
 
 
 def deeds(upcoming: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    """What a world will do, of all due work."""
+    """The due work that has an effect."""
     return [item for item in (upcoming or {}).get("items", []) if item["kind"] in DEEDS]
 
 
 def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]) -> list[str]:
-    """The latest messages whose last attempt failed and which do not go on, oldest first: a few ids."""
+    """The ids of the latest messages that ended with a failed attempt, at most a few, the oldest first."""
     last = {delivery.message_id: delivery for delivery in in_order(deliveries)}
     going_on = {entry.get("message_id") for entry in (*deeds(upcoming), *upcoming["waiting"])}
     ended = [each for each, delivery in last.items() if not delivery.succeeded and each not in going_on]
@@ -90,7 +109,7 @@ def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]
 
 
 def short_ids(message_ids: Iterable[str]) -> dict[str, str]:
-    """Ends of ids that tell them apart: all of them begin alike, and a whole one takes half a line."""
+    """The shortest ends of the ids that differ; whole ids begin alike and fill half a line."""
     distinct = set(message_ids)
     length = _MIN_ID
     while len({each[-length:] for each in distinct}) < len(distinct):
@@ -99,7 +118,7 @@ def short_ids(message_ids: Iterable[str]) -> dict[str, str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text in at most so many columns, the middle left out: the ends of a URL tell the most."""
+    """A text in at most `width` columns, its middle left out if it is longer."""
     if len(text) <= width:
         return text
     right = (width - 3) // 2
@@ -143,7 +162,7 @@ def _table(deliveries: Sequence[Delivery], ids: Mapping[str, str], marked: Colle
 
 
 def _chosen(marks: Sequence[bool], limit: int) -> list[int]:
-    """The places of the rows to show, in order: the nearest to a mark, or the first and many of the last."""
+    """The indexes of the rows to show: those nearest to a marked one, or the first and more of the last."""
     count = len(marks)
     if count <= limit:
         return list(range(count))
@@ -151,14 +170,14 @@ def _chosen(marks: Sequence[bool], limit: int) -> list[int]:
     if not marked:
         first = limit // 4
         return [*range(first), *range(count - (limit - first), count)]
-    # Of many that are marked, their first and their last.
+    # If too many are marked, prefer the first and the last of them.
     ends = {index: min(place, len(marked) - 1 - place) for place, index in enumerate(marked)}
     nearest = sorted(range(count), key=lambda index: (_distance(index, marked), ends.get(index, 0), index))
     return sorted(nearest[:limit])
 
 
 def _distance(index: int, marked: Sequence[int]) -> int:
-    """From the nearest of the marked places, which are in order."""
+    """The distance to the nearest of the marked indexes, which are sorted."""
     place = bisect_left(marked, index)
     return min(abs(index - each) for each in marked[max(0, place - 1) : place + 1])
 
@@ -181,9 +200,9 @@ def _day_and_time(at_ms: int, *, is_precise: bool) -> str:
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column; the destination has what the others leave."""
+    """The width of each column; the destination gets the rest of the line."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    # The mark and the blank behind it are the first two columns of the page.
+    # The mark and a blank take two columns.
     others = 2 + sum(widths[1:]) - widths[_DESTINATION] + len(_GAP) * (len(widths) - 2)
     widths[_DESTINATION] = min(widths[_DESTINATION], WIDTH - others)
     return widths
@@ -221,7 +240,7 @@ def _why(entry: Mapping[str, Any]) -> str:
 
 
 def _listed(rows: Iterable[Sequence[str]], count: int) -> list[str]:
-    """Rows whose last cell is a text that may take several lines."""
+    """Rows as aligned lines; the last cell is wrapped."""
     shown = list(islice(rows, COMING_LIMIT))
     widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]) - 1)]
     lines: list[str] = []

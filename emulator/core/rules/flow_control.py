@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec import convert
+from msgspec.structs import replace
+
 from emulator.core.facts import FlowKeyChanged
 from emulator.core.model import AccountId, FlowControl, FlowState, HoldReason
-
-DEFAULT_PERIOD_MS = 1000
 
 
 def reason_to_hold(flow: FlowState, now_ms: int) -> HoldReason | None:
@@ -29,31 +30,18 @@ def rate_count(flow: FlowState, now_ms: int) -> int:
     return 0 if flow.rate is None or is_over else flow.rate_count
 
 
+def change(flow: FlowState, **changes: object) -> FlowKeyChanged:
+    """The fact that gives a key these limits, and leaves the others."""
+    return convert(replace(flow, **changes), FlowKeyChanged, from_attributes=True)
+
+
 def updated_by_message(flow: FlowState | None, wanted: FlowControl, account_id: AccountId) -> FlowKeyChanged | None:
     """What the newest message of a key makes of its limits; pinned ones stay (D-025). None: no change."""
-    if flow is None:
-        return FlowKeyChanged(
-            account_id=account_id,
-            key=wanted.key,
-            parallelism=wanted.parallelism,
-            rate=wanted.rate,
-            period_ms=wanted.period_ms,
-            paused=False,
-            pinned_parallelism=False,
-            pinned_rate=False,
-        )
-    parallelism = flow.parallelism if flow.pinned_parallelism else wanted.parallelism
-    rate = flow.rate if flow.pinned_rate else wanted.rate
-    period_ms = flow.period_ms if flow.pinned_rate else wanted.period_ms
-    if (parallelism, rate, period_ms) == (flow.parallelism, flow.rate, flow.period_ms):
-        return None
-    return FlowKeyChanged(
-        account_id=flow.account_id,
-        key=flow.key,
-        parallelism=parallelism,
-        rate=rate,
-        period_ms=period_ms,
-        paused=flow.paused,
-        pinned_parallelism=flow.pinned_parallelism,
-        pinned_rate=flow.pinned_rate,
-    )
+    present = flow or FlowState(key=wanted.key, account_id=account_id)
+    limits: dict[str, int | None] = {}
+    if not present.pinned_parallelism:
+        limits["parallelism"] = wanted.parallelism
+    if not present.pinned_rate:
+        limits |= {"rate": wanted.rate, "period_ms": wanted.period_ms}
+    is_same = all(getattr(present, name) == value for name, value in limits.items())
+    return None if flow is not None and is_same else change(present, **limits)

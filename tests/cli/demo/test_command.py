@@ -7,15 +7,18 @@ import pty
 import re
 import signal
 import subprocess
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from emulator.cli import main
 from emulator.cli.demo import story
+from emulator.cli.demo.command import run_week
 from emulator.cli.demo.story import Reply
+from emulator.queries.reports import Credentials
 from tests.cli.processes import PATIENCE_S, command, environment, run
 
 pytestmark = pytest.mark.slow
@@ -73,10 +76,10 @@ def test_demo_honours_no_color_and_fits_the_terminal(tmp_path: Path) -> None:
     assert len([line for line in text.splitlines() if ROW.fullmatch(line)]) == 22
 
 
-def test_demo_fails_if_a_delivery_goes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(story, "REPLIES", {**story.REPLIES, "/reminder": (Reply(status=500), Reply())})
+def test_demo_fails_if_a_delivery_goes_another_way() -> None:
+    replies = {**story.REPLIES, "/reminder": (Reply(status=500), Reply())}
 
-    result = CliRunner().invoke(main, ["demo"])
+    result = CliRunner().invoke(main, ["demo"], obj=partial(run_week, replies=replies))
 
     assert result.exit_code == 1
     assert "missing: 2026-03-25T11:00:00.000Z /reminder attempt 1 -> 200" in result.stdout
@@ -86,27 +89,22 @@ def test_demo_fails_if_a_delivery_goes_another_way(monkeypatch: pytest.MonkeyPat
     assert result.stderr == "svc-emulator: the week did not go as planned, differences: 3\n"
 
 
-def test_demo_fails_if_a_signature_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    receiver = import_module("emulator.cli.demo.receiver")
-    right = receiver.SigningKeys
-    monkeypatch.setattr(
-        receiver, "SigningKeys", lambda **given: right(**{**given, "current": "0" * 32, "next": "1" * 32})
-    )
+def test_demo_fails_if_a_signature_is_not_valid() -> None:
+    def known(credentials: Credentials) -> Credentials:
+        return replace(credentials, current_signing_key="0" * 32, next_signing_key="1" * 32)
 
-    result = CliRunner().invoke(main, ["demo"])
+    result = CliRunner().invoke(main, ["demo"], obj=partial(run_week, known=known))
 
     assert result.exit_code == 1
     assert "bad signature: 2026-03-23T08:00:00.000Z /welcome attempt 1 -> 401" in result.stdout
 
 
-def test_receiver_tries_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    receiver = import_module("emulator.cli.demo.receiver")
-    right = receiver.SigningKeys
-    monkeypatch.setattr(
-        receiver, "SigningKeys", lambda **given: right(**{**given, "current": "0" * 32, "next": given["current"]})
-    )
+def test_receiver_tries_the_next_key() -> None:
+    def known(credentials: Credentials) -> Credentials:
+        right = credentials.current_signing_key
+        return replace(credentials, current_signing_key="0" * 32, next_signing_key=right)
 
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    assert CliRunner().invoke(main, ["demo"], obj=partial(run_week, known=known)).exit_code == 0
 
 
 def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:

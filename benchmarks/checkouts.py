@@ -1,0 +1,51 @@
+"""A checkout of the project, whose emulator is measured."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_BYTECODE = Path(tempfile.gettempdir()) / "svc-emulator-benchmarks"
+
+
+class NoCheckout(Exception):
+    """The folder is no checkout of the project; the text says why, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """Where it is. Its processes run there, and import from there."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: str) -> Checkout:
+        """Raises NoCheckout."""
+        found = Path(path).resolve()
+        if not (found / "emulator" / "__main__.py").is_file():
+            raise NoCheckout(f"{path}: is no checkout of this project, it has no emulator/__main__.py")
+        return cls(path=found)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of this process, without any that would change what the emulator does.
+
+        Modules are compiled once, as they are where the emulator is installed, and the checkout stays as it is.
+        """
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("EMULATOR_", "PYTHON"))}
+        return {
+            **inherited,
+            "PYTHONPATH": str(self.path),
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONPYCACHEPREFIX": str(_BYTECODE),
+        }
+
+    def serve(self, *options: str) -> list[str]:
+        """The command that runs a server."""
+        return [sys.executable, "-m", "emulator", "serve", "--log-level", "error", *options]
+
+
+HERE = Checkout(path=Path(__file__).resolve().parent.parent)

@@ -1,0 +1,76 @@
+"""Measuring: one checkout several times, or two of them in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.checkouts import Checkout
+from benchmarks.figures import Figure
+from benchmarks.rows import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The same figure of this checkout and of another one, from pairs measured one right after the other."""
+
+    pairs: Sequence[tuple[Figure, Figure]]
+
+    @property
+    def what(self) -> str:
+        return self.pairs[0][0].what
+
+    @property
+    def ours(self) -> Figure:
+        """The median one of this checkout."""
+        return _middle([ours for ours, _ in self.pairs])
+
+    @property
+    def theirs(self) -> Figure:
+        """The median one of the other checkout."""
+        return _middle([theirs for _, theirs in self.pairs])
+
+    @property
+    def ratios(self) -> list[float]:
+        """This checkout's value to the other's in each pair, the smallest first."""
+        return sorted(ours.value / theirs.value if theirs.value else float("nan") for ours, theirs in self.pairs)
+
+    @property
+    def ratio(self) -> float:
+        """The median of the ratios: what the machine did meanwhile, it did to both of a pair."""
+        return median(self.ratios)
+
+
+def best(row: Row, checkout: Checkout, rounds: int) -> list[Figure]:
+    """The best of every figure of a row: whatever disturbs makes it worse."""
+    found: dict[str, Figure] = {}
+    for _ in range(rounds):
+        for figure in row.measure(checkout):
+            kept = found.get(figure.what)
+            if kept is None or figure.rank > kept.rank:
+                found[figure.what] = figure
+    return list(found.values())
+
+
+def compare(row: Row, ours: Checkout, theirs: Checkout, rounds: int) -> list[Comparison]:
+    """Every figure of a row, of both checkouts in turns; whichever came second comes first in the next round."""
+    pairs: dict[str, list[tuple[Figure, Figure]]] = {}
+    for number in range(rounds):
+        if number % 2 == 0:
+            one = _measured(row, ours)
+            other = _measured(row, theirs)
+        else:
+            other = _measured(row, theirs)
+            one = _measured(row, ours)
+        for what in [what for what in one if what in other]:
+            pairs.setdefault(what, []).append((one[what], other[what]))
+    return [Comparison(pairs=each) for each in pairs.values()]
+
+
+def _measured(row: Row, checkout: Checkout) -> dict[str, Figure]:
+    return {figure.what: figure for figure in row.measure(checkout)}
+
+
+def _middle(figures: list[Figure]) -> Figure:
+    return sorted(figures, key=lambda figure: figure.value)[len(figures) // 2]

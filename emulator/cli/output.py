@@ -1,0 +1,102 @@
+"""What commands print: styled lines, columns, answers of a server, and a spinner while a call takes long."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ParamSpec, TextIO
+
+import click
+
+from emulator.cli.failures import Failure
+from emulator.server.terminals import wants_colours
+
+P = ParamSpec("P")
+
+# A call that takes longer than this shows a spinner.
+_SPINNER_AFTER_S = 2.0
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print styled lines; only a terminal gets the style, and none with NO_COLOR."""
+    color = None if wants_colours() else False
+    for line in lines:
+        click.echo(line, color=color)
+
+
+def print_json(answer: object) -> None:
+    """Print JSON for a program to read."""
+    click.echo(json.dumps(answer, indent=2))
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines of aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 difference`, `2 differences`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def answered(lines: Callable[[Any], Iterable[str]]) -> Callable[[Callable[P, Any]], Callable[P, None]]:
+    """Prints the answer that a command returns: as JSON with the option `--json`, else as `lines` of it."""
+
+    def decorate(command: Callable[P, Any]) -> Callable[P, None]:
+        @click.option("--json", "as_json", is_flag=True, help="Print the server's answer as it is.")
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            as_json = kwargs.pop("as_json")
+            answer = command(*args, **kwargs)
+            if as_json:
+                print_json(answer)
+                return
+            with expected_of(click.get_current_context().params["url"]):
+                print_lines(lines(answer))
+
+        return run
+
+    return decorate
+
+
+@contextlib.contextmanager
+def expected_of(url: str) -> Iterator[None]:
+    """Raises Failure for an answer without a field that every emulator of this version gives."""
+    try:
+        yield
+    except KeyError as missing:
+        raise Failure(f"{url} is another program or version: its answer has no {missing}") from missing
+
+
+@contextlib.contextmanager
+def progress(doing: str, stream: TextIO | None = None, after_s: float = _SPINNER_AFTER_S) -> Iterator[None]:
+    """On a terminal, a spinner with the time that has passed, once it has become long."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield
+        return
+    with contextlib.ExitStack() as shown:
+
+        def show() -> None:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn
+
+            text = TextColumn("{task.description} for {task.elapsed:.0f} s")
+            console = Console(file=stream, force_terminal=True)
+            bar = shown.enter_context(Progress(SpinnerColumn(), text, console=console, transient=True))
+            bar.add_task(doing)
+
+        timer = threading.Timer(after_s, show)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()

@@ -1,0 +1,125 @@
+"""The control API over HTTP, for all of its clients: the Python API, the command line and the demo.
+
+Nothing is sent here. A request is built for an httpx client, blocking or asynchronous, and its
+response is read; what goes wrong is raised as an EmulatorError.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
+
+__tracebackhide__ = is_emulator_error
+
+_PREFIX = "/_emulator/"
+# Operations about the server itself, which take no world.
+_OF_SERVER = ("health", "worlds")
+_CONNECT_S = 5.0
+
+# An advance may take as long as it likes.
+TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlApi:
+    """The APIs of the server at `url`, for one of its worlds; `token` is the control token."""
+
+    url: str
+    world: str
+    token: str | None = None
+
+    def request(
+        self,
+        http: httpx.Client | httpx.AsyncClient,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx.Timeout = TIMEOUT,
+    ) -> httpx.Request:
+        """A control call to `clock/advance`, or a call of the other APIs to `/v2/...`.
+
+        A body is sent as JSON, content as it is. Raises httpx.InvalidURL.
+        """
+        query, headers = {**(query or {})}, {**(headers or {})}
+        if not path.startswith("/"):
+            if path.partition("/")[0] not in _OF_SERVER:
+                query = {"world": self.world, **query}
+            if self.token is not None:
+                headers = {"Authorization": f"Bearer {self.token}", **headers}
+            path = _PREFIX + path
+        if body is not None:
+            content = json.dumps(body).encode()
+        return http.build_request(
+            method, self.url + path, params=query or None, content=content, headers=headers, timeout=timeout
+        )
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Raises EmulatorError for a request that cannot be made, and Unreachable if no response comes."""
+        try:
+            yield
+        except httpx.InvalidURL as error:
+            raise EmulatorError(f"a call to {self.url} cannot be made: {error}") from None
+        except httpx.HTTPError as error:
+            raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
+
+    def check(self, response: httpx.Response) -> None:
+        """Raises Refused with what the server says, and NotAnEmulator if another program answered."""
+        if response.is_success:
+            return
+        try:
+            refusal = response.json()
+            text, field = str(refusal["error"]), refusal.get("field")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self.stranger(response) from None
+        raise Refused(text, status=response.status_code, field=field)
+
+    def read(self, response: httpx.Response) -> Any:
+        """The JSON object of a response, None without content. Raises as `check` does."""
+        self.check(response)
+        if response.status_code == 204:
+            return None
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self.stranger(response)
+        return answer
+
+    def stranger(self, response: httpx.Response) -> NotAnEmulator:
+        """The error for a response that no emulator gives."""
+        status, path = response.status_code, response.url.path
+        return NotAnEmulator(f"{self.url} is no emulator: it answered {status} to {path}", status=status)
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def trusted(ca: str) -> ssl.SSLContext:
+    """What to check a server's certificate against: a PEM file of it, or of its authority's. Raises EmulatorError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Lets the file hold the server's own certificate on every version of Python.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise EmulatorError(f"{ca}: holds no certificate in PEM form") from error
+    except OSError as error:
+        raise EmulatorError(f"{ca}: cannot be read: {error.strerror}") from error
+    return context

@@ -1,0 +1,162 @@
+"""Moving the clock: every due instant on the way is worked off before time goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+from emulator.core import commands, facts
+from emulator.core.errors import Conflict
+from emulator.engine.clock import PacedClock
+from emulator.engine.guard import InstantGuard
+from emulator.engine.outbox import Door, Outbox
+from emulator.queries.reports import DEFAULT_MAX_DELIVERIES, AdvanceReport
+
+
+class _Move:
+    """One move of the clock, and what happened on the way."""
+
+    def __init__(self, *, from_ms: int, began_ms: int, max_deliveries: int) -> None:
+        self.from_ms = from_ms
+        self.began_ms = began_ms
+        self.max_deliveries = max_deliveries
+        self.facts: Counter[type[facts.Fact]] = Counter()
+        self.succeeded = 0
+        self.is_cut_short = False
+
+    @property
+    def deliveries(self) -> int:
+        return self.facts[facts.AttemptFinished]
+
+    def count(self, produced: Sequence[facts.Fact]) -> None:
+        self.facts.update(map(type, produced))
+        for fact in produced:
+            if isinstance(fact, facts.AttemptFinished):
+                self.succeeded += fact.outcome.succeeded
+
+    def may_start(self, under_way: int) -> bool:
+        return self.deliveries + under_way < self.max_deliveries
+
+
+class Advance:
+    """The clock of one world as a call moves it, one call at a time.
+
+    Each move returns when nothing is in flight, and what happened on the way is durable then. Raises
+    Conflict during another move or when attempts that left before it do not come back, and
+    InstantExhausted when one instant would never end.
+    """
+
+    def __init__(self, door: Door, outbox: Outbox, clock: PacedClock, guard: InstantGuard) -> None:
+        self._door = door
+        self._outbox = outbox
+        self._clock = clock
+        self._guard = guard
+        self._move: _Move | None = None
+
+    def count(self, produced: Sequence[facts.Fact]) -> None:
+        """Add facts to the report of the move that is under way, if there is one."""
+        if self._move is not None:
+            self._move.count(produced)
+
+    async def to(self, target_ms: int, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
+        """Move to an instant, doing all due work on the way, each at its own instant. Not into the past."""
+        async with self._moving(max_deliveries) as move:
+            if target_ms < move.from_ms:
+                raise Conflict("the clock cannot go back")
+            await self._run_to(target_ms, move)
+            return await self._report(move)
+
+    async def by(self, duration_ms: int, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
+        """As `to`, for a duration from the instant at which the move begins."""
+        async with self._moving(max_deliveries) as move:
+            await self._run_to(move.from_ms + duration_ms, move)
+            return await self._report(move)
+
+    async def to_next(self, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
+        """Jump to the next instant at which something is to be done, and do it."""
+        async with self._moving(max_deliveries) as move:
+            await self._outbox.drain(move.may_start)
+            next_ms = self._door.state.timers.next_work_ms()
+            if next_ms is not None:
+                await self._run_to(next_ms, move)
+            return await self._report(move)
+
+    async def until_idle(self, horizon_ms: int, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
+        """Run until nothing but future schedule firings is due, at most for `horizon_ms`."""
+        timers = self._door.state.timers
+        async with self._moving(max_deliveries) as move:
+            horizon_ms += move.from_ms
+            await self._outbox.drain(move.may_start)
+            while not move.is_cut_short:
+                next_ms = timers.next_work_ms(schedules=False)
+                if next_ms is None:
+                    break
+                await self._run_to(min(next_ms, horizon_ms), move)
+                if next_ms > horizon_ms:
+                    break
+            is_idle = timers.next_work_ms(schedules=False) is None and not self._outbox.is_waiting
+            return await self._report(move, idle=is_idle)
+
+    async def set_back(self, to_ms: int) -> None:
+        """Move the clock back, which only an unused world allows."""
+        async with self._moving(DEFAULT_MAX_DELIVERIES):
+            self._door.handle(commands.SetBackClock(to_ms=to_ms))
+            await self._door.commit()
+
+    @contextlib.asynccontextmanager
+    async def _moving(self, max_deliveries: int) -> AsyncIterator[_Move]:
+        """The one way to move the clock by a call. It begins when nothing is under way any more."""
+        began_ms = self._clock.wall_ms()
+        await self._door.catch_up()
+        try:
+            async with self._outbox.held():
+                self._door.check()
+                from_ms = self._door.state.now_ms
+                self._move = _Move(from_ms=from_ms, began_ms=began_ms, max_deliveries=max_deliveries)
+                self._guard.begin()
+                try:
+                    yield self._move
+                finally:
+                    self._move = None
+                    # The clock of a closed world may already be that of its successor.
+                    if self._door.state.now_ms != from_ms and not self._door.is_closed:
+                        self._clock.rebase(self._door.state.now_ms)
+        finally:
+            # A clock that began to sleep during the move does not know what is due.
+            self._clock.wake()
+
+    async def _run_to(self, target_ms: int, move: _Move) -> None:
+        timers = self._door.state.timers
+        while True:
+            if self._outbox.is_waiting:
+                await self._outbox.drain(move.may_start)
+            if move.deliveries >= move.max_deliveries and self._has_work_until(target_ms):
+                move.is_cut_short = True
+                return
+            due_ms = timers.next_due_ms()
+            if due_ms is None or due_ms > target_ms:
+                break
+            self._door.handle(commands.AdvanceClock(to_ms=due_ms))
+            await self._door.breathe()
+        if target_ms > self._door.state.now_ms:
+            self._door.handle(commands.AdvanceClock(to_ms=target_ms))
+
+    def _has_work_until(self, target_ms: int) -> bool:
+        next_ms = self._door.state.timers.next_work_ms()
+        return self._outbox.is_waiting or (next_ms is not None and next_ms <= target_ms)
+
+    async def _report(self, move: _Move, *, idle: bool | None = None) -> AdvanceReport:
+        await self._door.commit()
+        return AdvanceReport(
+            from_ms=move.from_ms,
+            to_ms=self._door.state.now_ms,
+            deliveries=move.deliveries,
+            succeeded=move.succeeded,
+            failed=move.deliveries - move.succeeded,
+            schedules_fired=move.facts[facts.ScheduleFired],
+            messages_created=move.facts[facts.MessageCreated],
+            wall_ms=self._clock.wall_ms() - move.began_ms,
+            stopped="max_deliveries" if move.is_cut_short else None,
+            idle=idle,
+        )

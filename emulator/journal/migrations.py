@@ -1,0 +1,136 @@
+"""Older database formats: what a file of one must look like, and the step that brings it to the next.
+
+A step runs in one transaction, together with the new format number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from emulator.core.record import Record
+from emulator.journal import files, schema
+
+
+class Rules(Record):
+    """What the content of a file of some format is checked against.
+
+    `tables` is the digest of its schema, `checksum` the entry of `meta` with the checksum of a snapshot, and
+    `contents` selects all that the checksum covers.
+    """
+
+    tables: str
+    checksum: str
+    contents: tuple[str, ...]
+
+
+def rules_of(number: int) -> Rules:
+    """Raises KeyError for a format that there never was."""
+    if number != schema.FORMAT:
+        return _OLD_RULES[number]
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        ours.executescript(schema.CREATE)
+        return Rules(tables=schema_digest(ours), checksum=schema.CHECKSUM, contents=schema.SELECT_EVERYTHING)
+
+
+def schema_digest(connection: sqlite3.Connection) -> str:
+    """A digest of everything that a schema says, without white space and the quotes of renamed tables."""
+    rows = [(*row[:3], _normal(row[3] or "")) for row in connection.execute(schema.SELECT_SCHEMA)]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def _normal(sql: str) -> str:
+    return re.sub(r"\s*([(),])\s*", r"\1", " ".join(re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", sql).split()))
+
+
+def migrate(path: Path) -> None:
+    """Bring a database to the present format; one that has it is not touched. Raises UnusableDatabase.
+
+    The checksum of a snapshot is removed: it was that of the old content.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            # Without it, SQLite would put an index of the log beside the file.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            while (number := format_of(connection)) != schema.FORMAT:
+                connection.execute("BEGIN EXCLUSIVE")
+                _STEPS[number](connection)
+                connection.execute(f"PRAGMA user_version = {number + 1:d}")
+                connection.execute("COMMIT")
+    except files.DAMAGE as error:
+        raise files.UnusableDatabase(f"{path}: cannot be brought to format {schema.FORMAT}: {error!r}") from error
+
+
+def format_of(connection: sqlite3.Connection) -> int:
+    ((number,),) = connection.execute(schema.SELECT_FORMAT)
+    return int(number)
+
+
+# -- 1 -> 2 -----------------------------------------------------------------------------------
+
+_FORMAT_1_CONTENTS = (
+    "SELECT * FROM meta WHERE name != 'seal' ORDER BY name",
+    "SELECT * FROM facts ORDER BY last_seq",
+    "SELECT * FROM checkpoint ORDER BY id",
+    "SELECT * FROM messages ORDER BY number",
+    "SELECT * FROM events ORDER BY seq",
+    "SELECT * FROM attempts ORDER BY seq",
+    "SELECT * FROM remarks ORDER BY id",
+    "SELECT * FROM dead_letters ORDER BY dead_letter_id",
+    "SELECT * FROM usage_minutes ORDER BY account_id, minute",
+    "SELECT * FROM usage_days ORDER BY account_id, day",
+)
+_RENAME_TABLES = (
+    "ALTER TABLE checkpoint RENAME COLUMN image TO state",
+    "ALTER TABLE remarks RENAME TO annotations",
+    "DROP INDEX remarks_of_message",
+    "CREATE INDEX annotations_of_message ON annotations (message_id)",
+)
+_RENAMED_META = {"origin": "base_checkpoint", "life": "generation"}
+_RENAMED_FACTS = {"AnswerPromised": "ResponseDelayed"}
+_FACTS = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
+
+
+def _to_format_2(connection: sqlite3.Connection) -> None:
+    """Names in plain words: of tables, of entries in `meta`, of a fact and of a field of the checkpoint."""
+    for old, new in _RENAMED_META.items():
+        connection.execute("UPDATE meta SET name = ? WHERE name = ?", (new, old))
+    connection.execute("DELETE FROM meta WHERE name = 'seal'")
+    for last_seq, payload in connection.execute("SELECT last_seq, payload FROM facts").fetchall():
+        connection.execute("UPDATE facts SET payload = ? WHERE last_seq = ?", (_facts_2(payload), last_seq))
+    for covers, image in connection.execute("SELECT covers, image FROM checkpoint").fetchall():
+        connection.execute("UPDATE checkpoint SET image = ? WHERE covers = ?", (_checkpoint_2(image), covers))
+    ((base,),) = connection.execute("SELECT value FROM meta WHERE name = 'base_checkpoint'").fetchall()
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'base_checkpoint'", (_checkpoint_2(base),))
+    for statement in _RENAME_TABLES:
+        connection.execute(statement)
+
+
+def _facts_2(payload: bytes) -> bytes:
+    named = [(_RENAMED_FACTS.get(name, name), raw) for name, raw in _FACTS.decode(payload)]
+    return msgspec.msgpack.encode(named)
+
+
+def _checkpoint_2(encoded: bytes) -> bytes:
+    checkpoint = msgspec.msgpack.decode(encoded)
+    checkpoint["accounts"] = [
+        {("queue_loads" if name == "queue_books" else name): value for name, value in account.items()}
+        for account in checkpoint["accounts"]
+    ]
+    return msgspec.msgpack.encode(checkpoint)
+
+
+_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2}
+_OLD_RULES = {
+    1: Rules(
+        tables="28bb3e10262f9a92c32eaff1c2490bb48ba32bf57de8fc0187c6111adbfc97b0",
+        checksum="seal",
+        contents=_FORMAT_1_CONTENTS,
+    )
+}

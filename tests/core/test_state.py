@@ -1,0 +1,260 @@
+"""Applying facts: every fact has its method, and changes the fields it is about and no others."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from emulator.core import facts
+from emulator.core.checkpoint import capture, restore
+from emulator.core.identifiers import world_key
+from emulator.core.model import (
+    AttemptOutcome,
+    FlowControl,
+    FlowKey,
+    FlowState,
+    Hold,
+    HoldKind,
+    HoldReason,
+    MessageId,
+    Phase,
+    Progress,
+    RuleId,
+    ScheduleId,
+    ScheduleProgress,
+    ScheduleRunState,
+    ScriptedAnswer,
+    Via,
+)
+from emulator.core.state import APPLIED_BY, State
+from emulator.core.state_view import Counters
+from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
+
+URL = "https://api.example.com/hook"
+KEY = FlowKey("k")
+OUTCOME = AttemptOutcome(response=None, error="refused", via=Via.NETWORK)
+ANSWER = ScriptedAnswer(rule_id=RuleId("rule_9"), latency_ms=3)
+NOW = EPOCH_MS + 5
+
+
+def test_every_fact_has_a_method_that_applies_it() -> None:
+    assert set(APPLIED_BY) == set(get_args(facts.Fact))
+
+
+def differing(before: Struct, after: Struct) -> set[str]:
+    return {name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)}
+
+
+# -- live messages ----------------------------------------------------------------------------
+
+
+def progress_with_every_field(phase: Phase) -> Progress:
+    """A message whose every field differs from its default; a new field needs a value here."""
+    world = World(answering=None)
+    message_id = world.publish(URL, flow_control=flow(KEY, parallelism=2))
+    values: dict[str, Any] = {
+        "message": world.messages[message_id],
+        "phase": phase,
+        "retried": 2,
+        "due_ms": EPOCH_MS + 1,
+        "ticket": 7,
+        "hold": Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM),
+        "started_ms": EPOCH_MS + 2,
+        "answer": ANSWER,
+        "outcome": OUTCOME,
+        "cancel_requested": True,
+        "holds_key_slot": True,
+    }
+    assert set(values) == set(Progress.__struct_fields__)
+    return Progress(**values)
+
+
+def state_with(progress: Progress) -> State:
+    world = World(answering=None)
+    world.publish(URL, flow_control=flow(KEY, parallelism=2))
+    state = restore(world.snapshot()[0])
+    state.messages[progress.message.message_id] = progress
+    return state
+
+
+@pytest.mark.parametrize(
+    ("phase", "make", "changed"),
+    [
+        pytest.param(
+            Phase.HELD,
+            lambda message_id: facts.MessageHeld(
+                message_id=message_id,
+                hold=Hold(kind=HoldKind.FLOW_CONTROL, name=KEY, reason=HoldReason.RATE),
+                ticket=9,
+                at_ms=NOW,
+            ),
+            {"ticket", "hold", "answer", "outcome", "holds_key_slot"},
+            id="held",
+        ),
+        pytest.param(
+            Phase.HELD,
+            lambda message_id: facts.AttemptStarted(message_id=message_id, number=3, at_ms=NOW, answer=None),
+            {"phase", "ticket", "hold", "started_ms", "answer", "outcome"},
+            id="started",
+        ),
+        pytest.param(
+            Phase.ACTIVE,
+            lambda message_id: facts.ResponseDelayed(
+                message_id=message_id, outcome=replace(OUTCOME, error="later"), due_ms=NOW
+            ),
+            {"due_ms", "outcome"},
+            id="delayed",
+        ),
+        pytest.param(
+            Phase.ACTIVE,
+            lambda message_id: facts.AttemptFinished(
+                message_id=message_id, number=3, started_ms=EPOCH_MS + 2, at_ms=NOW, outcome=OUTCOME
+            ),
+            set(),
+            id="finished",
+        ),
+        pytest.param(
+            Phase.ACTIVE,
+            lambda message_id: facts.RetryScheduled(message_id=message_id, at_ms=NOW, due_ms=NOW, reason="default"),
+            {"phase", "retried", "due_ms", "answer", "outcome", "holds_key_slot"},
+            id="retry",
+        ),
+        pytest.param(
+            Phase.HELD,
+            lambda message_id: facts.CancelRequested(message_id=message_id, at_ms=NOW),
+            {"cancel_requested"},
+            id="cancel",
+        ),
+        pytest.param(
+            Phase.ACTIVE,
+            lambda _: facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=True),
+            {"holds_key_slot"},
+            id="counters reset",
+        ),
+    ],
+)
+def test_a_fact_of_a_message_changes_its_own_fields_only(phase: Phase, make: Any, changed: set[str]) -> None:
+    before = progress_with_every_field(phase)
+    if changed == {"cancel_requested"}:
+        before = replace(before, cancel_requested=False)
+    state = state_with(before)
+    state.apply(make(before.message.message_id))
+    assert differing(before, state.messages[before.message.message_id]) == changed
+
+
+# -- schedules and flow control keys ----------------------------------------------------------
+
+
+def test_a_fact_of_a_schedule_changes_its_own_fields_only() -> None:
+    world = World()
+    schedule_id = ScheduleId(world.write_schedule("0 * * * *", URL))
+    values: dict[str, Any] = {
+        "schedule": world.owner.schedules[schedule_id].schedule,
+        "paused": True,
+        "next_ms": EPOCH_MS + 1,
+        "last_fired_ms": EPOCH_MS + 2,
+        "last_states": ((MessageId("msg_1"), ScheduleRunState.SUCCESS),),
+        "error": "refused",
+    }
+    assert set(values) == set(ScheduleProgress.__struct_fields__)
+    before = ScheduleProgress(**values)
+    state = restore(world.snapshot()[0])
+    schedules = state.accounts[ACCOUNT_ID].schedules
+    names: dict[str, Any] = {"account_id": ACCOUNT_ID, "schedule_id": schedule_id, "at_ms": NOW}
+    for fact, changed in (
+        (facts.ScheduleFired(**names, next_ms=NOW, error=None), {"next_ms", "last_fired_ms", "last_states", "error"}),
+        (facts.SchedulePaused(**names), {"next_ms"}),
+        (facts.ScheduleResumed(**names, next_ms=NOW), {"paused", "next_ms"}),
+        (facts.ScheduleWritten(schedule=before.schedule, next_ms=NOW), {"next_ms", "error"}),
+    ):
+        schedules[schedule_id] = before
+        state.apply(fact)
+        assert differing(before, schedules[schedule_id]) == changed
+
+
+def flow_state_with_every_field() -> FlowState:
+    values: dict[str, Any] = {
+        "key": KEY,
+        "account_id": ACCOUNT_ID,
+        "parallelism": 2,
+        "rate": 3,
+        "period_ms": 4_000,
+        "active": 5,
+        "rate_count": 6,
+        "window_start_ms": EPOCH_MS,
+        "paused": True,
+        "pinned_parallelism": True,
+        "pinned_rate": True,
+    }
+    assert set(values) == set(FlowState.__struct_fields__)
+    return FlowState(**values)
+
+
+def test_a_fact_of_a_flow_control_key_changes_its_own_fields_only() -> None:
+    before = flow_state_with_every_field()
+    progress = progress_with_every_field(Phase.ACTIVE)
+    state = state_with(progress)
+    keys = state.accounts[ACCOUNT_ID].flow_keys
+    limits = facts.FlowKeyChanged(
+        account_id=ACCOUNT_ID,
+        key=KEY,
+        parallelism=9,
+        rate=9,
+        period_ms=9,
+        paused=False,
+        pinned_parallelism=False,
+        pinned_rate=False,
+    )
+    finished = facts.AttemptFinished(
+        message_id=progress.message.message_id, number=3, started_ms=EPOCH_MS, at_ms=NOW, outcome=OUTCOME
+    )
+    for fact, changed in (
+        (limits, {"parallelism", "rate", "period_ms", "paused", "pinned_parallelism", "pinned_rate"}),
+        (facts.RateWindowOpened(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW), {"rate_count", "window_start_ms"}),
+        (
+            facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=False),
+            {"rate_count", "window_start_ms"},
+        ),
+        (finished, {"active"}),
+    ):
+        keys[KEY] = before
+        state.apply(fact)
+        assert differing(before, keys[KEY]) == changed
+
+
+def test_every_limit_of_a_key_is_a_field_of_its_state_and_of_the_fact() -> None:
+    counted = {"active", "rate_count", "window_start_ms"}
+    assert set(facts.FlowKeyChanged.__struct_fields__) == set(FlowState.__struct_fields__) - counted
+    assert set(FlowControl.__struct_fields__) == {"key", "parallelism", "rate", "period_ms"}
+
+
+# -- as a whole -------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
+    state = state_with(progress_with_every_field(Phase.HELD))
+    owner = state.accounts[ACCOUNT_ID]
+    owner.flow_keys[KEY] = flow_state_with_every_field()
+    owner.active, owner.usage_day, owner.usage_count = 3, 4, 5
+    for number, name in enumerate(Counters.__struct_fields__, start=11):
+        setattr(state.counters, name, number)
+
+    again = restore(capture(state))
+
+    for name in vars(state).keys() - {"accounts", "timers"}:
+        assert getattr(again, name) == getattr(state, name), name
+    assert list(again.timers) == list(state.timers)
+    for name in set(owner.__slots__) - {"flow_wait_lists", "queue_wait_lists", "global_wait_list"}:
+        assert getattr(again.accounts[ACCOUNT_ID], name) == getattr(owner, name), name
+    # The counters of a checkpoint are its own.
+    state.counters.messages += 1
+    assert again.counters.messages == 11
+
+
+def test_a_state_begins_with_nothing() -> None:
+    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+    assert state.counters == Counters()
+    assert (state.messages, state.rules, list(state.timers)) == ({}, {}, [])

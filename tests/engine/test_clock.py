@@ -1,0 +1,111 @@
+"""How virtual time passes, and how a clock sleeps until something is due."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.core.worlds import EPOCH_MS, HOUR, MINUTE, SECOND
+from tests.engine.engine import Engine, FakeClock, on_loop, spawn, turns
+
+A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
+
+
+def sleeping(engine: Engine) -> asyncio.Task[None]:
+    return spawn(engine.clock.sleep_until(engine.driver.state.timers.next_due_ms()))
+
+
+@pytest.mark.parametrize(("rate", "passed_ms"), [(1, SECOND), (60, MINUTE), (0.5, 500)])
+def test_virtual_time_passes_at_the_rate_of_the_clock(rate: float, passed_ms: int) -> None:
+    clock = FakeClock(rate)
+    clock.wall_step_ms = SECOND
+    assert clock.now_ms() == EPOCH_MS + passed_ms
+
+
+def test_virtual_time_does_not_go_back_with_the_wall_clock() -> None:
+    clock = FakeClock(1)
+    clock.pass_to(HOUR)
+    assert clock.now_ms() == EPOCH_MS + HOUR
+    clock.pass_to(MINUTE)
+    assert clock.now_ms() == EPOCH_MS + HOUR
+
+
+def test_frozen_clock_is_looked_at_once_a_minute() -> None:
+    assert FakeClock(0).seconds_to(EPOCH_MS + 1) == 60
+
+
+def test_running_clock_sleeps_as_long_as_it_takes_at_its_rate_but_at_most_a_minute() -> None:
+    clock = FakeClock(60)
+    assert clock.seconds_to(EPOCH_MS + MINUTE) == 1
+    assert clock.seconds_to(EPOCH_MS + 2 * HOUR) == 60
+    clock.pass_to(HOUR)
+    assert clock.seconds_to(EPOCH_MS + MINUTE) == 0
+
+
+@on_loop
+async def test_sleep_ends_when_something_is_due() -> None:
+    engine = Engine(is_frozen=False)
+    await engine.publish(A, delay_ms=SECOND)
+
+    engine.clock.pass_to(SECOND)
+
+    await sleeping(engine)
+
+
+@on_loop
+async def test_sleep_ends_when_something_sooner_comes_up() -> None:
+    engine = Engine(is_frozen=False)
+    await engine.publish(A, delay_ms=HOUR)
+    asleep = sleeping(engine)
+    await turns()
+
+    await engine.publish(B, delay_ms=2 * HOUR)
+    await turns()
+    assert not asleep.done()
+    await engine.publish(C, delay_ms=MINUTE)
+
+    await asleep
+
+
+@on_loop
+async def test_sleep_without_anything_due_ends_when_something_comes_up() -> None:
+    engine = Engine(is_frozen=False)
+    asleep = sleeping(engine)
+    await turns()
+    assert not asleep.done()
+
+    await engine.publish(A, delay_ms=HOUR)
+
+    await asleep
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
+def test_another_rate_ends_a_sleep(is_frozen: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=is_frozen)
+        asleep = sleeping(engine)
+        await turns()
+
+        engine.clock.set_rate(1000, EPOCH_MS)
+
+        await asleep
+
+    test()
+
+
+@on_loop
+async def test_clock_that_slept_during_an_advance_finds_what_is_due_after_it() -> None:
+    engine = Engine(is_frozen=False)
+    await engine.publish(A, delay_ms=HOUR)
+    keeping = spawn(engine.driver.keep_time())
+    await turns()
+
+    await engine.driver.advance.by(MINUTE)
+    engine.clock.pass_to(HOUR)
+    engine.clock.wake()
+    await turns()
+
+    assert engine.finished() == [(A, HOUR)]
+    keeping.cancel()

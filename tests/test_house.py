@@ -1,0 +1,226 @@
+"""The house rules that no linter knows: where a module lies, what its package says, whose private names it reads.
+
+import-linter checks the layers, ruff and mypy the rest; see pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+EMULATOR = ROOT / "emulator"
+
+# The public names, what finds the data files, and what other tools load.
+AT_THE_ROOT = {
+    "__init__.py",
+    "__main__.py",
+    "py.typed",
+    "pytest_plugin.py",
+    "resources.py",
+    "testcontainers.py",
+    "version.py",
+}
+# Tests that are about no single module.
+NO_MIRROR = {
+    "campaign",
+    "container",
+    "contracts",
+    "examples",
+    "golden",
+    "properties",
+    "scenarios",
+    "test_house.py",
+    "test_readme.py",
+    "test_wheel.py",
+}
+# What a package's docstring says of its imports.
+IMPORTS = re.compile(r"\bit (may )?imports?\b")
+
+PACKAGES = sorted(path.parent for path in EMULATOR.rglob("__init__.py"))
+MODULES = sorted(EMULATOR.rglob("*.py"))
+TEST_MODULES = sorted(TESTS.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+# -- places -----------------------------------------------------------------------------------
+
+
+def test_root_of_the_package_holds_packages_and_what_other_tools_load() -> None:
+    assert {path.name for path in EMULATOR.iterdir() if path.is_file()} == AT_THE_ROOT
+
+
+@pytest.mark.parametrize("package", [path for path in PACKAGES if path != EMULATOR], ids=name_of)
+def test_package_says_in_one_sentence_what_it_is_for_and_may_import(package: Path) -> None:
+    docstring = ast.get_docstring(tree_of(package / "__init__.py")) or ""
+    purpose, _, rest = docstring.partition("\n\n")
+    assert IMPORTS.search(docstring.lower()), docstring
+    assert purpose.count(". ") == 0, "more than one sentence"
+    assert rest.count(". ") == 0, "more than one sentence about imports"
+
+
+def test_every_test_module_has_the_name_of_the_module_it_tests() -> None:
+    def has_mirror(path: Path) -> bool:
+        tested = EMULATOR / path.with_name(path.stem.removeprefix("test_"))
+        return tested.is_dir() or tested.with_suffix(".py").exists()
+
+    tests = [path.relative_to(TESTS) for path in TEST_MODULES if path.name.startswith("test_")]
+    found = [str(path) for path in tests if path.parts[0] not in NO_MIRROR and not has_mirror(path)]
+    assert not found, "\n".join(found)
+
+
+# -- private names ----------------------------------------------------------------------------
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def defined_in(tree: ast.Module) -> set[str]:
+    """Every name that a module gives to something: a function, a class, a variable, an attribute of `self`."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
+def reached(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the text of each private name of another module."""
+    own = defined_in(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=module, names=names):
+                for each in names:
+                    if is_private(each.name):
+                        yield node.lineno, f"from {module} import {each.name}"
+            case (
+                ast.Attribute(value=ast.Name(id="self" | "cls"))
+                | ast.Attribute(value=ast.Call(func=ast.Name(id="super")))
+            ):
+                pass
+            case ast.Attribute(attr=name) if is_private(name) and name not in own:
+                yield node.lineno, ast.unparse(node)
+
+
+def test_no_module_reaches_the_private_names_of_another() -> None:
+    found = [f"{name_of(path)}:{line}: {text}" for path in MODULES for line, text in reached(tree_of(path))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("from emulator.core.state import _apply", 1),
+        ("other._secret", 1),
+        ("self._emulator._do(x)", 1),
+        ("self._own = super()._theirs", 0),
+        ("def _own(): ...\nother._own", 0),
+        ("other.__dict__", 0),
+    ],
+)
+def test_private_names_are_found(code: str, count: int) -> None:
+    assert len(list(reached(ast.parse(code)))) == count
+
+
+# -- patches ----------------------------------------------------------------------------------
+
+# What is given to change something for a while, in the calls of `pytest.MonkeyPatch`.
+PATCHES = {"setattr", "delattr", "setitem", "delitem"}
+# Tables that belong to the process, and have no other way in.
+TABLES = {"os.environ", "sys.modules"}
+# Sees every answer of the whole run, through whatever client it was asked for.
+INSTRUMENTS = {TESTS / "contracts" / "answers.py"}
+
+
+def imported_by(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for, as a dotted path."""
+    names = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                for each in aliases:
+                    first = each.name.partition(".")[0]
+                    names[each.asname or first] = each.name if each.asname else first
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names.update({each.asname or each.name: f"{module}.{each.name}" for each in aliases})
+    return names
+
+
+@cache
+def is_shared(path: str) -> bool:
+    """Whether a dotted path is a module, or something of ours that all tests of the process see."""
+    if path.partition(".")[0] in ("emulator", "tests"):
+        return True
+    try:
+        return util.find_spec(path) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def patches(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the text of each change of a module, or of a class or table of one."""
+    imported = imported_by(tree)
+
+    def stands_for_shared(target: ast.expr) -> bool:
+        if any(isinstance(part, ast.Call) for part in ast.walk(target)):
+            return False  # What a function returns is asked for, as a logger is.
+        text = ast.unparse(target)
+        path = imported.get(text.partition(".")[0])
+        return path is not None and text not in TABLES and is_shared(path)
+
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name), args=[target, *_]) if name in PATCHES:
+                if isinstance(target, ast.Constant) or stands_for_shared(target):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Assign(targets=targets):
+                if any(isinstance(each, ast.Attribute) and stands_for_shared(each.value) for each in targets):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                if any(each.name in ("mock", "unittest.mock") for each in aliases):
+                    yield node.lineno, ast.unparse(node)
+
+
+def test_no_test_patches_a_global_of_a_module() -> None:
+    tests = [path for path in TEST_MODULES if path not in INSTRUMENTS]
+    found = [f"{name_of(path)}:{line}: {text}" for path in tests for line, text in patches(tree_of(path))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("from emulator.engine import driver\npatch.setattr(driver, 'SETTLE_S', 1)", 1),
+        ("from emulator.journal.store import Store\npatch.setattr(Store, 'begin', f)", 1),
+        ("from emulator.journal.store import Store\nStore.begin = f", 1),
+        ("patch.setattr('emulator.journal.history.STEP', 1)", 1),
+        ("import os\npatch.setattr(os, 'replace', f)", 1),
+        ("from unittest import mock", 1),
+        ("import sys\npatch.setitem(sys.modules, 'x', None)", 0),
+        ("patch.setenv('NAME', 'x')", 0),
+        ("world = make()\npatch.setattr(world.store, 'commit', f)", 0),
+    ],
+)
+def test_patches_are_found(code: str, count: int) -> None:
+    assert len(list(patches(ast.parse(code)))) == count

@@ -1,0 +1,34 @@
+"""The public names of the Python API can be imported, and the examples in their docstrings are true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+import emulator
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "emulator",
+        "emulator.client.sync.emulator",
+        "emulator.client.sync.clock",
+        "emulator.client.sync.destinations",
+        "emulator.client.sync.snapshots",
+    ],
+)
+def test_every_example_in_a_docstring_is_true(module: str) -> None:
+    # The examples of its parts use the class by its name, as users do.
+    names = {"Emulator": emulator.Emulator}
+    failed, tried = doctest.testmod(importlib.import_module(module), extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert (failed, tried > 0) == (0, True)
+
+
+def test_all_that_is_promised_can_be_imported() -> None:
+    for name in emulator.__all__:
+        assert getattr(emulator, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Emulater'"):
+        emulator.Emulater  # type: ignore[attr-defined]  # noqa: B018
