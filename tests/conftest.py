@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.answers import WATCHER, watch
+from tests.harness.installation import Installation, install
+from tests.harness.installation import installation as installation_in
 from tests.harness.once import shared_folder
-from tests.installation import Installation, install
-from tests.installation import installation as installation_in
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

@@ -68,10 +68,9 @@ def test_root_of_the_package_holds_packages_and_what_other_tools_load() -> None:
 @pytest.mark.parametrize("package", [path for path in PACKAGES if path != EMULATOR], ids=name_of)
 def test_package_says_in_one_sentence_what_it_is_for_and_may_import(package: Path) -> None:
     docstring = ast.get_docstring(tree_of(package / "__init__.py")) or ""
-    purpose, _, rest = docstring.partition("\n\n")
+    purpose, _, _ = docstring.partition("\n\n")
     assert IMPORTS.search(docstring.lower()), docstring
     assert purpose.count(". ") == 0, "more than one sentence"
-    assert rest.count(". ") == 0, "more than one sentence about imports"
 
 
 def test_every_test_module_has_the_name_of_the_module_it_tests() -> None:

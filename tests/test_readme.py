@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.server.settings import Settings
-from tests.support import server
+from tests.harness.emulators import server
 
 README = Path(__file__).parent.parent / "README.md"
 COMMAND = re.compile(r"svc-emulator ([a-z][^`\n#|]*)")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation import ROOT, Installation
+from tests.harness.installation import ROOT, Installation
 
 DATA = [path.relative_to(ROOT) for name in ("contracts", "fixtures") for path in sorted((ROOT / name).rglob("*.*"))]
 

@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route, Router
 
 from emulator.api.control import routes as control
-from emulator.api.control.call import ControlOptions
+from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import not_found
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
@@ -17,7 +17,7 @@ from emulator.worlds.registry import Worlds
 
 
 def build(worlds: Worlds, options: ControlOptions, middleware: Sequence[Middleware] = ()) -> Router:
-    """The application that serves these worlds; whoever opened them closes them.
+    """The application that serves these worlds; the caller opens and closes them.
 
     A router alone: each endpoint answers for its own errors, so the middleware of a whole Starlette
     would only cost time.

@@ -1,4 +1,4 @@
-"""The command line: `svc-emulator`.
+"""The command line: `svc-emulator`; it may import client and what lies below it.
 
 A command's module is imported when the command is run or its help is asked for, because a server
 has to be there at once and needs none of the others.

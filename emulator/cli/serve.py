@@ -82,12 +82,12 @@ async def _banner(emulation: Emulation, url: str) -> str:
     from emulator.cli.clock import status_text
     from emulator.cli.env import Format, variables_of, written
     from emulator.journal.store import MEMORY
-    from emulator.wire.control import bodies as control_json
+    from emulator.wire.control.clock import clock_view
     from emulator.worlds.setup import DEFAULT
 
     world = emulation.worlds.get(DEFAULT)
     username, password = world.login
-    clock = control_json.clock_view(await world.clock_status())
+    clock = clock_view(await world.clock.status())
     db = emulation.settings.db
     state = "in memory, gone at the end (keep it with --db FILE)" if db == MEMORY else db
     return "\n".join(

@@ -37,7 +37,7 @@ class DeduplicationCheckpoint(Record):
 
 
 class QueueCheckpoint(Record):
-    """What a queue name stands for besides its record; it outlives a deleted queue until its last message ends."""
+    """The messages of a queue name, kept apart from the queue's record: they may outlast a deleted queue."""
 
     name: QueueName
     lag: int

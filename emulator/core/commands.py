@@ -348,7 +348,7 @@ class SetBackClock(Command[None]):
 
 
 class CreateSearchIndex(Command[SearchIndex]):
-    """`customer_id` is whoever creates it."""
+    """`customer_id` is the creator."""
 
     customer_id: str
     name: str

@@ -16,7 +16,7 @@ class Refused(Exception):
 
 
 class Malformed(Exception):
-    """A text does not follow its grammar; whoever knows the field's name turns it into InvalidInput."""
+    """A text does not follow its grammar; a caller that knows the field's name turns it into InvalidInput."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class NotFound(Refused):
 
 
 class Unauthenticated(Refused):
-    """No credentials, or credentials nobody holds."""
+    """No credentials, or credentials of no account."""
 
 
 class Forbidden(Refused):

@@ -33,7 +33,7 @@ from emulator.core.record import Record
 
 
 class ClockMoved(Record):
-    """Virtual time stands at `now_ms`."""
+    """Virtual time is now `now_ms`."""
 
     now_ms: int
 
@@ -50,14 +50,14 @@ class MessageCreated(Record):  # (nothing) -> PENDING
 
 
 class PublishDeduplicated(Record):
-    """A publish was answered with a message that already stood for it; only its history tells (D-213)."""
+    """A publish was answered with an earlier message; only that one's history shows it (D-213)."""
 
     message_id: MessageId
     at_ms: int
 
 
 class MessageHeld(Record):  # PENDING | RETRYING | HELD -> HELD
-    """A due message joined a line. `ticket` orders the lines."""
+    """A due message joined a wait list, which is ordered by `ticket`."""
 
     message_id: MessageId
     hold: Hold
@@ -74,7 +74,7 @@ class QueueSlotTaken(Record):
 
 
 class QueueSlotReleased(Record):
-    """The queued message and its callbacks have ended; the next in line may start."""
+    """The queued message and its callbacks have ended; the next that waits may start."""
 
     message_id: MessageId
     account_id: AccountId
@@ -220,7 +220,7 @@ class QueueDeleted(Record):
 
 
 class FlowKeyChanged(Record):
-    """The limits of a flow control key as they stand from now on."""
+    """The limits of a flow control key from now on."""
 
     account_id: AccountId
     key: FlowKey
@@ -233,7 +233,7 @@ class FlowKeyChanged(Record):
 
 
 class FlowCountersReset(Record):
-    """A key's counters start again at `at_ms`; `parallelism` tells whether active attempts are forgotten too."""
+    """A key's counters start again at `at_ms`; with `parallelism`, active attempts no longer count either."""
 
     account_id: AccountId
     key: FlowKey
@@ -242,7 +242,7 @@ class FlowCountersReset(Record):
 
 
 class RateWindowOpened(Record):
-    """A key's rate period ended with messages in line; the next period counts from `at_ms`."""
+    """A key's rate period ended with messages waiting; the next period counts from `at_ms`."""
 
     account_id: AccountId
     key: FlowKey
@@ -253,7 +253,7 @@ class RateWindowOpened(Record):
 
 
 class AccountChanged(Record):
-    """An account's record as it stands from now on; a change of its state is under way until `settles_ms`."""
+    """An account's record from now on; a change of its state is under way until `settles_ms`."""
 
     account: Account
     settles_ms: int | None = None
@@ -266,7 +266,7 @@ class AccountSettled(Record):
 
 
 class AccountTokenRotated(Record):
-    """The account has new credentials; nobody holds the old ones any more."""
+    """The account has new credentials; the old ones are invalid."""
 
     account_id: AccountId
     password: str

@@ -4,7 +4,7 @@
 |-------------------|--------------------------|-----------|
 | MessageHeld       | PENDING, HELD, RETRYING  | HELD      |
 | AttemptStarted    | PENDING, HELD, RETRYING  | ACTIVE    |
-| ResponseDelayed    | ACTIVE                   | ACTIVE    |
+| ResponseDelayed   | ACTIVE                   | ACTIVE    |
 | AttemptFinished   | ACTIVE                   | ACTIVE    |
 | RetryScheduled    | ACTIVE                   | RETRYING  |
 | MessageDelivered  | ACTIVE                   | DELIVERED |
@@ -12,7 +12,7 @@
 | CancelRequested   | any live phase           | unchanged |
 | MessageCanceled   | any live phase           | CANCELED  |
 
-A message is born PENDING by MessageCreated. DELIVERED, FAILED and CANCELED are final: the
+MessageCreated makes a message PENDING. DELIVERED, FAILED and CANCELED are final: the
 message leaves the live state, and its history is what remains of it.
 """
 

@@ -38,10 +38,10 @@ class Method(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a message stands. `lifecycle.py` holds every transition."""
+    """The phase of a message. `lifecycle.py` holds every transition."""
 
     PENDING = "PENDING"  # waits for its first delivery time
-    HELD = "HELD"  # due, and waits in line for a queue, a flow control key or a global slot
+    HELD = "HELD"  # due, and waits for a queue, a flow control key or a global slot
     ACTIVE = "ACTIVE"  # an attempt is under way
     RETRYING = "RETRYING"  # waits for its next attempt
     DELIVERED = "DELIVERED"
@@ -151,7 +151,7 @@ class FlowControl(Record):
 class MessageOptions(Record):
     """What the configuration headers of one request say; None is "not said".
 
-    `forwarded` are the headers behind the forward prefix. `incoming` are the request's other
+    `forwarded` are the headers that had the forward prefix. `incoming` are the request's other
     headers, which are forwarded only if `forward_incoming` is true.
     """
 
@@ -268,7 +268,7 @@ class HoldReason(StrEnum):
 
 
 class Hold(Record):
-    """Why a due message waits: the line it stands in, and what that line waits for."""
+    """Why a due message waits: the wait list it is in, and what that list waits for."""
 
     kind: HoldKind
     name: str
@@ -279,7 +279,7 @@ class Progress(Record):
     """A live message and how far it has come.
 
     `retried` counts retries already made, `due_ms` is its next delivery time. `ticket` is its
-    place in every line it meets for the dispatch that is due. `answer` and `outcome` belong to
+    place in every wait list for the dispatch that is due. `answer` and `outcome` belong to
     the attempt under way: the scripted answer chosen for it, and an outcome that a scripted
     latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
     key, which a reset of the key's counters ends.

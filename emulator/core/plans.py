@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.core.model import Account, IndexType, Plan
 from emulator.core.record import Record
@@ -135,7 +135,6 @@ TERMS: dict[PlanName, PlanTerms] = {
         max_requests_per_day=10_000_000,
         max_requests_per_day_hard=100_000_000,
         max_dlq_retention_time_milis=7_776_000_000,
-        retention=7,
         max_global_parallelism=1_000,
     ),
     PlanName.QUEUE_FIXED_100M: replace(
@@ -145,7 +144,6 @@ TERMS: dict[PlanName, PlanTerms] = {
         max_requests_per_day=100_000_000,
         max_requests_per_day_hard=1_000_000_000,
         max_dlq_retention_time_milis=7_776_000_000,
-        retention=7,
         max_global_parallelism=1_000,
     ),
 }
@@ -153,8 +151,7 @@ TERMS: dict[PlanName, PlanTerms] = {
 
 def on_plan(account: Account, plan: PlanName) -> Account:
     """The account with its plan's type, price and limits, and everything else as it was."""
-    terms = TERMS[plan]
-    return replace(account, **{name: getattr(terms, name) for name in terms.__struct_fields__})
+    return replace(account, **asdict(TERMS[plan]))
 
 
 class IndexCaps(Record):

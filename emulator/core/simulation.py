@@ -111,7 +111,7 @@ class Simulation:
         return self._state.timers.next_due_ms()
 
     def handle(self, command: Command[R]) -> Outcome[R]:
-        """Carry out one command and everything that is due at the instant it leaves behind.
+        """Carry out one command and everything that is due at the instant after it.
 
         Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """

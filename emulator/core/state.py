@@ -252,9 +252,9 @@ class State:
         if hold is None:
             return
         owner = self.accounts[progress.message.account_id]
-        line = owner.wait_list(hold)
-        line.leave(progress.message.message_id)
-        if hold.kind is HoldKind.FLOW_CONTROL and len(line) == 0:
+        wait_list = owner.wait_list(hold)
+        wait_list.leave(progress.message.message_id)
+        if hold.kind is HoldKind.FLOW_CONTROL and len(wait_list) == 0:
             self.timers.disarm(TimerKind.RATE_WINDOW, subject_of(owner.account.id, hold.name))
 
     # -- expiries ---------------------------------------------------------------------------
@@ -403,8 +403,8 @@ class State:
 
     def _arm_rate_window(self, flow: FlowState) -> None:
         """The end of the rate period is work while a message waits for it, and nothing otherwise."""
-        line = self.accounts[flow.account_id].flow_wait_lists[flow.key]
-        waits = len(line) > 0 and flow.rate is not None and flow.window_start_ms > 0
+        wait_list = self.accounts[flow.account_id].flow_wait_lists[flow.key]
+        waits = len(wait_list) > 0 and flow.rate is not None and flow.window_start_ms > 0
         is_used_up = waits and not flow.paused and flow.rate_count >= (flow.rate or 0)
         due_ms = flow.window_start_ms + flow.period_ms if is_used_up else None
         self.timers.set(TimerKind.RATE_WINDOW, subject_of(flow.account_id, flow.key), due_ms)
@@ -481,14 +481,11 @@ def _record_run(owner: AccountState, message: Message, run: ScheduleRunState) ->
     if progress is None or message.source_message_id is not None:
         return
     message_id = message.message_id
-    states = progress.last_states
+    states = dict(progress.last_states)
     # The record shows the last firing only: not an earlier one, nor a dead letter that is published again.
-    if run is ScheduleRunState.IN_PROGRESS:
-        if message.created_ms != progress.last_fired_ms:
-            return
-        states = (*states, (message_id, run))
-    else:
-        if all(state[0] != message_id for state in states):
-            return
-        states = tuple([(message_id, run) if state[0] == message_id else state for state in states])
-    owner.schedules[message.schedule_id] = replace(progress, last_states=states)
+    is_of_last_firing = (
+        message.created_ms == progress.last_fired_ms if run is ScheduleRunState.IN_PROGRESS else message_id in states
+    )
+    if is_of_last_firing:
+        states[message_id] = run
+        owner.schedules[message.schedule_id] = replace(progress, last_states=tuple(states.items()))

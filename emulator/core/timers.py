@@ -11,12 +11,18 @@ first: work to do, schedule firings, and quiet expiries.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from emulator.core.model import TimerKind
 from emulator.core.record import Record
 
-_Entry = tuple[int, int, TimerKind, str]
+_Key = tuple[TimerKind, str]
+_Entry = tuple[int, int, _Key]
+
+_WORK, _SCHEDULES, _QUIET = range(3)
+_HEAP_OF = {
+    kind: _SCHEDULES if kind is TimerKind.SCHEDULE else _QUIET if kind.is_quiet else _WORK for kind in TimerKind
+}
 
 
 class Timer(Record):
@@ -32,17 +38,13 @@ class Timers:
     """The heaps. Only `State.apply` arms and disarms."""
 
     def __init__(self) -> None:
-        self._work: list[_Entry] = []
-        self._schedules: list[_Entry] = []
-        self._quiet: list[_Entry] = []
-        self._live: dict[tuple[TimerKind, str], _Entry] = {}
-        self._sequence = 0
+        self._heaps: tuple[list[_Entry], ...] = ([], [], [])
+        self._live: dict[_Key, _Entry] = {}
+        self.sequence = 0
 
     def arm(self, kind: TimerKind, subject: str, due_ms: int) -> None:
-        self._sequence += 1
-        entry = (due_ms, self._sequence, kind, subject)
-        self._live[kind, subject] = entry
-        heapq.heappush(self._heap_of(kind), entry)
+        self.sequence += 1
+        self._push(due_ms, self.sequence, (kind, subject))
 
     def disarm(self, kind: TimerKind, subject: str) -> None:
         self._live.pop((kind, subject), None)
@@ -54,70 +56,60 @@ class Timers:
         else:
             self.arm(kind, subject, due_ms)
 
-    def _heap_of(self, kind: TimerKind) -> list[_Entry]:
-        if kind is TimerKind.SCHEDULE:
-            return self._schedules
-        return self._quiet if kind.is_quiet else self._work
+    def _push(self, due_ms: int, sequence: int, key: _Key) -> None:
+        entry = (due_ms, sequence, key)
+        self._live[key] = entry
+        heapq.heappush(self._heaps[_HEAP_OF[key[0]]], entry)
 
-    def _first(self, heap: list[_Entry]) -> _Entry | None:
-        while heap:
-            entry = heap[0]
-            if self._live.get((entry[2], entry[3])) is entry:
-                return entry
-            heapq.heappop(heap)
-        return None
-
-    def _first_of_all(self) -> _Entry | None:
-        best = self._first(self._work) if self._work else None
-        for heap in (self._schedules, self._quiet):
-            # Sequences differ, so the comparison never reaches the kinds.
-            if heap and (entry := self._first(heap)) is not None and (best is None or entry < best):
-                best = entry
+    def _first(self, heaps: Iterable[list[_Entry]]) -> _Entry | None:
+        """The first live entry of these heaps."""
+        best = None
+        live = self._live
+        for heap in heaps:
+            while heap:
+                entry = heap[0]
+                if live.get(entry[2]) is entry:
+                    # Sequences differ, so the comparison never reaches the keys.
+                    if best is None or entry < best:
+                        best = entry
+                    break
+                heapq.heappop(heap)
         return best
 
     def due(self, now_ms: int) -> Timer | None:
         """The first timer due at or before the instant; it stays armed until a fact disarms it."""
-        entry = self._first_of_all()
-        if entry is None or entry[0] > now_ms:
-            return None
-        return Timer(due_ms=entry[0], sequence=entry[1], kind=entry[2], subject=entry[3])
+        entry = self._first(self._heaps)
+        return None if entry is None or entry[0] > now_ms else _timer(entry)
 
     def next_due_ms(self) -> int | None:
         """The instant of the first timer of any kind, expiries included."""
-        entry = self._first_of_all()
+        entry = self._first(self._heaps)
         return None if entry is None else entry[0]
 
     def next_work_ms(self, *, schedules: bool = True) -> int | None:
         """The instant of the first timer that stands for something to do, with or without schedule firings."""
-        instants = [
-            entry[0]
-            for entry in (self._first(self._work), self._first(self._schedules) if schedules else None)
-            if entry is not None
-        ]
-        return min(instants, default=None)
+        entry = self._first(self._heaps[:_QUIET] if schedules else self._heaps[:_SCHEDULES])
+        return None if entry is None else entry[0]
 
     def __iter__(self) -> Iterator[Timer]:
         """All live timers in the order they will fire."""
-        for due_ms, sequence, kind, subject in sorted(self._live.values(), key=lambda entry: entry[:2]):
-            yield Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)
+        return map(_timer, sorted(self._live.values()))
 
     def up_to(self, last_ms: int) -> Iterator[Timer]:
         """Live timers due at an instant or before it, in the order they will fire; only what is taken is sorted."""
         heap = [entry for entry in self._live.values() if entry[0] <= last_ms]
         heapq.heapify(heap)
         while heap:
-            due_ms, sequence, kind, subject = heapq.heappop(heap)
-            yield Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)
+            yield _timer(heapq.heappop(heap))
 
     def restore(self, timers: tuple[Timer, ...], sequence: int) -> None:
         """Put back exactly the timers of a checkpoint, sequence numbers and all."""
-        self._work, self._schedules, self._quiet, self._live = [], [], [], {}
+        self._heaps, self._live = ([], [], []), {}
         for timer in timers:
-            entry = (timer.due_ms, timer.sequence, timer.kind, timer.subject)
-            self._live[timer.kind, timer.subject] = entry
-            heapq.heappush(self._heap_of(timer.kind), entry)
-        self._sequence = sequence
+            self._push(timer.due_ms, timer.sequence, (timer.kind, timer.subject))
+        self.sequence = sequence
 
-    @property
-    def sequence(self) -> int:
-        return self._sequence
+
+def _timer(entry: _Entry) -> Timer:
+    due_ms, sequence, (kind, subject) = entry
+    return Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)

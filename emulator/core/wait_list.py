@@ -1,4 +1,4 @@
-"""A line of messages that wait for a slot, first ticket first."""
+"""The messages that wait for a slot, first ticket first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The HTTP client of deliveries: sends exactly what it is given, over pooled connections.
 
-aiohttp is imported at the first real request, because that takes a tenth of a second and a server
-should be up before.
+aiohttp is imported at the first real request, because the import takes a tenth of a second of the start.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 _KEEPALIVE_S = 1.0
 _MAX_TRIES = 3
 _MAX_HEADER_BYTES = 1024 * 1024
-# aiohttp warns about more in one piece.
 _MAX_BYTES_IN_ONE_PIECE = 1024 * 1024
 _BY_ERRNO = {
     errno.ECONNREFUSED: REFUSED,
@@ -79,7 +77,7 @@ class Failure(Record):
 class _ConnectionLost(Exception):
     """The connection ended before a response began.
 
-    It is of a type that aiohttp does not know, so that aiohttp leaves sending again to us.
+    aiohttp sends again by itself after exceptions that it knows, and this is none of them.
     """
 
     def __init__(self, cause: Exception) -> None:
@@ -113,7 +111,7 @@ class HttpClient:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._exchange(method, target, headers, body)
-        except Exception as error:  # An edge: whatever went wrong out there is an outcome.
+        except Exception as error:  # An edge: whatever went wrong is an outcome.
             return Failure(text=failure_text(error, target))
 
     async def close(self) -> None:
@@ -132,23 +130,24 @@ class HttpClient:
         # Two turns of the loop: it learns which idle connections were closed, and forgets them.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        for tries_left in reversed(range(_MAX_TRIES)):
+        tries = 0
+        while True:
+            tries += 1
             connection = SimpleNamespace(is_reused=False)
             try:
                 response = await session.request(
                     method.value,
                     _url(target),
-                    data=_payload(body),
+                    # aiohttp warns about a large body in one piece.
+                    data=io.BytesIO(body) if len(body) > _MAX_BYTES_IN_ONE_PIECE else body or None,
                     allow_redirects=False,
                     middlewares=(_sending_exactly(headers),),
                     trace_request_ctx=connection,
                 )
+                return await self._read(response)
             except _ConnectionLost as lost:
-                if tries_left == 0 or not connection.is_reused:
+                if tries == _MAX_TRIES or not connection.is_reused:
                     raise lost.cause from None
-                continue
-            return await self._read(response)
-        raise AssertionError("unreachable")
 
     async def _read(self, response: ClientResponse) -> Response:
         try:
@@ -160,7 +159,9 @@ class HttpClient:
             # The server now speaks another protocol on this connection.
             response.close()
         response.release()
-        headers = tuple((_text(name), _text(value)) for name, value in response.raw_headers)
+        headers = tuple(
+            (name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in response.raw_headers
+        )
         return Response(status=response.status, headers=headers, body=body)
 
     async def _read_body(self, response: ClientResponse) -> bytes:
@@ -197,7 +198,7 @@ class HttpClient:
 
 
 def _sending_exactly(headers: Headers) -> ClientMiddlewareType:
-    """The last hand on a request: its headers become those given, in their order, case and number."""
+    """Middleware that replaces a request's headers by those given, in their order, case and number."""
     import aiohttp
 
     async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
@@ -231,16 +232,6 @@ def _url(target: Target) -> URL:
     host = f"[{target.host}]" if ":" in target.host else target.host
     # The query stays in the path, or yarl would drop a lone question mark.
     return URL.build(scheme=target.scheme, host=host, port=target.port, path=target.request_target, encoded=True)
-
-
-def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    if not body:
-        return None
-    return body if len(body) <= _MAX_BYTES_IN_ONE_PIECE else io.BytesIO(body)
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def failure_text(error: Exception, target: Target) -> str:

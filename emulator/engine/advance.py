@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from emulator.core import commands, facts
@@ -21,19 +20,21 @@ class _Move:
         self.from_ms = from_ms
         self.began_ms = began_ms
         self.max_deliveries = max_deliveries
-        self.facts: Counter[type[facts.Fact]] = Counter()
+        self.deliveries = 0
         self.succeeded = 0
+        self.schedules_fired = 0
+        self.messages_created = 0
         self.is_cut_short = False
 
-    @property
-    def deliveries(self) -> int:
-        return self.facts[facts.AttemptFinished]
-
-    def count(self, produced: Sequence[facts.Fact]) -> None:
-        self.facts.update(map(type, produced))
-        for fact in produced:
-            if isinstance(fact, facts.AttemptFinished):
-                self.succeeded += fact.outcome.succeeded
+    def count(self, fact: facts.Fact) -> None:
+        kind = type(fact)
+        if kind is facts.MessageCreated:
+            self.messages_created += 1
+        elif kind is facts.ScheduleFired:
+            self.schedules_fired += 1
+        elif isinstance(fact, facts.AttemptFinished):
+            self.deliveries += 1
+            self.succeeded += fact.outcome.succeeded
 
     def may_start(self, under_way: int) -> bool:
         return self.deliveries + under_way < self.max_deliveries
@@ -57,7 +58,8 @@ class Advance:
     def count(self, produced: Sequence[facts.Fact]) -> None:
         """Add facts to the report of the move that is under way, if there is one."""
         if self._move is not None:
-            self._move.count(produced)
+            for fact in produced:
+                self._move.count(fact)
 
     async def to(self, target_ms: int, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
         """Move to an instant, doing all due work on the way, each at its own instant. Not into the past."""
@@ -154,8 +156,8 @@ class Advance:
             deliveries=move.deliveries,
             succeeded=move.succeeded,
             failed=move.deliveries - move.succeeded,
-            schedules_fired=move.facts[facts.ScheduleFired],
-            messages_created=move.facts[facts.MessageCreated],
+            schedules_fired=move.schedules_fired,
+            messages_created=move.messages_created,
             wall_ms=self._clock.wall_ms() - move.began_ms,
             stopped="max_deliveries" if move.is_cut_short else None,
             idle=idle,

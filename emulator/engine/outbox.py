@@ -69,10 +69,10 @@ class Rooms:
 
 
 class _Entry:
-    """An attempt, its route once that is known, and the task that sends it in a window."""
+    """An attempt, its route once that is known, and in a window what sends it."""
 
-    __slots__ = ("attempt", "route", "task")
-    task: asyncio.Task[AttemptOutcome]
+    __slots__ = ("attempt", "route", "sending")
+    sending: asyncio.Task[AttemptOutcome] | Coroutine[None, None, AttemptOutcome]
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -175,17 +175,17 @@ class Outbox:
         try:
             while self._fill(window, may_start):
                 entry = window[0]
-                outcome = entry.route.outcome if isinstance(entry.route, Inside) else await entry.task
+                outcome = entry.route.outcome if isinstance(entry.route, Inside) else await entry.sending
                 window.popleft()
                 self._record(entry, outcome)
                 await self._door.breathe()
         finally:
             # After a refusal or a cancellation, what was not recorded is attempted again.
             for entry in reversed(window):
-                if isinstance(entry.route, Leaves):
-                    entry.task.cancel()
+                if isinstance(entry.route, Leaves) and isinstance(entry.sending, asyncio.Task):
+                    entry.sending.cancel()
                     # asyncio would report an exception that nobody has looked at.
-                    entry.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                    entry.sending.add_done_callback(lambda task: task.cancelled() or task.exception())
                 self._waiting.appendleft(_Entry(entry.attempt))
 
     def _fill(self, window: deque[_Entry], may_start: Callable[[int], bool]) -> bool:
@@ -202,7 +202,9 @@ class Outbox:
             window.append(entry)
             route = self._route(entry)
             if isinstance(route, Leaves):
-                entry.task = asyncio.get_running_loop().create_task(self._leave(entry, route))
+                sending = self._leave(entry.attempt, route)
+                # Alone in its window it is awaited next, and needs no task.
+                entry.sending = sending if self._window == 1 else asyncio.get_running_loop().create_task(sending)
         return bool(window)
 
     async def _drain_in_background(self) -> None:
@@ -225,7 +227,7 @@ class Outbox:
             outcome = route.outcome
         else:
             async with self._rooms.at(route.origin):
-                outcome = await self._leave(entry, route)
+                outcome = await self._leave(entry.attempt, route)
         await self._door.catch_up()
         self._record(entry, outcome)
         self.pump()
@@ -240,11 +242,11 @@ class Outbox:
                 entry.route = Inside(outcome=_fault_of_transport(error))
         return entry.route
 
-    async def _leave(self, entry: _Entry, route: Leaves) -> AttemptOutcome:
+    async def _leave(self, attempt: Attempt, route: Leaves) -> AttemptOutcome:
         """Send an attempt, once its facts are durable."""
         await self._door.commit()
         try:
-            return await self._transport.send(entry.attempt, route)
+            return await self._transport.send(attempt, route)
         except Exception as error:  # An edge: a fault of the transport is a failed attempt.
             return _fault_of_transport(error)
 

@@ -59,10 +59,10 @@ UNION ALL
 SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome FROM attempts WHERE seq > ?1 AND seq <= ?2
 ORDER BY 1
 """
-_TRACE_STEP = 5_000
 _SELECT_LAST_SEQ = """
 SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM attempts))
 """
+_TRACE_STEP = 5_000
 
 _LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
 
@@ -84,9 +84,20 @@ class _Conditions:
             # One parameter, however many values: SQLite limits the number of parameters.
             self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
 
-    def labelled(self, labels: Sequence[str]) -> None:
-        if labels:
-            self.add(_LABELS, json.dumps(list(labels)))
+    def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
+        """What both listings can ask of the message of an entry."""
+        for column, values in (
+            ("message_id", query.message_ids),
+            ("url", query.urls),
+            ("url_group", query.url_groups),
+            ("schedule_id", query.schedule_ids),
+            ("queue", query.queues),
+            ("flow_key", query.flow_keys),
+            ("caller_ip", query.caller_ips),
+        ):
+            self.among(f"messages.{column}", values)
+        if query.labels:
+            self.add(_LABELS, json.dumps(list(query.labels)))
 
     @property
     def text(self) -> str:
@@ -114,7 +125,7 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cleared_up_to = 0
-        # Drawn once, so that all who ask at the same time make the same of it.
+        # Drawn once, so that concurrent first calls of `generation` agree.
         self._new_generation = secrets.token_hex(4)
         self._generation: str | None = None
 
@@ -143,22 +154,15 @@ class History:
             for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
                 conditions.add("events.seq >= ?", seq)
         conditions.among("events.state", query.states)
-        conditions.among("messages.message_id", query.message_ids)
-        conditions.among("messages.url", query.urls)
+        conditions.of_message(query)
         conditions.among("messages.host", query.hosts)
         conditions.among("messages.path", query.paths)
-        conditions.among("messages.url_group", query.url_groups)
-        conditions.among("messages.schedule_id", query.schedule_ids)
-        conditions.among("messages.queue", query.queues)
-        conditions.among("messages.flow_key", query.flow_keys)
-        conditions.among("messages.caller_ip", query.caller_ips)
-        conditions.labelled(query.labels)
         _continue(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
         rows = await self._store.rows(statement, [*conditions.parameters, query.count + 1])
         found = [
-            _event(seq, at_ms, state, next_ms, definition, outcome)
+            _event(seq, at_ms, state, next_ms, _message(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome in rows
         ]
         return _page(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
@@ -175,14 +179,7 @@ class History:
             conditions.add("dead_letters.failed_ms <= ?", query.to_ms)
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
-        conditions.among("messages.message_id", query.message_ids)
-        conditions.among("messages.url", query.urls)
-        conditions.among("messages.url_group", query.url_groups)
-        conditions.among("messages.schedule_id", query.schedule_ids)
-        conditions.among("messages.queue", query.queues)
-        conditions.among("messages.flow_key", query.flow_keys)
-        conditions.among("messages.caller_ip", query.caller_ips)
-        conditions.labelled(query.labels)
+        conditions.of_message(query)
         _continue(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
@@ -246,7 +243,7 @@ class History:
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:
-        """The next `count` events and attempts behind entry `seq`; fewer if there are no more yet."""
+        """The next `count` events and attempts after entry `seq`; fewer if there are no more yet."""
         # Each number of the common count is an event's or an attempt's, and none is ever removed.
         rows = list(await self._store.rows(_SELECT_TRACE, (seq, seq + count)))
         if not rows:
@@ -259,7 +256,7 @@ class History:
         return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
 
     async def generation(self) -> str:
-        """What tells this history from that of the world before a reset; it survives a restart."""
+        """What distinguishes this history from that before a reset or restore; it survives a restart."""
         if self._generation is None:
             kept = (await self._store.meta()).get(schema.GENERATION)
             if kept is None:
@@ -287,21 +284,14 @@ class History:
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
     seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded = row
-    outcome = None if encoded is None else codec.decode_outcome(encoded)
     if state is not None:
-        return _event_of(seq, at_ms, state, next_ms, message, outcome)
-    assert outcome is not None  # An attempt is recorded when it has one.
+        return _event(seq, at_ms, state, next_ms, message, encoded)
+    outcome = codec.decode_outcome(encoded)
     return Delivery(seq=seq, at_ms=at_ms, finished_ms=finished_ms, message=message, attempt=attempt, outcome=outcome)
 
 
-def _event(seq: int, at_ms: int, state: str, next_ms: int | None, definition: bytes, outcome: bytes | None) -> Event:
-    decoded = None if outcome is None else codec.decode_outcome(outcome)
-    return _event_of(seq, at_ms, state, next_ms, _message(definition), decoded)
-
-
-def _event_of(
-    seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, outcome: AttemptOutcome | None
-) -> Event:
+def _event(seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, encoded: bytes | None) -> Event:
+    outcome = None if encoded is None else codec.decode_outcome(encoded)
     return Event(
         seq=seq,
         at_ms=at_ms,
@@ -320,7 +310,7 @@ def _error_text(outcome: AttemptOutcome) -> str | None:
 
 
 def _continue(conditions: _Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
-    """Go on behind the last entry of the page before; the first part of a cursor is for people."""
+    """Continue after the last entry of the page before; the first part of a cursor is for people."""
     if cursor is None:
         return
     at, _, seq = cursor.partition("-")

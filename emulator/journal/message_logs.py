@@ -1,4 +1,4 @@
-"""Reading what is recorded of single messages: their stories, and the failures that retries follow from."""
+"""Reading what is recorded of single messages: their logs, and the failures that retries follow from."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class MessageLogs:
             for seq, at_ms, state, next_ms in await self._store.rows(_SELECT_EVENTS, (number,)):
                 placed.append((seq, 0, LoggedEvent(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
             for seq, at_ms, finished_ms, attempt, outcome, rule in await self._store.rows(_SELECT_ATTEMPTS, (number,)):
-                tried = RecordedAttempt(
+                attempted = RecordedAttempt(
                     at_ms=finished_ms,
                     started_ms=at_ms,
                     number=attempt,
                     outcome=codec.decode_outcome(outcome),
                     answered_by=None if rule is None else codec.decode_rule(rule),
                 )
-                placed.append((seq, 0, tried))
+                placed.append((seq, 0, attempted))
             for seq, at_ms, kind, name, reason in await self._store.rows(_SELECT_ANNOTATIONS, (message_id,)):
                 hold = None if reason is None else HoldReason(reason)
                 placed.append((seq, 1, Annotation(at_ms=at_ms, kind=AnnotationKind(kind), name=name, reason=hold)))

@@ -28,6 +28,9 @@ from emulator.queries.message_log import HOLDS, AnnotationKind, answering
 
 Row = tuple[object, ...]
 
+# `value` of an enumeration takes a Python call, and every event needs it.
+_TEXT_OF = {state: state.value for state in EventState}
+
 # Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
 _NEXT_DELIVERY = 5
@@ -128,6 +131,8 @@ class Projector:
         self._last_failures.clear()
         for fact in group:
             match fact:
+                case facts.ClockMoved() | facts.ScheduleFired():
+                    pass  # Not shown in history, like those at the end; these two are frequent.
                 case facts.MessageCreated():
                     self._created(rows, fact)
                 case facts.AttemptStarted():
@@ -164,9 +169,7 @@ class Projector:
                     for rule_id in fact.rule_ids:
                         self._rules.pop(rule_id, None)
                 case (
-                    facts.ClockMoved()
-                    | facts.ScheduleFired()
-                    | facts.ResponseDelayed()
+                    facts.ResponseDelayed()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
                     | facts.DeduplicationsExpired()
@@ -189,7 +192,7 @@ class Projector:
                     | facts.SearchIndexChanged()
                     | facts.SearchIndexDeleted()
                 ):
-                    pass  # History does not show these.
+                    pass  # Not shown in history.
                 case unknown:
                     assert_never(unknown)
         for meter in self._meters.values():
@@ -304,6 +307,6 @@ class Projector:
         next_ms: int | None = None,
     ) -> None:
         self.seq += 1
-        rows.events.append((self.seq, live.number, at_ms, state.value, attempt_seq, next_ms))
+        rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
         if metric is not None:
             live.meter.add(at_ms, metric)

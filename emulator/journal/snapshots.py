@@ -50,7 +50,7 @@ class SavedWorld(Record):
 class Snapshots:
     """All snapshots of a world, by name. Without a folder they last as long as the world object does.
 
-    Names are checked by whoever reads them: they become names of files.
+    Names must have been checked: they become names of files.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -136,7 +136,7 @@ class Snapshots:
                 return await asyncio.to_thread(self._describe, name)
 
     async def put(self, name: str, content: bytes, check: Callable[[Meta], object]) -> tuple[Snapshot, bool]:
-        """Keep a world that comes as a database file; the flag tells whether the name was new.
+        """Keep a world that was sent as a database file; the flag tells whether the name was new.
 
         It takes the place of the snapshot that had its name. `check` looks at what the file says of
         its world, and raises what decoding raises. Raises InvalidInput for a file that is not ours,
@@ -215,7 +215,7 @@ def _unlink(path: Path) -> None:
 
 @contextlib.contextmanager
 def _conflicts_named(name: str) -> Iterator[None]:
-    """A disk that is full, or not to be written, is nobody's fault and no end of the world."""
+    """Report a full or read-only disk as a conflict; the world goes on."""
     try:
         yield
     except OSError as error:
@@ -225,7 +225,7 @@ def _conflicts_named(name: str) -> Iterator[None]:
 
 
 def _reason(error: files.UnusableDatabase, path: Path) -> str:
-    """Why a file is refused, without its name: whoever sent it calls it otherwise."""
+    """Why a file is refused, without its path: the client knows it under another name."""
     return str(error).removeprefix(f"{path}: ")
 
 
@@ -255,11 +255,17 @@ def _migrate(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         if migrations.format_of(connection) == schema.FORMAT:
             return
-    with _hidden(path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")) as fresh:
-        shutil.copyfile(path, fresh)
-        migrations.migrate(fresh)
-        _write_checksum(fresh)
-        os.replace(fresh, path)
+    fresh = path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")
+    try:
+        with _hidden(fresh):
+            shutil.copyfile(path, fresh)
+            migrations.migrate(fresh)
+            _write_checksum(fresh)
+            os.replace(fresh, path)
+    except OSError as error:
+        raise files.UnusableDatabase(f"{path}: {error.strerror or error}") from error
+    except files.UnusableDatabase as error:
+        raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}") from error
 
 
 def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:

@@ -32,7 +32,7 @@ class Thresholds(Record):
 
     History is written at so many facts or bytes of message bodies. A burst of publishes is answered first:
     history is a view of facts that are durable already. At `backpressure_at` facts, or twice the bytes,
-    those who append wait for it. After `checkpoint_at` facts the state is stored as a whole.
+    callers wait for it. After `checkpoint_at` facts the state is stored as a whole.
     """
 
     project_at: int = 20_000
@@ -360,7 +360,7 @@ class Store:
         return fresh, fresh._begin(codec.decode_checkpoint(base))
 
     async def take_over(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
-        """Put the world of a copy in place of this one, whole or not at all; `go_on` tells which it became.
+        """Put the world of a copy in place of this one, whole or not at all; `go_on` opens what it became.
 
         The checkpoints and `meta` replace what the copy, which has no facts after its checkpoint, says of
         itself. Raises UnusableDatabase, with the world here as it was; Conflict once it is closed.

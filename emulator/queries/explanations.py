@@ -40,7 +40,7 @@ from emulator.queries.message_log import (
     answering,
 )
 
-_HOLD_KINDS = {remark: hold for hold, remark in HOLDS.items()}
+_HOLD_KINDS = {annotation: hold for hold, annotation in HOLDS.items()}
 _ENDS = {
     EventState.DELIVERED: Phase.DELIVERED,
     EventState.FAILED: Phase.FAILED,
@@ -66,7 +66,7 @@ class Created(Record):
 
 
 class Deduplicated(Record):
-    """The message stands for later publishes with the same key; `count` of them were answered with it so far."""
+    """`count` later publishes with the same key were answered with this message so far."""
 
     at_ms: int
     key: str
@@ -90,7 +90,7 @@ class Delayed(Record):
 
 
 class HeldBack(Record):
-    """The message was due and stood in a line, until `until_ms`; None: it still does, and `now` says for what."""
+    """The message was due and waited until `until_ms`; None: it still does, and `now` says for what."""
 
     at_ms: int
     kind: HoldKind
@@ -121,7 +121,7 @@ class BackedOff(Record):
 
 
 class CalledBack(Record):
-    """An outcome was told to a callback, which is a message of its own."""
+    """An outcome was sent to a callback, which is a message of its own."""
 
     at_ms: int
     message_id: MessageId
@@ -179,7 +179,7 @@ Reason = (
 
 
 class Explanation(Record):
-    """A message, where it stands at `now_ms`, and the reasons in the order in which they came about."""
+    """A message, its phase at `now_ms`, and the reasons in the order in which they came about."""
 
     now_ms: int
     message: Message
@@ -205,12 +205,12 @@ def explain(state: StateView, log: MessageLog) -> Explanation:
 def _beginnings(log: MessageLog) -> Iterator[Reason]:
     message, at_ms = log.message, log.message.created_ms
     yield Created(at_ms=at_ms, message=message)
-    repeats = [each.at_ms for each in _remarks(log) if each.kind is AnnotationKind.DEDUPLICATED]
-    for remark in _remarks(log):
-        if remark.kind is AnnotationKind.DEDUPLICATION:
+    repeats = [each.at_ms for each in _annotations(log) if each.kind is AnnotationKind.DEDUPLICATED]
+    for annotation in _annotations(log):
+        if annotation.kind is AnnotationKind.DEDUPLICATION:
             yield Deduplicated(
                 at_ms=at_ms,
-                key=remark.name,
+                key=annotation.name,
                 until_ms=at_ms + WINDOW_MS,
                 count=len(repeats),
                 last_ms=repeats[-1] if repeats else None,
@@ -221,7 +221,7 @@ def _beginnings(log: MessageLog) -> Iterator[Reason]:
         yield Delayed(at_ms=at_ms, until_ms=message.not_before_ms)
 
 
-def _remarks(log: MessageLog) -> Iterator[Annotation]:
+def _annotations(log: MessageLog) -> Iterator[Annotation]:
     return (each for each in log.entries if isinstance(each, Annotation))
 
 
@@ -229,33 +229,33 @@ def _remarks(log: MessageLog) -> Iterator[Annotation]:
 
 
 def _course(state: StateView, log: MessageLog, progress: Progress | None) -> Iterator[Reason]:
-    tries = {entry.number: entry for entry in log.entries if isinstance(entry, RecordedAttempt)}
+    recorded_attempts = {entry.number: entry for entry in log.entries if isinstance(entry, RecordedAttempt)}
     started = 0
     for index, entry in enumerate(log.entries):
         match entry:
             case LoggedEvent(state=EventState.ACTIVE):
                 started += 1
-                if started in tries:
-                    yield _attempted(tries[started])
+                if started in recorded_attempts:
+                    yield _attempted(recorded_attempts[started])
                 elif progress is not None and progress.phase is Phase.ACTIVE:
                     yield _under_way(state, progress)
             case LoggedEvent():
-                yield from _noted(log, index, entry, tries.get(started))
+                yield from _logged(log, index, entry, recorded_attempts.get(started))
             case Annotation():
-                yield from _remarked(state, log, index, progress)
+                yield from _annotated(state, log, index, progress)
             case RecordedAttempt():
-                pass  # Told where it started.
+                pass  # Part of the reason at its start.
             case unknown:
                 assert_never(unknown)
 
 
-def _attempted(tried: RecordedAttempt) -> Attempted:
+def _attempted(recorded: RecordedAttempt) -> Attempted:
     return Attempted(
-        at_ms=tried.started_ms,
-        number=tried.number,
-        finished_ms=tried.at_ms,
-        outcome=tried.outcome,
-        answered_by=tried.answered_by,
+        at_ms=recorded.started_ms,
+        number=recorded.number,
+        finished_ms=recorded.at_ms,
+        outcome=recorded.outcome,
+        answered_by=recorded.answered_by,
     )
 
 
@@ -271,7 +271,7 @@ def _under_way(state: StateView, progress: Progress) -> Attempted:
     )
 
 
-def _noted(log: MessageLog, index: int, entry: LoggedEvent, last: RecordedAttempt | None) -> Iterator[Reason]:
+def _logged(log: MessageLog, index: int, entry: LoggedEvent, last: RecordedAttempt | None) -> Iterator[Reason]:
     """`last` is the attempt before the entry."""
     attempts = 0 if last is None else last.number
     match entry.state:
@@ -293,7 +293,7 @@ def _noted(log: MessageLog, index: int, entry: LoggedEvent, last: RecordedAttemp
         case EventState.CANCELED:
             yield Canceled(at_ms=entry.at_ms, attempts=attempts)
         case _:
-            pass  # CREATED is told already, and an ERROR is told by its attempt.
+            pass  # CREATED is a reason already, and an ERROR belongs to its attempt.
 
 
 def _dead_letter_of(following: tuple[Entry, ...]) -> DeadLetterId | None:
@@ -303,31 +303,31 @@ def _dead_letter_of(following: tuple[Entry, ...]) -> DeadLetterId | None:
     return None
 
 
-def _remarked(state: StateView, log: MessageLog, index: int, progress: Progress | None) -> Iterator[Reason]:
-    remark = log.entries[index]
-    assert isinstance(remark, Annotation)
-    at_ms = remark.at_ms
-    match remark.kind:
+def _annotated(state: StateView, log: MessageLog, index: int, progress: Progress | None) -> Iterator[Reason]:
+    annotation = log.entries[index]
+    assert isinstance(annotation, Annotation)
+    at_ms = annotation.at_ms
+    match annotation.kind:
         case AnnotationKind.QUEUE_HOLD | AnnotationKind.KEY_HOLD | AnnotationKind.GLOBAL_HOLD:
-            yield from _held_back(state, remark, log.entries[index + 1 :], progress)
+            yield from _held_back(state, annotation, log.entries[index + 1 :], progress)
         case AnnotationKind.CALLBACK | AnnotationKind.FAILURE_CALLBACK:
-            is_failure = remark.kind is AnnotationKind.FAILURE_CALLBACK
-            yield CalledBack(at_ms=at_ms, message_id=MessageId(remark.name), is_failure=is_failure)
+            is_failure = annotation.kind is AnnotationKind.FAILURE_CALLBACK
+            yield CalledBack(at_ms=at_ms, message_id=MessageId(annotation.name), is_failure=is_failure)
         case AnnotationKind.PUBLISHED_AGAIN:
-            yield DeadLetterRemoved(at_ms=at_ms, cause="retried", published_as=MessageId(remark.name))
+            yield DeadLetterRemoved(at_ms=at_ms, cause="retried", published_as=MessageId(annotation.name))
         case AnnotationKind.DEAD_LETTER_REMOVED:
-            yield DeadLetterRemoved(at_ms=at_ms, cause=remark.name, published_as=None)
+            yield DeadLetterRemoved(at_ms=at_ms, cause=annotation.name, published_as=None)
         case AnnotationKind.DEDUPLICATION | AnnotationKind.DEDUPLICATED | AnnotationKind.DEAD_LETTER:
-            pass  # Told at the beginning, and with the failure.
+            pass  # Part of the first reasons, and of the failure.
         case unknown:
             assert_never(unknown)
 
 
 def _held_back(
-    state: StateView, remark: Annotation, following: tuple[Entry, ...], progress: Progress | None
+    state: StateView, annotation: Annotation, following: tuple[Entry, ...], progress: Progress | None
 ) -> Iterator[HeldBack]:
-    assert remark.reason is not None
-    kind, reason, until_ms = _HOLD_KINDS[remark.kind], remark.reason, _end_of_hold(following)
+    assert annotation.reason is not None
+    kind, reason, until_ms = _HOLD_KINDS[annotation.kind], annotation.reason, _end_of_hold(following)
     now: waiting.Held | None = None
     if until_ms is None:
         if progress is None or progress.hold is None:
@@ -338,11 +338,11 @@ def _held_back(
             if isinstance(each, waiting.Held) and each.message.message_id == progress.message.message_id
         )
         reason = now.reason
-    yield HeldBack(at_ms=remark.at_ms, kind=kind, name=remark.name, reason=reason, until_ms=until_ms, now=now)
+    yield HeldBack(at_ms=annotation.at_ms, kind=kind, name=annotation.name, reason=reason, until_ms=until_ms, now=now)
 
 
 def _end_of_hold(following: tuple[Entry, ...]) -> int | None:
-    """When a message left its line: for another line, an attempt, or for good. None: it has not."""
+    """When a message left its wait list: for another one, an attempt, or for good. None: it has not."""
     for entry in following:
         if isinstance(entry, Annotation):
             if entry.kind in _HOLD_KINDS:

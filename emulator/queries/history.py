@@ -1,4 +1,4 @@
-"""What has been: the records that history queries answer with, and the questions they take.
+"""The records of history, and the queries that ask for them.
 
 History is a view of facts. The journal stores and finds it; the wire layer shows it.
 """
@@ -119,9 +119,9 @@ class DeliveryQuery(Record):
 
 
 class HistoryPosition(Record):
-    """A position in history: behind the entry `seq`, 0 for the beginning.
+    """A position in history: after the entry `seq`, 0 for the beginning.
 
-    `generation` names the history itself. A world has another generation after each reset, and counts anew.
+    `generation` names the history itself: a reset or a restore begins another, which counts from 1.
     """
 
     generation: str

@@ -1,7 +1,7 @@
-"""The story of one message: everything that is recorded of it, in order. Explanations are made of it.
+"""Everything that is recorded of one message, in order. Explanations are made of it.
 
-The event log and the delivery journal tell what a client of the service sees. What only an
-explanation needs is recorded beside them: remarks, and which rule answered an attempt.
+The event log and the delivery journal show what a client of the service sees. What only an
+explanation needs is recorded beside them: annotations, and which rule answered an attempt.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class AnsweringRule(Record):
 
 
 class AnnotationKind(StrEnum):
-    """What a remark is about, and in brackets what its name says."""
+    """What an annotation is about, and in brackets what its name says."""
 
-    DEDUPLICATION = "deduplication"  # the message stands for later publishes (the key)
+    DEDUPLICATION = "deduplication"  # later publishes may be answered with it (the key)
     DEDUPLICATED = "deduplicated"  # a later publish was answered with it
-    QUEUE_HOLD = "queue_hold"  # it joined the line of a queue (its name)
-    KEY_HOLD = "key_hold"  # it joined the line of a flow control key (the key)
-    GLOBAL_HOLD = "global_hold"  # it joined the line of the account's parallelism
+    QUEUE_HOLD = "queue_hold"  # it waits for a queue (its name)
+    KEY_HOLD = "key_hold"  # it waits for a flow control key (the key)
+    GLOBAL_HOLD = "global_hold"  # it waits for the account's parallelism
     CALLBACK = "callback"  # it caused a callback (the callback's message id)
     FAILURE_CALLBACK = "failure_callback"  # and a failure callback (its message id)
     DEAD_LETTER = "dead_letter"  # it became a dead letter (its id)

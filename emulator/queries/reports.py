@@ -1,13 +1,11 @@
-"""What the control API asks of a world and is told about it: plain records, no rules.
+"""The control API's requests to a world and its reports: plain records, no rules.
 
 Times are milliseconds since the Unix epoch on the virtual clock; `wall_ms` alone is real time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from emulator.core.model import AccountId, Plan
+from emulator.core.model import AccountId
 from emulator.core.record import Record
 
 DEFAULT_MAX_DELIVERIES = 1_000_000
@@ -15,7 +13,7 @@ DEFAULT_HORIZON_MS = 30 * 86_400_000
 
 
 class ClockStatus(Record):
-    """Where a clock stands. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
+    """The state of a clock. `rate` 0 is frozen, 1 real time; `pending` counts live messages."""
 
     now_ms: int
     rate: float
@@ -59,23 +57,6 @@ class DrainRequest(Record):
 
     horizon_ms: int = DEFAULT_HORIZON_MS
     max_deliveries: int = DEFAULT_MAX_DELIVERIES
-
-
-class WorldRequest(Record):
-    """A world to make; None leaves a choice to the server. `fixtures` is a document that is still to be read."""
-
-    id: str | None = None
-    seed: int | None = None
-    epoch_ms: int | None = None
-    rate: float | None = None
-    fixtures: Mapping[str, object] | None = None
-    plan: Plan | None = None
-
-
-class ResetRequest(Record):
-    """Start a world again, with other fixtures if any are given."""
-
-    fixtures: Mapping[str, object] | None = None
 
 
 class Snapshot(Record):

@@ -27,7 +27,7 @@ from emulator.core.model import (
     TimerKind,
 )
 from emulator.core.record import Record
-from emulator.core.rules import destination_rules, retries
+from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
 from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
@@ -38,6 +38,15 @@ from emulator.queries.waiting import Waiting, waits
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
+# No zone's clock is more than a day ahead of UTC: whatever is listed can be shown in local time too.
+LAST_MS = clock.LATEST_MS - 86_400_000
+
+
+class UpcomingQuery(Record):
+    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+
+    until_ms: int | None
+    limit: int
 
 
 # -- what has an instant ----------------------------------------------------------------------
@@ -63,7 +72,7 @@ class FirstAttempt(Record):
 
 
 class Retry(Record):
-    """Retry `number` (1 for the first) of a message; `delay` is the arithmetic behind the instant."""
+    """Retry `number` (1 for the first) of a message; `delay` is the arithmetic of the instant."""
 
     at_ms: int
     message: Message
@@ -83,7 +92,7 @@ class Answer(Record):
 
 
 class RateWindowEnd(Record):
-    """A flow control key's rate period ends, with so many messages in its line."""
+    """A flow control key's rate period ends, with so many messages waiting for it."""
 
     at_ms: int
     flow: FlowState
@@ -245,7 +254,7 @@ def _item(state: StateView, timer: Timer) -> Item | None:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
-            return None  # One timer stands for many: each of them is listed by itself.
+            return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
             assert_never(unknown)
 

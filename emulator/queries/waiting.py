@@ -13,12 +13,12 @@ from emulator.core.rules import flow_control
 from emulator.core.state_view import AccountView, StateView, subject_of
 from emulator.core.wait_list import WaitList
 
-# Of a long list of messages in the way, the first are as telling as all.
+# At most so many of the messages in the way are listed.
 MAX_HOLDERS = 10
 
 
 class Held(Record):
-    """A due message in a line, `position` 1 being the next to start.
+    """A due message that waits, `position` 1 being the next to start.
 
     `maximum` is the limit it waits for, per `period_ms` if that is a rate, and `holders` are the
     first of the messages that have what it waits for. `earliest_ms` is the first instant at which a
@@ -39,7 +39,7 @@ class Held(Record):
 
 
 class UnderWay(Record):
-    """An attempt that has left and not come back; nobody knows when it will, but its timeout is the last moment."""
+    """An attempt that was sent and has no answer yet; it ends with its timeout at the latest."""
 
     message: Message
     attempt: int
@@ -50,7 +50,7 @@ Waiting = Held | UnderWay
 
 
 def waits(state: StateView) -> Iterator[Waiting]:
-    """What waits without an instant: attempts under way, then the lines of each account, each in its order."""
+    """What waits without an instant: attempts under way, then the wait lists of each account, each in its order."""
     on_key: dict[str, list[MessageId]] = defaultdict(list)
     for progress in state.messages.values():
         if progress.phase is Phase.ACTIVE:
@@ -60,38 +60,38 @@ def waits(state: StateView) -> Iterator[Waiting]:
             if progress.outcome is None:
                 yield UnderWay(message=message, attempt=progress.retried + 1, since_ms=progress.started_ms)
     for owner in state.accounts.values():
-        for name, line in owner.queue_wait_lists.items():
-            yield from _in_queue(state, owner, name, line)
-        for key, line in owner.flow_wait_lists.items():
+        for name, wait_list in owner.queue_wait_lists.items():
+            yield from _in_queue(state, owner, name, wait_list)
+        for key, wait_list in owner.flow_wait_lists.items():
             holders = tuple(on_key.get(subject_of(owner.account.id, key), ()))
-            yield from _on_key(state, owner.flow_keys[key], line, holders)
-        yield from _in_line(
+            yield from _on_key(state, owner.flow_keys[key], wait_list, holders)
+        yield from _in_list(
             state, HoldKind.GLOBAL, "", owner.global_wait_list, maximum=owner.account.max_global_parallelism
         )
 
 
-def _in_queue(state: StateView, owner: AccountView, name: QueueName, line: WaitList) -> Iterator[Held]:
+def _in_queue(state: StateView, owner: AccountView, name: QueueName, wait_list: WaitList) -> Iterator[Held]:
     queue = owner.queues.get(name)
     is_paused = queue is not None and queue.paused
-    yield from _in_line(
+    yield from _in_list(
         state,
         HoldKind.QUEUE,
         name,
-        line,
+        wait_list,
         reason=HoldReason.PAUSED if is_paused else HoldReason.PARALLELISM,
         maximum=None if queue is None else queue.parallelism,
         holders=tuple(owner.queue_slots[name]),
     )
 
 
-def _on_key(state: StateView, flow: FlowState, line: WaitList, holders: tuple[MessageId, ...]) -> Iterator[Held]:
+def _on_key(state: StateView, flow: FlowState, wait_list: WaitList, holders: tuple[MessageId, ...]) -> Iterator[Held]:
     # What the key says now: it may have been paused or pinned since the messages joined.
     reason = flow_control.reason_to_hold(flow, state.now_ms) or HoldReason.PARALLELISM
-    for held in _in_line(
+    for held in _in_list(
         state,
         HoldKind.FLOW_CONTROL,
         flow.key,
-        line,
+        wait_list,
         reason=reason,
         maximum=flow.rate if reason is HoldReason.RATE else flow.parallelism,
         holders=holders if reason is HoldReason.PARALLELISM else (),
@@ -110,17 +110,17 @@ def _earliest_ms(flow: FlowState, position: int) -> int | None:
     return flow.window_start_ms + periods * flow.period_ms
 
 
-def _in_line(
+def _in_list(
     state: StateView,
     kind: HoldKind,
     name: str,
-    line: WaitList,
+    wait_list: WaitList,
     *,
     reason: HoldReason = HoldReason.PARALLELISM,
     maximum: int | None,
     holders: tuple[MessageId, ...] = (),
 ) -> Iterator[Held]:
-    for position, message_id in enumerate(line, start=1):
+    for position, message_id in enumerate(wait_list, start=1):
         progress = state.messages[message_id]
         yield Held(
             message=progress.message,
@@ -129,7 +129,7 @@ def _in_line(
             reason=reason,
             since_ms=progress.due_ms,
             position=position,
-            length=len(line),
+            length=len(wait_list),
             maximum=maximum,
             # A retry waits with the slot in hand.
             holders=tuple(each for each in holders[: MAX_HOLDERS + 1] if each != message_id)[:MAX_HOLDERS],

@@ -1,4 +1,4 @@
-"""Putting a server's parts together. The only module that knows every concrete class."""
+"""Making an emulation from settings: worlds, transport and application."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from starlette.middleware import Middleware
 from starlette.routing import Router
 
 from emulator.api import application
-from emulator.api.control.call import ControlOptions
+from emulator.api.control.options import ControlOptions
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
+from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy
 from emulator.delivery.http import HttpClient
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import wall_ms
 from emulator.engine.limits import Limits
 from emulator.fixtures import files as fixture_files
-from emulator.fixtures.document import Fixtures
+from emulator.fixtures.records import Fixtures
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import EARLIEST_VIRTUAL_MS, read_instant_ms
+from emulator.wire.instants import read_clock_instant_ms
+from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
-from emulator.worlds.setup import DEFAULT, WorldSetup, origin_of
-from emulator.worlds.world import WorldOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Emulation:
     client: HttpClient
 
     async def close(self) -> None:
-        """Finish or record what is in flight, and let go of files and connections."""
+        """Finish or record what is in flight, and close files and connections."""
         await self.worlds.close()
         await self.client.close()
 
@@ -55,14 +55,16 @@ async def start(
     for a database that cannot be opened; each is one line.
     """
     dialect, setup = _dialect(settings), _setup(settings)
+    fixtures = None
     if document is not None:
-        fixtures: Fixtures | None = fixture_files.read(document, dialect, origin_of(setup, dialect))
-    else:
-        fixtures = _fixtures(settings, setup, dialect) if settings.fixtures else None
+        fixtures = fixture_files.read(document, dialect, setup)
+    elif settings.fixtures:
+        fixtures = fixture_files.load(Path(settings.fixtures), dialect, setup)
     egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
-    # One pool of connections for all worlds; what is mounted in a world is the world's own.
+    # All worlds share one pool of connections. Mounted applications belong to one world.
     client = HttpClient(CheckedResolver(egress))
     options = WorldOptions(
+        dialect=dialect,
         db=settings.db,
         limits=replace(
             limits or Limits(),
@@ -72,18 +74,16 @@ async def start(
         fixtures=fixtures,
     )
     worlds = Worlds(
+        setup,
         options=options,
-        dialect=dialect,
         new_transport=lambda: DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, client=client),
     )
-    control = ControlOptions(
-        token=settings.control_token or None, allowed_hosts=settings.allow_control_host, new_world=setup
-    )
     try:
-        await worlds.start(setup)
+        await worlds.start()
     except BaseException:
         await worlds.close()
         raise
+    control = ControlOptions(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
     middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
@@ -94,15 +94,11 @@ async def start(
 
 
 def read_fixtures(settings: Settings) -> Fixtures:
-    """The fixtures that the settings name, after a try whether a world can be made of them.
+    """The fixtures of the file that the settings name, once a state has been made of them as a trial.
 
     Raises SettingsError and FixturesError.
     """
-    return _fixtures(settings, _setup(settings), _dialect(settings))
-
-
-def _fixtures(settings: Settings, setup: WorldSetup, dialect: Dialect) -> Fixtures:
-    return fixture_files.load(Path(settings.fixtures), dialect, origin_of(setup, dialect))
+    return fixture_files.load(Path(settings.fixtures), _dialect(settings), _setup(settings))
 
 
 def _dialect(settings: Settings) -> Dialect:
@@ -116,19 +112,16 @@ def _setup(settings: Settings) -> WorldSetup:
     return WorldSetup(
         id=DEFAULT,
         seed=settings.seed,
-        epoch_ms=_epoch_ms(settings),
+        epoch_ms=_epoch_ms(settings.epoch),
         rate=settings.rate,
         plan=Plan(settings.plan),
     )
 
 
-def _epoch_ms(settings: Settings) -> int:
-    if not settings.epoch:
+def _epoch_ms(text: str) -> int:
+    if not text:
         return wall_ms()
     try:
-        epoch_ms = read_instant_ms(int(settings.epoch) if settings.epoch.isdigit() else settings.epoch)
+        return read_clock_instant_ms(int(text) if text.isdigit() else text)
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed
-    if epoch_ms < EARLIEST_VIRTUAL_MS:
-        raise SettingsError("epoch: expected an instant after 1970-01-01T00:00:00Z")
-    return epoch_ms

@@ -27,7 +27,7 @@ def read_certificate(cert: str, key: str) -> Certificate:
     """The certificate of two files. Raises UnusableCertificate."""
     for path in (cert, key):
         _refuse_unreadable(path)
-    # A server's context, as the HTTP servers make it: both files are read as they will be.
+    # The same kind of context that the HTTP servers make, so that they accept what is accepted here.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key, password=_no_passphrase)
@@ -47,14 +47,14 @@ def _refuse_unreadable(path: str) -> None:
 
 
 def _no_passphrase() -> str:
-    # Without this OpenSSL would ask on the terminal, where nobody may be.
+    # Without this OpenSSL would ask on the terminal and block.
     raise _Locked
 
 
 def _reason(error: ssl.SSLError, cert: str, key: str) -> str:
     if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
         return f"{key}: is not the key of the certificate {cert}"
-    # OpenSSL does not say in which of the files it stumbled.
+    # OpenSSL does not say which of the files is at fault.
     if "-----BEGIN CERTIFICATE-----" not in Path(cert).read_text("latin-1"):
         return f"{cert}: holds no certificate in PEM form"
     if "PRIVATE KEY-----" not in Path(key).read_text("latin-1"):

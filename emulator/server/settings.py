@@ -92,7 +92,7 @@ class Settings:
     log_level: str = _setting("info", "How much to log.", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
-        """Check what a type cannot say. Raises SettingsError."""
+        """Check ranges, choices and types. Raises SettingsError."""
         self.rate  # noqa: B018  # raises for a clock that is none
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
@@ -130,7 +130,7 @@ class Settings:
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """The settings that an `emulator.toml` gives. Raises SettingsError with the file's name and the line or key."""
+    """The settings in an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -154,28 +154,19 @@ def read_file(path: Path) -> dict[str, object]:
     return given
 
 
+_EXPECTED = {tuple: "a list of texts", bool: "true or false", int: "a whole number", str: "a text"}
+
+
 def _value(value: object, default: object) -> object:
     """A value of TOML as the type of the setting's default. Raises SettingsError without the key."""
-    match default:
-        case tuple():
-            if isinstance(value, list) and all(isinstance(each, str) for each in value):
-                return tuple(value)
-            expected = "a list of texts"
-        case bool():
-            if isinstance(value, bool):
-                return value
-            expected = "true or false"
-        case int():
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-            expected = "a whole number"
-        case _:
-            if isinstance(value, str):
-                return value
-            # A clock's rate and an epoch have types of their own in TOML.
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return str(value)
-            if isinstance(value, date):
-                return value.isoformat()
-            expected = "a text"
-    raise SettingsError(f"expected {expected}, got {value!r}")
+    kind = type(default)
+    if type(value) is kind:
+        return value
+    if kind is tuple and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    # A clock's rate and an epoch have types of their own in TOML.
+    if kind is str and type(value) in (int, float):
+        return str(value)
+    if kind is str and isinstance(value, date):
+        return value.isoformat()
+    raise SettingsError(f"expected {_EXPECTED[kind]}, got {value!r}")

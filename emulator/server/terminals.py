@@ -1,4 +1,4 @@
-"""What the user of a terminal asks of every program that runs in it."""
+"""Conventions of terminals."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def wants_colours() -> bool:
-    """Whether a terminal may be given colours: not with NO_COLOR, a convention between programs, no setting of ours."""
+    """False with the environment variable NO_COLOR, a convention between programs."""
     return not os.environ.get("NO_COLOR")

@@ -1,7 +1,7 @@
 """What accounts and indexes are imagined to have done: one profile for each, from the world's seed.
 
 Faker picks the parameters. It is imported for the first statistics that somebody asks for: its
-import takes longer than a world takes to be made. `core/shapes.py` turns profiles into numbers.
+import takes longer than a world takes to be made. `synthetic.py` turns profiles into numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+
+from msgspec import convert
 
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
 from emulator.core.model import Account, IndexType, Plan, SearchIndex, VectorIndex
@@ -43,13 +45,7 @@ def before_the_world(key: bytes, number: int, account: Account, began_ms: int) -
 
 def search_index_profile(key: bytes, index: SearchIndex, epoch_ms: int) -> IndexProfile:
     """How a search index is used, within its own caps; not at all if it was made after the epoch."""
-    caps = IndexCaps(
-        max_vector_count=index.max_vector_count,
-        max_monthly_reranks=index.max_monthly_reranks,
-        max_daily_updates=index.max_daily_updates,
-        max_daily_queries=index.max_daily_queries,
-        max_monthly_bandwidth=index.max_monthly_bandwidth,
-    )
+    caps = convert(index, IndexCaps, from_attributes=True)
     return _index_profile(key, "search", index.profile_number, index.type, caps, _first_day(index, epoch_ms))
 
 

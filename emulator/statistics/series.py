@@ -2,7 +2,7 @@
 
 An account's numbers are what was recorded from the world's beginning on, and what its profile
 invents before; an index's are invented throughout (D-193). The interface document names the
-fields; `wire/statistics_json.py` writes them.
+fields; `wire/management/statistics.py` writes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Account, IndexType, Plan
 from emulator.core.record import Record
 from emulator.statistics.synthetic import (
-    Counts,
     IndexCourse,
     IndexProfile,
     Latency,
@@ -70,7 +69,7 @@ def read_period(text: str | None) -> Period:
 class Window(Record):
     """The points of a period that ends now, in minutes since the Unix epoch (D-191).
 
-    A point stands for the `step` minutes that end with its own; the last one's own minute is the
+    A point covers the `step` minutes that end with its own; the last one's own minute is the
     one it is now.
     """
 
@@ -189,7 +188,7 @@ class QueueStatistics(Record):
 
 
 class Invented(Record):
-    """An account's usage before its world began: `profile` tells it up to the minute `end_minute`.
+    """An account's usage before its world began: `profile` gives it up to the minute `end_minute`.
 
     `account` is the record the account began with: later changes of its plan do not change the past.
     """
@@ -261,9 +260,6 @@ class IndexUsage(Record):
     bytes: int
 
 
-NO_INDEX_USAGE = IndexUsage(queries=0, updates=0, reranks=0, bytes=0)
-
-
 class IndexStatistics(Record):
     """The statistics of an index. `days` are its last five, `month` is the current one up to now.
 
@@ -309,9 +305,17 @@ def index_statistics(window: Window, profile: IndexProfile, type_: IndexType) ->
     )
 
 
-def throughput(window: Window, profile: IndexProfile) -> tuple[int, ...]:
-    """Queries and updates together, for each point: the `throughput_vector` of a search index."""
-    return tuple(usage.queries + usage.updates for usage in _index_usage(IndexCourse(profile), window.boundaries))
+class Throughput(Record):
+    """Queries and updates together, for each point of a window: the `throughput_vector` of a search index."""
+
+    window: Window
+    points: tuple[int, ...]
+
+
+def throughput(window: Window, profile: IndexProfile) -> Throughput:
+    """The throughput of an index at the points of a window."""
+    usages = _index_usage(IndexCourse(profile), window.boundaries)
+    return Throughput(window=window, points=tuple(usage.queries + usage.updates for usage in usages))
 
 
 def _last_days(window: Window) -> tuple[int, ...]:
@@ -321,12 +325,10 @@ def _last_days(window: Window) -> tuple[int, ...]:
 
 
 def _index_usage(course: IndexCourse, boundaries: Sequence[int]) -> tuple[IndexUsage, ...]:
-    return tuple(_index_usage_of(counts) for counts in counted(course.so_far, boundaries))
-
-
-def _index_usage_of(counts: Counts) -> IndexUsage:
-    queries, updates, reranks, size = counts
-    return IndexUsage(queries=queries, updates=updates, reranks=reranks, bytes=size)
+    return tuple(
+        IndexUsage(queries=queries, updates=updates, reranks=reranks, bytes=size)
+        for queries, updates, reranks, size in counted(course.so_far, boundaries)
+    )
 
 
 def _latencies(window: Window, profile: IndexProfile, series: str, typical_us: int) -> tuple[Latency, ...]:

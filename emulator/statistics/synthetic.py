@@ -1,4 +1,4 @@
-"""The shape of usage nobody recorded: what accounts and indexes did before their world began.
+"""Invented usage: what accounts and indexes did before their world began.
 
 Nothing of it is stored. Every number follows from a profile's key, the name of a series and the
 minute it belongs to, so the same seed gives the same history, however it is asked for. Counts
@@ -278,7 +278,7 @@ class Latency(Record):
 def latency(profile: IndexProfile, series: str, typical_us: int, minute: int) -> Latency:
     """The latency of a kind of request at a minute: slow drift from hour to hour, and a little unrest.
 
-    It is a gauge: while there are no requests it stands where it stood (D-199).
+    It is a gauge: while there are no requests it keeps its value (D-199).
     """
     if typical_us == 0 or minute // DAY_MINUTES < profile.first_day:
         return Latency(mean_us=0, p99_us=0)

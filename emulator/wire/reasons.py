@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from emulator.core.language.calendar import DAY_MS
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import AttemptOutcome, HoldKind, HoldReason, Via
-from emulator.core.rules.retries import DAY_MS, RetryDelay, RetryReason
+from emulator.core.rules.retries import RetryDelay, RetryReason
 from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held
 from emulator.wire.durations import format_duration

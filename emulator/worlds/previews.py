@@ -1,4 +1,4 @@
-"""What will happen and why things are as they are: the live state and the journal, asked together."""
+"""What will happen and why things are as they are: answers from the live state and the journal together."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
-from emulator.queries.upcoming import Upcoming
-from emulator.wire.control.upcoming import LAST_MS, UpcomingQuery
+from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 
 
 class Previews:
     """Previews and explanations of one world. They change nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, state: StateView, store: Store) -> None:
+        self._state = state
         self._logs = MessageLogs(store)
 
-    async def upcoming(self, state: StateView, query: UpcomingQuery) -> Upcoming:
+    async def upcoming(self, query: UpcomingQuery) -> Upcoming:
         """The due work to come, without doing it."""
-        ended = await self._logs.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
-        found = upcoming.preview(state, until_ms=query.until_ms, last_ms=LAST_MS, limit=query.limit, ended=ended)
+        ended = await self._logs.ended_after(self._state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
+        found = upcoming.preview(self._state, until_ms=query.until_ms, last_ms=LAST_MS, limit=query.limit, ended=ended)
         failures = await self._logs.last_failures(upcoming.retrying(found))
         return upcoming.with_delays(found, failures)
 
-    async def explain(self, state: StateView, message_id: MessageId) -> Explanation:
+    async def explain(self, message_id: MessageId) -> Explanation:
         """The reason chain of a message, live or ended. Raises NotFound for an id that no message has had."""
         while True:
-            before = state.messages.get(message_id)
+            before = self._state.messages.get(message_id)
             log = await self._logs.find(message_id)
-            # What is read now must belong together: the message may have gone on while history was read.
-            if state.messages.get(message_id) is before:
+            # State and log must be of the same moment: the message may have changed while the log was read.
+            if self._state.messages.get(message_id) is before:
                 break
         if log is None:
             raise NotFound(f"message {message_id} not found")
-        return explanations.explain(state, log)
+        return explanations.explain(self._state, log)

@@ -1,34 +1,35 @@
-"""All worlds of a server: making, finding and removing them. They share nothing but the process."""
+"""All worlds of a server: making, finding and removing them, and the rules that hold across them."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 from msgspec.structs import replace
 
 from emulator.core.checkpoint import capture
+from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Account, AccountId
 from emulator.core.state import State
 from emulator.core.state_view import StateView
+from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
-from emulator.fixtures.document import InvalidFixtures, read_fixtures
-from emulator.journal.store import MEMORY, open_store
-from emulator.queries.reports import WorldRequest
+from emulator.fixtures.document import read_fixtures
+from emulator.fixtures.records import InvalidFixtures
+from emulator.journal.store import open_store
 from emulator.wire.dialect import Dialect
-from emulator.wire.json_fields import Json
-from emulator.worlds.setup import DEFAULT, WorldSetup, encoded, origin_of, resume
-from emulator.worlds.world import Observer, World, WorldOptions
-
-_WORLD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+from emulator.wire.fields import read_field
+from emulator.wire.json_fields import Json, JsonObject
+from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
+from emulator.worlds.options import WorldOptions
+from emulator.worlds.setup import resume, world_meta
+from emulator.worlds.world import Observer, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +42,27 @@ class Caller:
 
 
 class Worlds:
-    """All worlds of a server. Every world has a transport of its own; its facts reach every observer."""
+    """All worlds of a server, each with a transport of its own; every observer is called with every world's facts.
+
+    `first` is the setup of the default world. Further worlds take over its seed and plan.
+    """
 
     def __init__(
-        self, *, options: WorldOptions, dialect: Dialect, new_transport: Callable[[], DeliveryTransport]
+        self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[], DeliveryTransport]
     ) -> None:
-        self.options = options
-        self.dialect = dialect
-        self.new_transport = new_transport
         self.observers: list[Observer] = []
+        self._first = first
+        self._options = options
+        self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
-        # Worlds come and go, and take over ids and tokens, one at a time.
-        self.making = asyncio.Lock()
+        # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
+        self._tokens_lock = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
         self._made = 0
 
     @property
-    def keeps_state(self) -> bool:
-        return self.options.db != MEMORY
+    def dialect(self) -> Dialect:
+        return self._options.dialect
 
     def __len__(self) -> int:
         return len(self._worlds)
@@ -81,8 +85,7 @@ class Worlds:
         if known is not None and self._still_holds(known, token):
             return known
         for world in self._worlds.values():
-            for book in world.state.accounts.values():
-                account = book.account
+            for account in accounts_of(world.state):
                 if token in (account.token, account.read_only_token):
                     caller = Caller(world=world, account_id=account.id, is_read_only=token == account.read_only_token)
                     self._callers[token] = caller
@@ -93,65 +96,38 @@ class Worlds:
     def _still_holds(self, caller: Caller, token: str) -> bool:
         if self._worlds.get(caller.world.id) is not caller.world:
             return False
-        book = caller.world.state.accounts.get(caller.account_id)
-        if book is None:
+        owner = caller.world.state.accounts.get(caller.account_id)
+        if owner is None:
             return False
-        return token == (book.account.read_only_token if caller.is_read_only else book.account.token)
-
-    def check_tokens_are_free(self, of: World, account: Account) -> None:
-        """Every token finds one account only, whichever worlds there are. Raises Conflict."""
-        for world in self._worlds.values():
-            for book in world.state.accounts.values():
-                is_itself = world is of and book.account.id == account.id
-                if not is_itself and {account.token, account.read_only_token} & _tokens((book.account,)):
-                    raise Conflict("token: another account has this token already")
-
-    def check_tokens_are_own(self, of: World, states: Iterable[StateView]) -> None:
-        """The same for all accounts of states that a world is to have. Raises Conflict."""
-        wanted = {token for state in states for token in _tokens(book.account for book in state.accounts.values())}
-        for world in self._worlds.values():
-            if world is not of and wanted & _tokens(book.account for book in world.state.accounts.values()):
-                raise Conflict(
-                    f"an account of the world {world.id} has a token of the snapshot; delete or reset it first"
-                )
+        return token == (owner.account.read_only_token if caller.is_read_only else owner.account.token)
 
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are."""
-        for world in self._worlds.values():
-            if (username, password) == world.login:
-                return world
-        return None
+        return next((world for world in self._worlds.values() if world.login == (username, password)), None)
 
     # -- making and removing ----------------------------------------------------------------
 
-    async def start(self, setup: WorldSetup) -> None:
+    async def start(self) -> None:
         """Open the default world, and with a database file every world it holds.
 
         Raises UnusableDatabase with one clear line.
         """
-        await self._open(setup, wanted_rate=setup.rate)
-        if self.keeps_state:
-            for path in sorted(self._folder().glob("*.db")):
-                await self._open(replace(setup, id=path.stem))
+        await self._open(self._first, wanted_rate=self._first.rate)
+        for world_id in self._options.further_worlds():
+            await self._open(replace(self._first, id=world_id))
 
-    async def create(self, request: WorldRequest, defaults: WorldSetup) -> World:
+    def new_setup(self) -> WorldSetup:
+        """What a further world is made from where nobody asks for something else; `create` chooses an empty id."""
+        return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0)
+
+    async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
-        async with self.making:
-            world_id = request.id or self._unused_id()
-            if not _WORLD_ID.fullmatch(world_id):
-                raise InvalidInput("id", "expected 1 to 64 letters, digits, hyphens, underscores or periods")
+        async with self._tokens_lock:
+            world_id = setup.id or self._unused_id()
+            read_field("id", world_id, parse_world_name)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
-            return await self._open(
-                WorldSetup(
-                    id=world_id,
-                    seed=defaults.seed if request.seed is None else request.seed,
-                    epoch_ms=wall_ms() if request.epoch_ms is None else request.epoch_ms,
-                    rate=0.0 if request.rate is None else request.rate,
-                    plan=defaults.plan if request.plan is None else request.plan,
-                ),
-                fixtures=request.fixtures,
-            )
+            return await self._open(replace(setup, id=world_id))
 
     def _unused_id(self) -> str:
         self._made += 1
@@ -163,34 +139,38 @@ class Worlds:
         """Remove a world for good. The default world stays. Raises NotFound, Conflict."""
         if world_id == DEFAULT:
             raise Conflict("the default world cannot be deleted; reset it instead")
-        async with self.making:
+        async with self._tokens_lock:
             world = self.get(world_id)
             del self._worlds[world_id]
             self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
-            if self.keeps_state:
-                # First: should it end here, the world of this name that comes next must not find them.
+            if self._options.keeps_state:
+                # Snapshots first: after a crash here, the next world of this name must not find them.
                 await world.snapshots.remove_all()
-                for suffix in ("", "-wal", "-shm", "-journal"):
-                    self._folder().joinpath(f"{world_id}.db{suffix}").unlink(missing_ok=True)
+                self._options.remove_database(world_id)
 
     async def close(self) -> None:
-        """Let every world finish what is in flight, and let go of the files."""
+        """Let every world finish what is in flight, and close their files."""
         await asyncio.gather(*(world.close() for world in self._worlds.values()))
 
-    async def _open(
-        self, setup: WorldSetup, wanted_rate: float | None = None, fixtures: Mapping[str, object] | None = None
-    ) -> World:
+    async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
-        store, has_world = await open_store(self._path(setup.id))
+        store, has_world = await open_store(self._options.database(setup.id))
         try:
             if has_world:
-                setup, clock, state = await resume(store, setup.id, wanted_rate)
+                setup, pace, state = await resume(store, setup.id, wanted_rate)
             else:
-                clock = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
-                meta = {"world": encoded(setup), "clock": encoded(clock.anchor)}
-                state = await store.begin(capture(self.first_state(setup, fixtures)), meta)
-            world = World(setup, clock, store, state, self)
+                pace = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
+                state = await store.begin(capture(self._first_state(setup)), world_meta(setup, pace.anchor))
+            world = World(
+                replace(setup, fixtures=None),
+                pace,
+                store,
+                state,
+                options=self._options,
+                transport=self._new_transport(),
+                observers=self.observers,
+            )
             await world.history.load()
             world.snapshots.tidy()
         except BaseException:
@@ -200,61 +180,66 @@ class Worlds:
         world.start()
         return world
 
-    def first_state(self, setup: WorldSetup, document: Mapping[str, object] | None) -> State:
-        """What a world begins with: the document's fixtures, or else the server's.
+    def _first_state(self, setup: WorldSetup) -> State:
+        """What a world begins with: its own fixtures, or else the server's.
 
         Raises InvalidInput naming what is wrong in the document, and Conflict if it fixes an id or a
         token that another world has.
         """
         try:
-            if document is not None:
-                fixtures = read_fixtures(cast(Json, document), self.dialect)
+            if setup.fixtures is not None:
+                fixtures = read_fixtures(cast(Json, setup.fixtures), self.dialect)
             else:
-                fixtures = self.options.fixtures or fixture_files.built_in(self.dialect)
+                fixtures = self._options.fixtures or fixture_files.built_in(self.dialect)
                 if setup.id != DEFAULT:
                     fixtures = initial_state.without_secrets(fixtures)
-            state = initial_state.first_state(origin_of(setup, self.dialect), fixtures)
+            state = initial_state.first_state(setup, fixtures, self.dialect)
         except InvalidFixtures as invalid:
             problem = invalid.problems[0]
             raise InvalidInput(f"fixtures.{problem.field}", problem.reason) from None
-        self._check_is_unique(setup.id, state)
+        wanted = identifiers_of(state)
+        for world in self._worlds.values():
+            if world.id != setup.id and (both := wanted & identifiers_of(world.state)):
+                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
         return state
 
-    def _check_is_unique(self, world_id: str, state: State) -> None:
-        wanted = _what_finds(state)
-        for world in self._worlds.values():
-            if world.id != world_id and (both := wanted & _what_finds(world.state)):
-                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
+    # -- changes of a world that others must allow ------------------------------------------
 
-    def _path(self, world_id: str) -> str:
-        if not self.keeps_state:
-            return MEMORY
-        if world_id == DEFAULT:
-            return self.options.db
-        folder = self._folder()
-        folder.mkdir(exist_ok=True)
-        return str(folder / f"{world_id}.db")
+    async def reset(self, world: World, fixtures: JsonObject | None) -> None:
+        """Make a world again, from other fixtures if there are any (D-173).
 
-    def snapshots_folder(self, world_id: str) -> Path | None:
-        """Where a world keeps its snapshots: beside the database, None without one (D-205)."""
-        return Path(f"{self.options.db}-snapshots") / world_id if self.keeps_state else None
+        Raises InvalidInput and Conflict for fixtures that cannot be used, with nothing changed.
+        """
+        base = None if fixtures is None else capture(self._first_state(replace(world.setup, fixtures=fixtures)))
+        await world.reset(base)
 
-    def _folder(self) -> Path:
-        """Where the worlds besides the default one keep their files: beside its database."""
-        return Path(f"{self.options.db}-worlds")
+    async def restore_snapshot(self, world: World, name: str) -> None:
+        """Put a world back to a snapshot of it or of another one.
 
+        Raises NotFound, and Conflict during an advance or if another world has a token of the
+        snapshot; nothing has changed then.
+        """
+        await world.uninterrupted(self._restore(world, name))
 
-def _tokens(accounts: Iterable[Account]) -> set[str]:
-    return {token for account in accounts for token in (account.token, account.read_only_token)}
+    async def _restore(self, world: World, name: str) -> None:
+        def check(state: StateView) -> None:
+            wanted = tokens_of(*accounts_of(state))
+            for other in self._others(world):
+                if wanted & tokens_of(*accounts_of(other.state)):
+                    text = f"an account of the world {other.id} has a token of the snapshot; delete or reset it first"
+                    raise Conflict(text)
 
+        async with self._tokens_lock:
+            await world.restore_snapshot(name, check)
 
-def _what_finds(state: StateView) -> set[str]:
-    """All ids and tokens by which a call finds what it means."""
-    accounts = [book.account for book in state.accounts.values()]
-    return {
-        *state.accounts,
-        *(account.token for account in accounts),
-        *(account.read_only_token for account in accounts),
-        *state.search_indexes,
-        *state.vector_indexes,
-    }
+    async def change_account(self, world: World, account: Account) -> None:
+        """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
+        async with self._tokens_lock:
+            rest = [each for each in accounts_of(world.state) if each.id != account.id]
+            rest += [each for other in self._others(world) for each in accounts_of(other.state)]
+            if tokens_of(account) & tokens_of(*rest):
+                raise Conflict("token: another account has this token already")
+            await world.submit(ChangeAccount(account=account))
+
+    def _others(self, world: World) -> Iterator[World]:
+        return (each for each in self._worlds.values() if each is not world)

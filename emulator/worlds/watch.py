@@ -1,19 +1,21 @@
-"""Watching a world: to be woken when something has happened in it, and to learn how its clock was moved.
+"""Watching a world: a watcher is woken when something has happened, and learns how the clock was moved.
 
-A watch carries no facts. Whoever is woken reads history, which shows only what is durable, and
-reads it at its own pace: nothing waits for it in memory.
+A watch carries no facts. A watcher that is woken reads history, which shows only what is durable,
+at its own pace; so a slow watcher costs no memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator, Sequence
 
+from emulator.core.facts import ClockMoved, Fact
 from emulator.core.record import Record
 
 
 class ClockMove(Record):
-    """Where the clock stands and how fast it goes; `from_ms` is where it was moved from, None if it was not.
+    """Where the clock stands and its rate; `from_ms` is where it was moved from, None if it was not.
 
     Time that passes by itself is no move (D-223).
     """
@@ -33,12 +35,12 @@ class Watch:
         self._moved_from_ms: int | None = None
 
     def start(self, now_ms: int, rate: float) -> ClockMove:
-        """Where the clock stands; moves are told from here on. Again for another life of the world."""
+        """Where the clock stands; moves are reported from here on. Call again after a reset of the world."""
         self._now_ms, self._rate, self._moved_from_ms = now_ms, rate, None
         return ClockMove(from_ms=None, now_ms=now_ms, rate=rate)
 
     def notice(self, now_ms: int, *, is_moving: bool) -> None:
-        """Something has happened at `now_ms`; `is_moving` while the clock is being moved by somebody."""
+        """Something has happened at `now_ms`; `is_moving` during a clock advance."""
         if is_moving and self._moved_from_ms is None:
             self._moved_from_ms = self._now_ms
         self._now_ms = now_ms
@@ -47,7 +49,7 @@ class Watch:
         self._happened.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Return True once it was woken since the last call, False if it was not for so long."""
+        """True once it was woken since the last call, False if it was not for so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._happened.wait()
@@ -56,10 +58,46 @@ class Watch:
         return happened
 
     def take_move(self, now_ms: int, rate: float) -> ClockMove | None:
-        """How the clock was moved since the last call, or got another pace; None if neither."""
+        """How the clock was moved since the last call, or got another rate; None if neither."""
         from_ms, self._moved_from_ms = self._moved_from_ms, None
         is_moved = from_ms is not None and from_ms != self._now_ms
         if not is_moved and rate == self._rate:
             return None
         self._rate = rate
         return ClockMove(from_ms=from_ms if is_moved else None, now_ms=now_ms, rate=rate)
+
+
+class Watches:
+    """All watches of one world."""
+
+    def __init__(self) -> None:
+        self._watches: list[Watch] = []
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    def __iter__(self) -> Iterator[Watch]:
+        return iter(self._watches)
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[Watch]:
+        """A watch that is woken by what happens, for as long as the context lasts."""
+        watch = Watch()
+        self._watches.append(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.remove(watch)
+
+    def notice(self, now_ms: int, produced: Sequence[Fact], *, is_moving: bool) -> None:
+        """Facts were produced; `is_moving` during a clock advance."""
+        # Time that passes by itself wakes nobody.
+        is_news = is_moving or any(type(fact) is not ClockMoved for fact in produced)
+        for watch in self._watches:
+            watch.notice(now_ms, is_moving=is_moving)
+            if is_news:
+                watch.wake()
+
+    def wake(self) -> None:
+        for watch in self._watches:
+            watch.wake()

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from tests.contracts.missing import without_contracts
-from tests.support import asgi_call, in_process, on_loop
+from tests.harness.emulators import asgi_call, in_process
+from tests.harness.loops import on_loop
 
 
 @on_loop

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from emulator.version import VERSION
-from tests.support import EPOCH_MS, asgi_call, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, asgi_call, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop, receiver
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process, receiver
+from tests.harness.loops import on_loop
 
 URL, DOWN = "https://api.test/hook", "https://down.test/hook"
 HOUR = 3_600_000

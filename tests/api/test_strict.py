@@ -9,7 +9,8 @@ import pytest
 
 from emulator.api import strict
 from emulator.core.rules.options import ignored_by_queues
-from tests.support import InProcess, in_process, on_loop
+from tests.harness.emulators import InProcess, in_process
+from tests.harness.loops import on_loop
 
 HEADER = "svc-emulator-contract"
 HOOK = "https://api.test/hook"

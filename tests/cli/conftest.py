@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import support
+from tests.harness import emulators
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[support.Server]:
+def shared() -> Iterator[emulators.Server]:
     """A real server, its clock frozen; a test makes its default world what it needs."""
-    with support.server() as server:
+    with emulators.server() as server:
         yield server

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from emulator.cli import main
 from emulator.cli.env import Format, written
-from tests import support
+from tests.harness import emulators, loops
 
 pytestmark = pytest.mark.slow
 
@@ -22,17 +22,17 @@ NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def server(shared: support.Server) -> support.Server:
+def server(shared: emulators.Server) -> emulators.Server:
     """A server whose default world is as it was made."""
     assert invoke(shared, "reset").exit_code == 0
     return shared
 
 
-def invoke(server: support.Server, *arguments: str, **variables: str) -> Result:
+def invoke(server: emulators.Server, *arguments: str, **variables: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables})
 
 
-def printed(server: support.Server, *arguments: str) -> str:
+def printed(server: emulators.Server, *arguments: str) -> str:
     result = invoke(server, *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -41,13 +41,13 @@ def printed(server: support.Server, *arguments: str) -> str:
 # -- clock ------------------------------------------------------------------------------------
 
 
-def test_clock_show(server: support.Server) -> None:
+def test_clock_show(server: emulators.Server) -> None:
     assert printed(server, "clock", "show") == (
         "clock: frozen at 2026-01-01T00:00:00.000Z\nnext due: nothing\nmessages: 0 pending, 0 in flight\n"
     )
 
 
-def test_clock_advance_does_the_work_on_the_way(server: support.Server) -> None:
+def test_clock_advance_does_the_work_on_the_way(server: emulators.Server) -> None:
     publish(server, "https://api.example.com/hook", "2h")
 
     assert "next due: 2026-01-01T02:00:00.000Z (in 2h)\nmessages: 1 pending" in printed(server, "clock", "show")
@@ -57,12 +57,12 @@ def test_clock_advance_does_the_work_on_the_way(server: support.Server) -> None:
     assert lines[1] == "deliveries: 1 (1 succeeded, 0 failed); messages created: 0; schedules fired: 0"
 
 
-def test_clock_answers_as_json(server: support.Server) -> None:
-    assert json.loads(printed(server, "clock", "advance", "90000", "--json"))["to_ms"] == support.EPOCH_MS + 90_000
-    assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == support.EPOCH_MS + 90_000
+def test_clock_answers_as_json(server: emulators.Server) -> None:
+    assert json.loads(printed(server, "clock", "advance", "90000", "--json"))["to_ms"] == emulators.EPOCH_MS + 90_000
+    assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == emulators.EPOCH_MS + 90_000
 
 
-def test_clock_advance_stops_at_a_number_of_deliveries(server: support.Server) -> None:
+def test_clock_advance_stops_at_a_number_of_deliveries(server: emulators.Server) -> None:
     for _ in range(2):
         publish(server, "https://api.example.com/hook", "2h")
 
@@ -72,27 +72,27 @@ def test_clock_advance_stops_at_a_number_of_deliveries(server: support.Server) -
     assert text.endswith("stopped early by max deliveries\n")
 
 
-def test_clock_next_jumps_to_what_is_due(server: support.Server) -> None:
+def test_clock_next_jumps_to_what_is_due(server: emulators.Server) -> None:
     publish(server, "https://api.example.com/hook", "2h")
 
     assert "-> 2026-01-01T02:00:00.000Z (2h in " in printed(server, "clock", "next")
 
 
-def test_clock_drain_runs_until_idle_or_the_horizon(server: support.Server) -> None:
+def test_clock_drain_runs_until_idle_or_the_horizon(server: emulators.Server) -> None:
     publish(server, "https://api.example.com/hook", "2h")
 
     assert printed(server, "clock", "drain", "--horizon", "1h").endswith("not idle: more is due later\n")
     assert printed(server, "clock", "drain").endswith("idle: nothing is due\n")
 
 
-def test_clock_set_and_rate(server: support.Server) -> None:
+def test_clock_set_and_rate(server: emulators.Server) -> None:
     assert "frozen at 2026-02-01T00:00:00.000Z" in printed(server, "clock", "set", "2026-02-01")
     assert "clock: 60 times real time, 2026-02-01T00:0" in printed(server, "clock", "rate", "60")
     assert "clock: real time, 2026-02-01T00:" in printed(server, "clock", "rate", "realtime")
     assert "clock: frozen at 2026-02-01T00:" in printed(server, "clock", "rate", "frozen")
 
 
-def test_what_the_server_refuses_is_one_line(server: support.Server) -> None:
+def test_what_the_server_refuses_is_one_line(server: emulators.Server) -> None:
     publish(server, "https://api.example.com/hook", "2h")
 
     result = invoke(server, "clock", "set", "2025-01-01")
@@ -102,7 +102,7 @@ def test_what_the_server_refuses_is_one_line(server: support.Server) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_world_that_does_not_exist(server: support.Server) -> None:
+def test_world_that_does_not_exist(server: emulators.Server) -> None:
     result = invoke(server, "clock", "show", EMULATOR_WORLD="nowhere")
 
     assert (result.exit_code, result.stderr) == (1, "svc-emulator: world nowhere not found\n")
@@ -139,13 +139,13 @@ def test_something_else_answers(body: bytes, text: str) -> None:
         answering.start()
         url = f"http://127.0.0.1:{other.server_port}"
         result = CliRunner().invoke(main, ["clock", "show", "--url", url])
-        answering.join(support.PATIENCE_S)
+        answering.join(loops.PATIENCE_S)
 
     assert (result.exit_code, result.stderr) == (1, f"svc-emulator: {url} {text}\n")
 
 
 def test_control_token() -> None:
-    with support.server(control_token="secret") as guarded:
+    with emulators.server(control_token="secret") as guarded:
         refused = invoke(guarded, "clock", "show")
         mistaken = invoke(guarded, "clock", "show", "--control-token", "wrong")
         accepted = invoke(guarded, "clock", "show", "--control-token", "secret")
@@ -158,7 +158,7 @@ def test_control_token() -> None:
     )
 
 
-def publish(server: support.Server, destination: str, delay: str) -> None:
+def publish(server: emulators.Server, destination: str, delay: str) -> None:
     import httpx
 
     answer = httpx.post(
@@ -172,7 +172,7 @@ def publish(server: support.Server, destination: str, delay: str) -> None:
 # -- worlds -----------------------------------------------------------------------------------
 
 
-def test_worlds_come_and_go(server: support.Server) -> None:
+def test_worlds_come_and_go(server: emulators.Server) -> None:
     created = printed(server, "worlds", "create", "team-a", "--epoch", "2026-03-01", "--rate", "0", "--plan", "free")
     assert created.startswith("world team-a created: clock frozen at 2026-03-01T00:00:00.000Z\ntoken: ")
     assert f"svc-emulator env --url {server.url} --world team-a" in created
@@ -189,7 +189,7 @@ def test_worlds_come_and_go(server: support.Server) -> None:
     assert invoke(server, "worlds", "delete", "team-a").stderr == "svc-emulator: world team-a not found\n"
 
 
-def test_reset_makes_the_world_as_it_was(server: support.Server) -> None:
+def test_reset_makes_the_world_as_it_was(server: emulators.Server) -> None:
     printed(server, "clock", "advance", "1d")
 
     assert printed(server, "reset") == "world default reset: clock frozen at 2026-01-01T00:00:00.000Z\n"
@@ -198,7 +198,7 @@ def test_reset_makes_the_world_as_it_was(server: support.Server) -> None:
 # -- env --------------------------------------------------------------------------------------
 
 
-def expected_variables(server: support.Server) -> dict[str, str]:
+def expected_variables(server: emulators.Server) -> dict[str, str]:
     return {
         "SVC_URL": server.url,
         "SVC_TOKEN": server.token,
@@ -207,7 +207,7 @@ def expected_variables(server: support.Server) -> dict[str, str]:
     }
 
 
-def test_env_of_a_running_server_in_every_format(server: support.Server) -> None:
+def test_env_of_a_running_server_in_every_format(server: emulators.Server) -> None:
     expected = expected_variables(server)
 
     assert json.loads(printed(server, "env", "--format", "json")) == expected
@@ -216,11 +216,11 @@ def test_env_of_a_running_server_in_every_format(server: support.Server) -> None
 
 
 def test_env_speaks_the_dialect_of_the_server() -> None:
-    with support.server(dialect="upstash") as server:
+    with emulators.server(dialect="upstash") as server:
         assert json.loads(printed(server, "env", "--format", "json"))["QSTASH_TOKEN"] == server.token
 
 
-def test_env_of_another_world(server: support.Server) -> None:
+def test_env_of_another_world(server: emulators.Server) -> None:
     world = json.loads(printed(server, "worlds", "create", "env-world", "--json"))
 
     values = json.loads(printed(server, "env", "--world", "env-world", "--format", "json"))
@@ -229,7 +229,7 @@ def test_env_of_another_world(server: support.Server) -> None:
     printed(server, "worlds", "delete", "env-world")
 
 
-def test_env_without_a_server_is_that_of_the_one_to_come(server: support.Server) -> None:
+def test_env_without_a_server_is_that_of_the_one_to_come(server: emulators.Server) -> None:
     result = CliRunner().invoke(main, ["env", "--url", NOBODY, "--format", "json"])
 
     assert result.exit_code == 0

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
-from tests import support
+from tests.harness import emulators
 
 pytestmark = pytest.mark.slow
 
@@ -17,23 +17,23 @@ URL, DOWN = "https://api.example.com/hook", "https://down.example.com/hook"
 
 
 @pytest.fixture
-def server(shared: support.Server) -> support.Server:
+def server(shared: emulators.Server) -> emulators.Server:
     """A server whose default world is as it was made."""
-    support.control(shared, "POST", "/reset")
+    emulators.control(shared, "POST", "/reset")
     return shared
 
 
-def invoke(server: support.Server, *arguments: str, color: bool = False, **variables: str) -> Result:
+def invoke(server: emulators.Server, *arguments: str, color: bool = False, **variables: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables}, color=color)
 
 
-def printed(server: support.Server, *arguments: str) -> str:
+def printed(server: emulators.Server, *arguments: str) -> str:
     result = invoke(server, *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def publish(server: support.Server, path: str, **headers: str) -> str:
+def publish(server: emulators.Server, path: str, **headers: str) -> str:
     given = {"Authorization": f"Bearer {server.token}", **{name.replace("_", "-"): headers[name] for name in headers}}
     answer = httpx.post(f"{server.url}/v2/{path}", headers=given, trust_env=False)
     assert answer.is_success, answer.text
@@ -44,13 +44,13 @@ def publish(server: support.Server, path: str, **headers: str) -> str:
 # -- upcoming ---------------------------------------------------------------------------------
 
 
-def test_upcoming_of_an_idle_server(server: support.Server) -> None:
+def test_upcoming_of_an_idle_server(server: emulators.Server) -> None:
     assert printed(server, "upcoming") == "clock: 2026-01-01T00:00:00.000Z\nnothing is due later\n"
     assert "nothing is due up to 2026-02-01T00:00:00.000Z" in printed(server, "upcoming", "--until", "2026-02-01")
 
 
-def test_upcoming_lists_when_what_and_why(server: support.Server) -> None:
-    support.control(server, "POST", "/destinations", {"match": {"url": DOWN}, "respond": {"status": 503}})
+def test_upcoming_lists_when_what_and_why(server: emulators.Server) -> None:
+    emulators.control(server, "POST", "/destinations", {"match": {"url": DOWN}, "respond": {"status": 503}})
     failing = publish(server, f"publish/{DOWN}", Svc_Retry_Delay="10000", Svc_Retries="3")
     publish(server, f"schedules/{URL}", Svc_Cron="CRON_TZ=Europe/Berlin 30 9 * * *", Svc_Schedule_Id="daily")
 
@@ -64,7 +64,7 @@ def test_upcoming_lists_when_what_and_why(server: support.Server) -> None:
     ]
 
 
-def test_upcoming_lists_what_waits_and_that_there_is_more(server: support.Server) -> None:
+def test_upcoming_lists_what_waits_and_that_there_is_more(server: emulators.Server) -> None:
     limits = {"Svc_Flow_Control_Key": "k", "Svc_Flow_Control_Value": "rate=1, period=1m"}
     ids = [publish(server, f"publish/{URL}", **limits) for _ in range(3)]
 
@@ -80,14 +80,14 @@ def test_upcoming_lists_what_waits_and_that_there_is_more(server: support.Server
     ]
 
 
-def test_upcoming_until_an_instant_as_json(server: support.Server) -> None:
+def test_upcoming_until_an_instant_as_json(server: emulators.Server) -> None:
     publish(server, f"schedules/{URL}", Svc_Cron="0 * * * *")
     found = json.loads(printed(server, "upcoming", "--until", "2026-01-01T03:00:00Z", "--json"))
     assert [item["kind"] for item in found["items"]] == ["schedule"] * 3
-    assert found["until_ms"] == support.EPOCH_MS + 3 * 3_600_000
+    assert found["until_ms"] == emulators.EPOCH_MS + 3 * 3_600_000
 
 
-def test_upcoming_refuses_what_is_no_instant(server: support.Server) -> None:
+def test_upcoming_refuses_what_is_no_instant(server: emulators.Server) -> None:
     result = invoke(server, "upcoming", "--until", "tomorrow")
     assert result.exit_code == 2
     assert "tomorrow" in result.stderr
@@ -96,12 +96,12 @@ def test_upcoming_refuses_what_is_no_instant(server: support.Server) -> None:
 # -- explain ----------------------------------------------------------------------------------
 
 
-def test_explain_tells_the_reasons_in_order(server: support.Server) -> None:
+def test_explain_tells_the_reasons_in_order(server: emulators.Server) -> None:
     message_id = publish(server, f"publish/{URL}", Svc_Delay="1m")
     assert "\nWaits for its first attempt at 2026-01-01T00:01:00.000Z, 1m after it was made.\n" in printed(
         server, "explain", message_id
     )
-    support.control(server, "POST", "/clock/advance", {"by": "1h"})
+    emulators.control(server, "POST", "/clock/advance", {"by": "1h"})
 
     captured = "was answered 200 by the emulator, which captured it because the destination is external"
     assert printed(server, "explain", message_id).splitlines() == [
@@ -115,19 +115,19 @@ def test_explain_tells_the_reasons_in_order(server: support.Server) -> None:
     ]
 
 
-def test_explain_as_json(server: support.Server) -> None:
+def test_explain_as_json(server: emulators.Server) -> None:
     message_id = publish(server, f"publish/{URL}")
     found = json.loads(printed(server, "explain", message_id, "--json"))
     assert (found["message_id"], found["state"]) == (message_id, "DELIVERED")
 
 
-def test_explain_of_an_unknown_message_fails_with_one_line(server: support.Server) -> None:
+def test_explain_of_an_unknown_message_fails_with_one_line(server: emulators.Server) -> None:
     result = invoke(server, "explain", "msg_nobody")
     assert result.exit_code == 1
     assert result.stderr == "svc-emulator: message msg_nobody not found\n"
 
 
-def test_colours_are_for_terminals_and_not_wanted_by_everybody(server: support.Server) -> None:
+def test_colours_are_for_terminals_and_not_wanted_by_everybody(server: emulators.Server) -> None:
     message_id = publish(server, f"publish/{URL}")
     assert "\x1b[" not in printed(server, "explain", message_id)
     assert "\x1b[32mdelivered" in invoke(server, "explain", message_id, color=True).stdout

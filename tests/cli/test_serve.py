@@ -16,8 +16,8 @@ from typing import Any
 import jwt
 import pytest
 
-from tests import support
-from tests.cli.processes import run, serving
+from tests.harness import emulators
+from tests.harness.processes import run, serving
 
 pytestmark = pytest.mark.slow
 
@@ -100,13 +100,13 @@ def test_log_may_be_json(tmp_path: Path) -> None:
 def test_delivery_in_flight_at_the_end_is_made_again_after_a_restart(tmp_path: Path) -> None:
     answers = Event()
 
-    def respond(received: support.Received) -> int:
+    def respond(received: emulators.Received) -> int:
         # The first attempt hangs until the server has gone.
         if not answers.is_set():
             answers.wait(20)
         return 200
 
-    with support.receiver(respond) as receiver:
+    with emulators.receiver(respond) as receiver:
         try:
             with serving("--db", "state.db", folder=tmp_path) as server:
                 message_id = publish(server.url, server.variables["SVC_TOKEN"], f"{receiver.url}/slow")

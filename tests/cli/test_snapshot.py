@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
-from tests import support
+from tests.harness import emulators
 
 pytestmark = pytest.mark.slow
 
@@ -18,11 +18,11 @@ NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def server(shared: support.Server) -> support.Server:
+def server(shared: emulators.Server) -> emulators.Server:
     """A server whose default world has one pending message and no snapshots."""
-    support.control(shared, "POST", "/reset")
-    for each in support.control(shared, "GET", "/snapshots")["snapshots"]:
-        support.control(shared, "DELETE", f"/snapshots/{each['name']}")
+    emulators.control(shared, "POST", "/reset")
+    for each in emulators.control(shared, "GET", "/snapshots")["snapshots"]:
+        emulators.control(shared, "DELETE", f"/snapshots/{each['name']}")
     answer = httpx.post(
         f"{shared.url}/v2/publish/https://api.example.com/hook",
         headers={"Authorization": f"Bearer {shared.token}", "Svc-Delay": "2h"},
@@ -32,28 +32,28 @@ def server(shared: support.Server) -> support.Server:
     return shared
 
 
-def invoke(server: support.Server, *arguments: str, stdin: bytes | None = None, **variables: str) -> Result:
+def invoke(server: emulators.Server, *arguments: str, stdin: bytes | None = None, **variables: str) -> Result:
     return CliRunner().invoke(
         main, ["snapshot", *arguments], input=stdin, env={"EMULATOR_URL": server.url, **variables}
     )
 
 
-def printed(server: support.Server, *arguments: str) -> str:
+def printed(server: emulators.Server, *arguments: str) -> str:
     result = invoke(server, *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def failed(server: support.Server, *arguments: str, stdin: bytes | None = None) -> str:
+def failed(server: emulators.Server, *arguments: str, stdin: bytes | None = None) -> str:
     result = invoke(server, *arguments, stdin=stdin)
     assert result.exit_code == 1, result.output
     assert result.stderr.count("\n") == 1
     return result.stderr.removeprefix("svc-emulator: ").rstrip("\n")
 
 
-def test_a_world_is_saved_and_restored(server: support.Server) -> None:
+def test_a_world_is_saved_and_restored(server: emulators.Server) -> None:
     saved = printed(server, "save", "before")
-    support.control(server, "POST", "/clock/advance", {"by": "1d"})
+    emulators.control(server, "POST", "/clock/advance", {"by": "1d"})
 
     restored = printed(server, "restore", "before")
 
@@ -61,7 +61,7 @@ def test_a_world_is_saved_and_restored(server: support.Server) -> None:
     assert restored == "world default restored from before: clock frozen at 2026-01-01T00:00:00.000Z, 1 pending\n"
 
 
-def test_snapshots_are_listed_and_deleted(server: support.Server) -> None:
+def test_snapshots_are_listed_and_deleted(server: emulators.Server) -> None:
     assert printed(server, "list") == "no snapshots of the world default\n"
     printed(server, "save", "before-the-sale")
     printed(server, "save", "b")
@@ -75,31 +75,31 @@ def test_snapshots_are_listed_and_deleted(server: support.Server) -> None:
     assert failed(server, "delete", "b") == "snapshot b not found"
 
 
-def test_answers_are_shown_as_json(server: support.Server) -> None:
+def test_answers_are_shown_as_json(server: emulators.Server) -> None:
     saved = json.loads(printed(server, "save", "s", "--json"))
 
     assert json.loads(printed(server, "list", "--json")) == {"snapshots": [saved]}
     assert json.loads(printed(server, "restore", "s", "--json"))["clock"]["now_ms"] == saved["created_ms"]
 
 
-def test_a_snapshot_goes_from_world_to_world_in_a_file(server: support.Server, tmp_path: Path) -> None:
+def test_a_snapshot_goes_from_world_to_world_in_a_file(server: emulators.Server, tmp_path: Path) -> None:
     printed(server, "save", "s")
     file = tmp_path / "s.db"
 
     assert printed(server, "export", "s", str(file)).startswith(f"snapshot s exported to {file} (")
     assert file.read_bytes().startswith(b"SQLite format 3\x00")
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
-    support.control(server, "POST", "/worlds", {"id": "team-a"})
+    emulators.control(server, "POST", "/worlds", {"id": "team-a"})
     try:
         assert printed(server, "import", "t", str(file), "--world", "team-a").startswith(
             "snapshot t imported: at 2026-"
         )
         assert "1 pending" in printed(server, "restore", "t", "--world", "team-a")
     finally:
-        support.control(server, "DELETE", "/worlds/team-a")
+        emulators.control(server, "DELETE", "/worlds/team-a")
 
 
-def test_a_snapshot_is_piped(server: support.Server, tmp_path: Path) -> None:
+def test_a_snapshot_is_piped(server: emulators.Server, tmp_path: Path) -> None:
     printed(server, "save", "s")
 
     exported = invoke(server, "export", "s", "-")
@@ -111,7 +111,7 @@ def test_a_snapshot_is_piped(server: support.Server, tmp_path: Path) -> None:
     assert [each["name"] for each in json.loads(printed(server, "list", "--json"))["snapshots"]] == ["s", "t"]
 
 
-def test_failures_are_one_line(server: support.Server, tmp_path: Path) -> None:
+def test_failures_are_one_line(server: emulators.Server, tmp_path: Path) -> None:
     printed(server, "save", "s")
 
     assert failed(server, "save", "s") == "the snapshot s exists already; delete it first, or take another name"
@@ -127,7 +127,7 @@ def test_failures_are_one_line(server: support.Server, tmp_path: Path) -> None:
     )
 
 
-def test_export_that_fails_leaves_the_file_as_it_was(server: support.Server, tmp_path: Path) -> None:
+def test_export_that_fails_leaves_the_file_as_it_was(server: emulators.Server, tmp_path: Path) -> None:
     (tmp_path / "s.db").write_bytes(b"precious")
 
     failed(server, "export", "none", str(tmp_path / "s.db"))
@@ -144,7 +144,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 
 def test_control_token(tmp_path: Path) -> None:
-    with support.server(control_token="secret") as guarded:
+    with emulators.server(control_token="secret") as guarded:
         refused = invoke(guarded, "save", "s")
         printed(guarded, "save", "s", "--control-token", "secret")
         printed(guarded, "export", "s", str(tmp_path / "s.db"), "--control-token", "secret")

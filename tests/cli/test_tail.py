@@ -20,8 +20,8 @@ from emulator.cli.control import BrokenOff, Control, NoServer
 from emulator.cli.tail import followed
 from emulator.queries.history import HistoryPosition
 from emulator.wire.control.event_stream import Kind, written
-from tests import support
-from tests.cli.processes import PATIENCE_S, ServerProcess, command, environment, serving
+from tests.harness import emulators
+from tests.harness.processes import PATIENCE_S, ServerProcess, command, environment, serving
 
 URL = "https://api.example.com/orders"
 AT = {"at": "2026-01-01T00:00:10.000Z", "at_ms": 1_767_225_610_000}
@@ -201,7 +201,7 @@ def test_another_history_is_said() -> None:
 
 @pytest.mark.slow
 def test_what_answers_otherwise_is_one_line() -> None:
-    with support.server() as server:
+    with emulators.server() as server:
         missing = CliRunner().invoke(main, ["tail", "--url", server.url, "--world", "nowhere"])
         foreign = CliRunner().invoke(main, ["tail", "--url", f"{server.url}/elsewhere"])
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
-from tests import support
-from tests.certificates import CertificateFiles, make_certificate
-from tests.cli.processes import ServerProcess, run, serving
+from tests.harness import emulators
+from tests.harness.certificates import CertificateFiles, make_certificate
+from tests.harness.processes import ServerProcess, run, serving
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_plain_call_of_it_is_told_to_use_https(secure: ServerProcess) -> None:
 
 
 def test_encrypted_call_of_a_plain_server_is_told_so() -> None:
-    with support.server() as plain:
+    with emulators.server() as plain:
         url = plain.url.replace("http", "https")
         result = invoke("clock", "show", "--url", url)
 
@@ -119,7 +119,7 @@ def test_health_finds_the_server_by_its_own_settings(secure: ServerProcess, file
 
 
 def test_health_carries_the_control_token() -> None:
-    with support.server(control_token="secret") as guarded:
+    with emulators.server(control_token="secret") as guarded:
         well = invoke("health", "--port", str(guarded.port), "--control-token", "secret")
         refused = invoke("health", "--port", str(guarded.port))
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from emulator import Emulator
-from tests import support
+from tests.harness import emulators
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Emulator]:
     """A server in this process, its clock frozen."""
-    with Emulator(epoch=support.EPOCH) as emulator:
+    with Emulator(epoch=emulators.EPOCH) as emulator:
         yield emulator
 
 
 @pytest.fixture
 def emu(server: Emulator) -> Iterator[Emulator]:
     """A world of its own for the test."""
-    with server.new_world(epoch=support.EPOCH) as world:
+    with server.new_world(epoch=emulators.EPOCH) as world:
         yield world

@@ -16,7 +16,7 @@ from emulator.client.verify.matching import Mismatch, check
 from emulator.client.verify.mismatches import Surroundings, text_of
 from emulator.core.model import AccountId, Via
 from emulator.queries.reports import ClockStatus, Credentials
-from tests.support import EPOCH_MS
+from tests.harness.emulators import EPOCH_MS
 
 SVC = Dialect(name="svc", header_prefix="Svc-", issuer="Svc")
 CURRENT, NEXT = "sig_current_key_of_thirty_two_chars", "sig_next_key_of_more_than_thirty_two"

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from emulator import AsyncEmulator, Emulator, Refused, Request
-from tests import support
+from tests.harness import emulators
 
 URL = "https://app.test/hook"
 
@@ -31,7 +31,7 @@ Run = Callable[[Callable[[], Awaitable[None]]], None]
 
 def test_it_does_what_the_blocking_one_does(run: Run) -> None:
     async def main() -> None:
-        async with AsyncEmulator(epoch=support.EPOCH) as emu:
+        async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
             await emu.destinations.respond(URL, 503, times=1)
             message_id = await emu.publish(URL, json={"user": 7}, headers={"Svc-Retry-Delay": "60000"})
             report = await emu.clock.advance("1h")
@@ -40,7 +40,7 @@ def test_it_does_what_the_blocking_one_does(run: Run) -> None:
             assert [each.response and each.response.status for each in deliveries] == [503, 200]
             with pytest.raises(Refused):
                 await emu.clock.advance("soon")
-            async with emu.new_world(epoch=support.EPOCH) as world:
+            async with emu.new_world(epoch=emulators.EPOCH) as world:
                 assert await world.deliveries() == []
                 assert (await world.clock.now()).isoformat() == "2026-01-01T00:00:00+00:00"
 
@@ -80,7 +80,7 @@ def test_a_mounted_application_runs_on_the_loop_of_the_test(run: Run) -> None:
 
 def test_an_application_may_publish_while_it_answers(run: Run) -> None:
     async def main() -> None:
-        async with AsyncEmulator(epoch=support.EPOCH) as emu:
+        async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
 
             async def function(request: Request) -> None:
                 await emu.publish("https://other.example.com", headers={"Svc-Delay": "1m"})
@@ -107,7 +107,7 @@ def test_the_world_of_a_blocking_emulator_can_be_awaited(run: Run) -> None:
 
 def test_the_application_itself_can_be_called_from_any_loop(run: Run) -> None:
     async def main() -> None:
-        async with AsyncEmulator(epoch=support.EPOCH) as emu:
+        async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
             transport = httpx.ASGITransport(emu.asgi)
             async with httpx.AsyncClient(transport=transport, base_url=emu.url) as client:
                 answer = await client.post(
@@ -124,7 +124,7 @@ def test_the_application_itself_can_be_called_from_any_loop(run: Run) -> None:
 
 def test_a_caller_who_gives_up_ends_what_it_asked_for(run: Run) -> None:
     async def main() -> None:
-        async with AsyncEmulator(epoch=support.EPOCH) as emu:
+        async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
             began, free = anyio.Event(), anyio.Event()
 
             async def hold(request: Request) -> None:

@@ -17,7 +17,7 @@ from qstash import QStash, Receiver
 
 import emulator as package
 from emulator import Emulator, EmulatorError, Refused, Unreachable
-from tests import support
+from tests.harness import emulators
 
 APP = "https://app.example.com/hook"
 
@@ -31,7 +31,7 @@ def test_the_package_lists_what_it_exports() -> None:
 
 def test_a_server_begins_frozen_on_a_port_of_its_own(server: Emulator) -> None:
     status = server.clock.status()
-    assert (status.now_ms, status.rate) == (support.EPOCH_MS, 0)
+    assert (status.now_ms, status.rate) == (emulators.EPOCH_MS, 0)
     assert httpx.get(f"{server.url}/_emulator/health", trust_env=False).json()["status"] == "ok"
 
 
@@ -99,8 +99,8 @@ def test_a_single_host_is_one_host() -> None:
 @pytest.mark.parametrize(
     "epoch",
     [
-        support.EPOCH,
-        support.EPOCH_MS,
+        emulators.EPOCH,
+        emulators.EPOCH_MS,
         datetime(2026, 1, 1, tzinfo=UTC),
         datetime(2026, 1, 1),
         datetime(2026, 1, 1, 2, tzinfo=ZoneInfo("Europe/Helsinki")),
@@ -130,7 +130,7 @@ def test_fixtures_can_be_given_as_a_document() -> None:
 
 
 def test_a_server_elsewhere_is_used_over_http() -> None:
-    with support.server(control_token="s3cret") as running:
+    with emulators.server(control_token="s3cret") as running:
         with Emulator.connect(running.url + "/", control_token="s3cret") as emulator:
             assert (emulator.url, emulator.token) == (running.url, running.token)
             message_id = emulator.publish(APP, "hello")
@@ -147,7 +147,7 @@ def test_a_server_elsewhere_is_used_over_http() -> None:
 
 
 def test_nothing_of_this_process_can_be_mounted_elsewhere() -> None:
-    with support.server() as running, Emulator.connect(running.url) as emulator:
+    with emulators.server() as running, Emulator.connect(running.url) as emulator:
         with pytest.raises(EmulatorError, match="mount needs an emulator in this process"):
             emulator.mount("https://app.test", lambda request: None)
         with pytest.raises(EmulatorError, match="asgi needs an emulator in this process"):
@@ -167,7 +167,7 @@ def test_what_is_no_url_is_said(url: str) -> None:
 
 
 def test_another_program_is_told_from_an_emulator() -> None:
-    with support.receiver() as other, pytest.raises(EmulatorError, match="is no emulator"):
+    with emulators.receiver() as other, pytest.raises(EmulatorError, match="is no emulator"):
         Emulator.connect(other.url).start()
 
 
@@ -208,7 +208,7 @@ def test_a_reset_takes_the_world_back(emu: Emulator) -> None:
     emu.clock.advance("2h")
     token = emu.token
     emu.reset()
-    assert (emu.deliveries(), emu.clock.status().now_ms, emu.token) == ([], support.EPOCH_MS, token)
+    assert (emu.deliveries(), emu.clock.status().now_ms, emu.token) == ([], emulators.EPOCH_MS, token)
 
 
 # -- the clock --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_reset_takes_the_world_back(emu: Emulator) -> None:
 def test_the_clock_moves_in_every_way(emu: Emulator) -> None:
     emu.destinations.respond(APP, status=500)
     emu.publish(APP, headers={"Svc-Retries": "2", "Svc-Retry-Delay": "60000"})
-    assert emu.clock.next().to_ms == support.EPOCH_MS + 60_000
+    assert emu.clock.next().to_ms == emulators.EPOCH_MS + 60_000
     assert emu.clock.advance(timedelta(seconds=30)).deliveries == 0
     assert emu.clock.advance(30_000).failed == 1
     report = emu.clock.advance_to("2026-01-02T00:00:00Z")
@@ -225,7 +225,7 @@ def test_the_clock_moves_in_every_way(emu: Emulator) -> None:
     assert (report.deliveries, report.stopped) == (0, None)
     assert emu.clock.now() == datetime(2026, 1, 2, tzinfo=UTC)
     assert emu.clock.drain("1d").idle is True
-    assert emu.clock.set("2026-01-05T00:00:00Z").now_ms == support.EPOCH_MS + 4 * 86_400_000
+    assert emu.clock.set("2026-01-05T00:00:00Z").now_ms == emulators.EPOCH_MS + 4 * 86_400_000
     assert emu.clock.rate(60).rate == 60
     assert emu.clock.rate(0).rate == 0
 
@@ -273,12 +273,12 @@ def test_destinations_answer_as_they_are_told(emu: Emulator) -> None:
 
 
 def test_a_destination_can_be_forwarded(emu: Emulator) -> None:
-    with support.receiver() as app:
+    with emulators.receiver() as app:
         emu.destinations.forward("https://api.example.com/*", app.url)
         emu.publish("https://api.example.com/orders?a=1")
         [request] = app.wait_for(1)
     assert request.path == "/orders?a=1"
-    support.verify(request, "https://api.example.com/orders?a=1", emu.credentials.current_signing_key)
+    emulators.verify(request, "https://api.example.com/orders?a=1", emu.credentials.current_signing_key)
 
 
 def test_rules_are_listed_and_removed(emu: Emulator) -> None:
@@ -388,7 +388,7 @@ def test_what_cannot_be_published_is_named(content: Any, text: str, emu: Emulato
 
 def test_the_trace_of_the_same_calls_is_the_same() -> None:
     def trace() -> str:
-        with Emulator(epoch=support.EPOCH, seed=3) as emulator:
+        with Emulator(epoch=emulators.EPOCH, seed=3) as emulator:
             emulator.publish(APP, headers={"Svc-Delay": "1h"})
             emulator.clock.advance("1d")
             return emulator.trace()
@@ -412,7 +412,7 @@ def test_the_variables_are_those_of_the_dialect(emu: Emulator) -> None:
 
 
 def test_a_database_keeps_the_world_from_one_emulator_to_the_next(tmp_path: Path) -> None:
-    with Emulator(db=tmp_path / "state.db", epoch=support.EPOCH) as emulator:
+    with Emulator(db=tmp_path / "state.db", epoch=emulators.EPOCH) as emulator:
         emulator.publish(APP, headers={"Svc-Delay": "1h"})
         token = emulator.token
     with Emulator(db=tmp_path / "state.db") as emulator:
@@ -439,7 +439,7 @@ def test_a_certificate_makes_it_https(name: str, tmp_path: Path) -> None:
 
 
 def test_the_public_client_of_a_dialect_works_with_what_it_is_handed() -> None:
-    with Emulator(dialect="upstash", epoch=support.EPOCH) as emulator:
+    with Emulator(dialect="upstash", epoch=emulators.EPOCH) as emulator:
         client = QStash(emulator.env["QSTASH_TOKEN"], base_url=emulator.env["QSTASH_URL"])
         client.message.publish_json(url=APP, body={"user": 7}, delay="1h")
         client.http._client.close()

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from emulator import Delivery, Emulator, Request, Response
 from emulator.client.mounts import Interface, interface_of
-from tests import support
+from tests.harness import emulators, loops
 
 URL = "https://app.test/hook?a=1&a=2"
 
@@ -45,8 +45,8 @@ def test_an_asgi_application_gets_the_request_as_a_server_would_give_it(emu: Emu
     assert seen["headers"] == {name.lower(): value for name, value in delivery.headers.items()} | {
         "content-length": "5"
     }
-    received = support.Received(method="POST", path="/hook", headers=seen["headers"], body=seen["body"])
-    support.verify(received, URL, emu.credentials.current_signing_key)
+    received = emulators.Received(method="POST", path="/hook", headers=seen["headers"], body=seen["body"])
+    emulators.verify(received, URL, emu.credentials.current_signing_key)
     assert delivery.via == "mount"
     assert delivery.response is not None
     assert (delivery.response.status, delivery.response.json()) == (202, {"ok": True})
@@ -221,7 +221,7 @@ def test_an_application_that_hangs_times_out(emu: Emulator) -> None:
     emu.publish(URL, headers={"Svc-Timeout": "1s", "Svc-Retries": "0"})
     emu.clock.advance(0)
     assert only_delivery(emu).error == "timeout: no response in time"
-    assert cancelled.wait(support.PATIENCE_S)
+    assert cancelled.wait(loops.PATIENCE_S)
 
 
 # -- their life -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator import Emulator, Refused
-from tests import support
+from tests.harness import emulators
 
 URL = "https://app.test/hook"
 
@@ -24,7 +24,7 @@ def test_a_restored_world_goes_on_as_the_original_did(emu: Emulator) -> None:
     original = go_on()
     emu.snapshots.restore("before")
     assert go_on() == original
-    assert (saved.name, saved.now_ms, saved.pending) == ("before", support.EPOCH_MS, 1)
+    assert (saved.name, saved.now_ms, saved.pending) == ("before", emulators.EPOCH_MS, 1)
     assert [each.name for each in emu.snapshots.all()] == ["before"]
     emu.snapshots.delete("before")
     assert emu.snapshots.all() == []

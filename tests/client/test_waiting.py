@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from emulator import Emulator, EmulatorError
-from tests import support
+from tests.harness import emulators, loops
 
 URL = "https://app.test/hook"
 
 
 @pytest.fixture
 def running(server: Emulator) -> Iterator[Emulator]:
-    with server.new_world(epoch=support.EPOCH, rate=1) as world:
+    with server.new_world(epoch=emulators.EPOCH, rate=1) as world:
         yield world
 
 
@@ -35,14 +35,14 @@ def test_what_comes_later_is_waited_for(running: Emulator) -> None:
     gate = threading.Event()
 
     def hook(request: object) -> int:
-        gate.wait(support.PATIENCE_S)
+        gate.wait(loops.PATIENCE_S)
         return 200
 
     running.mount("https://app.test", hook)
     running.publish(URL)
     running.publish(URL)
     threading.Thread(target=gate.set).start()
-    first, second = running.wait_for(URL, count=2, timeout=support.PATIENCE_S)
+    first, second = running.wait_for(URL, count=2, timeout=loops.PATIENCE_S)
     assert first.message_id != second.message_id
 
 
@@ -50,12 +50,12 @@ def test_a_retry_is_waited_for_on_the_running_clock(running: Emulator) -> None:
     running.clock.rate(1000)
     running.destinations.respond(URL, 503, times=2)
     message_id = running.publish(URL, headers={"Svc-Retry-Delay": "10000"})
-    [delivery] = running.wait_for(message_id=message_id, outcome="succeeded", timeout=support.PATIENCE_S)
+    [delivery] = running.wait_for(message_id=message_id, outcome="succeeded", timeout=loops.PATIENCE_S)
     assert delivery.attempt == 3
 
 
 def test_what_does_not_come_fails_with_the_timeline(server: Emulator) -> None:
-    with server.new_world(epoch=support.EPOCH) as frozen:
+    with server.new_world(epoch=emulators.EPOCH) as frozen:
         frozen.publish(URL, headers={"Svc-Delay": "1h"})
         frozen.publish("https://other.test/")
         with pytest.raises(AssertionError) as failed:
@@ -74,7 +74,7 @@ def test_a_world_that_ends_is_not_waited_for(server: Emulator) -> None:
         ending = threading.Thread(target=doomed.close)
         ending.start()
         with pytest.raises(EmulatorError):
-            other.wait_for(URL, timeout=support.PATIENCE_S)
+            other.wait_for(URL, timeout=loops.PATIENCE_S)
         ending.join()
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cli.processes import ServerProcess, serving
-from tests.support import Received, http_server
+from tests.harness.emulators import Received, http_server
+from tests.harness.processes import ServerProcess, serving
 
 IMAGE = "svc-emulator"
 _ID = "c0ffee" * 10

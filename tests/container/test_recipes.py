@@ -22,9 +22,10 @@ import yaml
 
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Verdict
 from emulator.server.settings import PREFIX, Settings
-from tests.cli.processes import environment
 from tests.container.engine import engine
-from tests.support import PATIENCE_S, asgi_call, in_process, on_loop, server
+from tests.harness.emulators import asgi_call, in_process, server
+from tests.harness.loops import PATIENCE_S, on_loop
+from tests.harness.processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "examples" / "ci"

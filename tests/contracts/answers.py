@@ -49,11 +49,11 @@ def watch(seen: Seen) -> Iterator[None]:
     respond, not_found = exchange.Endpoint.__call__, exchange.not_found
 
     async def endpoint(self: exchange.Endpoint[Any], scope: Any, receive: Any, send: Any) -> None:
-        await _told(lambda sent: respond(self, scope, receive, sent), self._dialect, scope, send, seen)
+        await told(lambda sent: respond(self, scope, receive, sent), self._dialect, scope, send, seen)
 
     async def nowhere(scope: Any, receive: Any, send: Any) -> None:
         dialect = scope["router"].routes[0].endpoint._dialect
-        await _told(lambda sent: not_found(scope, receive, sent), dialect, scope, send, seen)
+        await told(lambda sent: not_found(scope, receive, sent), dialect, scope, send, seen)
 
     exchange.Endpoint.__call__ = endpoint  # type: ignore[method-assign]  # nothing else sees every answer
     vars(application)["not_found"] = nowhere
@@ -64,7 +64,8 @@ def watch(seen: Seen) -> Iterator[None]:
         vars(application)["not_found"] = not_found
 
 
-async def _told(respond: Any, dialect: Dialect, scope: Any, send: Any, seen: Seen) -> None:
+async def told(respond: Any, dialect: Dialect, scope: Any, send: Any, seen: Seen) -> None:
+    """Lets `respond` answer through a `send` of its own, and tells of what went through it."""
     start: dict[str, Any] = {}
     pieces: list[bytes] = []
     is_endless = is_told = False

@@ -6,7 +6,7 @@ from tests.contracts.conformance import check_response
 from tests.contracts.documents import Operation, all_operations
 from tests.contracts.missing import without_contracts
 from tests.contracts.scenarios import DOWN, TOO_LARGE, URL, UUID, Checked, documented, scenario
-from tests.support import asgi_call
+from tests.harness.emulators import asgi_call
 
 BODIES: dict[str, object] = {
     "publishBatch": [],

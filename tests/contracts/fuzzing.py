@@ -29,8 +29,8 @@ from schemathesis.python import asgi
 
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
-from tests import support
 from tests.contracts.documents import resolved, walk
+from tests.harness import emulators
 
 UNLIMITED = 10**12
 PATIENCE_S = 60
@@ -286,7 +286,7 @@ class Application:
 @contextlib.contextmanager
 def in_process(control_token: str = "") -> Iterator[Target]:
     """An emulator called directly, its clock frozen."""
-    app = Application(Settings(clock="frozen", epoch=support.EPOCH, control_token=control_token))
+    app = Application(Settings(clock="frozen", epoch=emulators.EPOCH, control_token=control_token))
     try:
         with asgi.get_client(app) as client:
             yield Target(url="http://testserver", app=app, send=client.request, control_token=control_token)
@@ -298,7 +298,7 @@ def in_process(control_token: str = "") -> Iterator[Target]:
 def behind_a_socket(server: str) -> Iterator[Target]:
     """An emulator behind a real HTTP server, its clock frozen."""
     with (
-        support.server(server=server) as running,
+        emulators.server(server=server) as running,
         httpx.Client(trust_env=False, timeout=PATIENCE_S) as client,
     ):
         yield Target(url=running.url, app=None, send=client.request)

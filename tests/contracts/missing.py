@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from emulator.api import application
-from emulator.api.control.call import ControlOptions
-from tests.support import InProcess, in_process
+from emulator.api.control.options import ControlOptions
+from tests.harness.emulators import InProcess, in_process
 
 
 @asynccontextmanager
@@ -18,8 +18,6 @@ async def without_contracts() -> AsyncIterator[InProcess]:
     """An emulator whose installation has no contracts: the folder where they should be is empty."""
     with tempfile.TemporaryDirectory() as folder:
         async with in_process() as emulator:
-            options = ControlOptions(
-                token=None, allowed_hosts=(), new_world=emulator.world.setup, contracts=Path(folder)
-            )
+            options = ControlOptions(token=None, allowed_hosts=(), contracts=Path(folder))
             app = application.build(emulator.emulation.worlds, options)
             yield InProcess(replace(emulator.emulation, app=app))

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.contracts.conformance import check_response
 from tests.contracts.documents import Operation, all_operations, operations
-from tests.support import Answer, Headers, InProcess, in_process
+from tests.harness.emulators import Answer, Headers, InProcess, in_process
 
 URL = "https://api.test/hook"
 DOWN = "https://down.test/hook"

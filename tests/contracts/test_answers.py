@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from emulator.api import endpoint as exchange
 from emulator.wire import dialect
 from emulator.wire.dialect import SVC
-from tests.cli import processes
-from tests.contracts.answers import WATCHER, Answered, Watcher, read_from, watch, write_to
+from tests.contracts.answers import WATCHER, Answered, Watcher, read_from, told, write_to
 from tests.contracts.conformance import NotInContract
-from tests.support import in_process, on_loop, server
+from tests.harness import processes
+from tests.harness.emulators import in_process, server
+from tests.harness.loops import on_loop
 
 
 def test_an_answer_that_is_not_in_the_contracts_is_raised_once() -> None:
@@ -100,24 +100,17 @@ async def test_an_answer_without_an_end_is_seen_without_its_body(content_type: b
     seen: list[Answered] = []
     sent: list[Any] = []
 
-    async def receive() -> Any:
-        raise AssertionError("nothing is read")
-
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def respond(scope: Any, receive: Any, send: Any) -> None:
+    async def respond(send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type)]})
         for piece in (b"a", b"b"):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         raise asyncio.CancelledError
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exchange.Endpoint, "__call__", lambda self, *asgi: respond(*asgi))
-        with watch(seen.append):
-            async with in_process() as emulator:
-                scope = {"type": "http", "method": "GET", "path": "/v2/keys", "headers": [], "query_string": b""}
-                with pytest.raises(asyncio.CancelledError):
-                    await emulator.emulation.app(scope, receive, send)
+    scope = {"type": "http", "method": "GET", "path": "/v2/keys"}
+    with pytest.raises(asyncio.CancelledError):
+        await told(respond, SVC, scope, send, seen.append)
     assert [message["type"].rpartition(".")[2] for message in sent] == ["start", "body", "body"]
     assert [(answered.target, answered.body) for answered in seen] == [("/v2/keys", body)]

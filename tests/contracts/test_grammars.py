@@ -14,7 +14,8 @@ from emulator.wire.messaging.options import RequestKind
 from emulator.wire.parts import RequestParts, read_query
 from tests.contracts.conformance import NotInContract, check_value
 from tests.contracts.documents import Operation, operations
-from tests.support import in_process, on_loop
+from tests.harness.emulators import in_process
+from tests.harness.loops import on_loop
 
 SVC = dialect.load("svc")
 PUBLISH, SCHEDULE, EVENTS = (

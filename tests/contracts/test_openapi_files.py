@@ -16,7 +16,8 @@ from emulator import resources
 from emulator.api.endpoint import Endpoint
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import APIS, Operation, all_operations, load, operations, resolved, walk
-from tests.support import in_process, on_loop
+from tests.harness.emulators import in_process
+from tests.harness.loops import on_loop
 
 each_api = pytest.mark.parametrize("api", APIS)
 each_operation = pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from emulator.core.model import Destination, DestinationKind, MessageId, Message
 from emulator.core.simulation import DECISIONS, Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
-from tests.core.worlds import (
+from tests.harness.simulations import (
     EPOCH_MS,
     HOUR,
     MINUTE,

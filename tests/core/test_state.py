@@ -31,7 +31,7 @@ from emulator.core.model import (
 )
 from emulator.core.state import APPLIED_BY, State
 from emulator.core.state_view import Counters
-from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
 
 URL = "https://api.example.com/hook"
 KEY = FlowKey("k")

@@ -11,8 +11,9 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Conflict, InstantExhausted
 from emulator.core.model import Attempt, AttemptOutcome
-from tests.core.worlds import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, callback, unreachable
-from tests.engine.engine import Engine, Gate, Handler, cancelled, on_loop, publish, spawn, turns
+from tests.harness.engines import Engine, Gate, Handler, publish
+from tests.harness.loops import cancelled, on_loop, spawn, turns
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, callback, unreachable
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.core.worlds import EPOCH_MS, HOUR, MINUTE, SECOND
-from tests.engine.engine import Engine, FakeClock, on_loop, spawn, turns
+from tests.harness.engines import Engine, FakeClock
+from tests.harness.loops import on_loop, spawn, turns
+from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 

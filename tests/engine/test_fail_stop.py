@@ -14,8 +14,9 @@ from emulator.core.commands import PublishItem
 from emulator.core.errors import WorldBroken
 from emulator.core.identifiers import world_key
 from emulator.core.state import State
-from tests.core.worlds import EPOCH_MS, HOUR, SECOND, answered, make_account
-from tests.engine.engine import Engine, Gate, on_loop, publish, spawn, turns
+from tests.harness.engines import Engine, Gate, publish
+from tests.harness.loops import on_loop, spawn, turns
+from tests.harness.simulations import EPOCH_MS, HOUR, SECOND, answered, make_account
 
 A, B = "http://a.test/hook", "http://b.test/hook"
 

@@ -10,8 +10,9 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.errors import Conflict, InstantExhausted, NotFound
 from emulator.core.model import Attempt, AttemptOutcome, MessageId, QueueName
-from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable
-from tests.engine.engine import Engine, Gate, cancelled, on_loop, publish, spawn, turns
+from tests.harness.engines import Engine, Gate, publish
+from tests.harness.loops import cancelled, on_loop, spawn, turns
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 

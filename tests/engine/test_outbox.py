@@ -7,8 +7,9 @@ import weakref
 import pytest
 
 from emulator.engine.outbox import Rooms
-from tests.core.worlds import SECOND, answered
-from tests.engine.engine import Engine, on_loop
+from tests.harness.engines import Engine
+from tests.harness.loops import on_loop
+from tests.harness.simulations import SECOND, answered
 
 A, B = "http://a.test/hook", "http://b.test/hook"
 

@@ -7,8 +7,9 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Conflict
 from emulator.core.model import Attempt, AttemptOutcome
-from tests.core.worlds import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered
-from tests.engine.engine import Engine, Gate, cancelled, on_loop, spawn, turns
+from tests.harness.engines import Engine, Gate
+from tests.harness.loops import cancelled, on_loop, spawn, turns
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 

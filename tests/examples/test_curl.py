@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.examples.workplaces import free_port, missing, workplace
-from tests.support import control, server
+from tests.harness.emulators import control, server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing("bash", "curl"), reason="needs bash and curl")]
 

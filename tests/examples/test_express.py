@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.examples.workplaces import Workplace, free_port, missing, workplace
-from tests.support import Server, control, server
+from tests.harness.emulators import Server, control, server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing("node", "npm"), reason="needs Node.js and npm")]
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.examples.workplaces import free_port, workplace
-from tests.support import control, server
+from tests.harness.emulators import control, server
 
 pytestmark = pytest.mark.slow
 

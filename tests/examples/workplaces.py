@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cli.processes import PATIENCE_S, ROOT, environment
+from tests.harness.processes import PATIENCE_S, ROOT, environment
 
 EXAMPLES = ROOT / "examples"
 # Made by running an example in its place.

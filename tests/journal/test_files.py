@@ -14,7 +14,8 @@ import pytest
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 from emulator.journal.store import open_store
-from tests.journal.keeping import crash, kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.stores import crash, kept
 
 APPLICATION_OFFSET, VERSION_OFFSET = 68, 60
 
@@ -134,7 +135,7 @@ def test_file_without_permission(tmp_path: Path, mode: int) -> None:
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from tests.journal.keeping import kept
+from tests.harness.stores import kept
 
 async def main():
     async with kept(Path(sys.argv[1])) as world:
@@ -224,7 +225,7 @@ PUBLISH = """
 import asyncio, sys
 from pathlib import Path
 from emulator.journal.store import Thresholds
-from tests.journal.keeping import kept
+from tests.harness.stores import kept
 
 async def main():
     async with kept(Path(sys.argv[1]), thresholds=Thresholds(checkpoint_at=500, project_at=100)) as world:

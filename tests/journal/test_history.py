@@ -15,8 +15,9 @@ from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.journal.history import History
 from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
-from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
-from tests.journal.keeping import ALL, KeptWorld, kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
+from tests.harness.stores import ALL, KeptWorld, kept
 
 ONE, TWO = "https://one.example.com:8443/a/b?c=d", "https://two.example.com/"
 DOWN, ODD = "https://down.example.com/", "https://odd.example.com/x?[y]=*"

@@ -8,8 +8,9 @@ from emulator.core import commands
 from emulator.core.model import AttemptOutcome, EventState, Fault, MessageId, Method, Via
 from emulator.journal.message_logs import MessageLogs
 from emulator.queries.message_log import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
-from tests.core.worlds import EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, flow
-from tests.journal.keeping import KeptWorld, kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, flow
+from tests.harness.stores import KeptWorld, kept
 
 URL, DOWN = "https://one.test/a", "https://down.test/b"
 ANSWERS = by_url({DOWN: [answered(500), answered(503), answered()]})

@@ -11,13 +11,14 @@ import msgspec
 import pytest
 
 from emulator.core import facts
-from emulator.core.errors import InvalidInput
+from emulator.core.errors import Conflict, InvalidInput
 from emulator.core.model import AttemptOutcome, MessageId, Via
 from emulator.journal import codec, files, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
-from tests.journal.keeping import kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.stores import kept
 
 FORMAT_1 = Path(__file__).parent.parent / "golden"
 
@@ -124,6 +125,27 @@ def test_an_exported_file_of_format_1_is_imported_and_one_that_was_changed_is_re
             with pytest.raises(InvalidInput, match=f"damaged: {reason}; nothing was changed"):
                 await snapshots.put("spoilt", spoilt, lambda _: None)
         assert [each.name for each in await snapshots.all()] == ["old"]
+
+    test()
+
+
+@pytest.mark.slow
+def test_a_snapshot_of_format_1_that_is_damaged_is_refused_under_its_own_name_and_stays(old: Path) -> None:
+    folder = old.parent / "state.db-snapshots" / "default"
+    (path,) = folder.iterdir()
+    with connected(path) as connection:
+        connection.execute("UPDATE checkpoint SET image = x'c1'")
+    content = path.read_bytes()
+
+    @on_loop
+    async def test() -> None:
+        with pytest.raises(Conflict) as refused:
+            async with Snapshots(folder).read(path.stem):
+                pass
+        assert refused.value.text.startswith(f"the snapshot {path.stem} cannot be read: cannot be brought to format 2")
+        assert str(folder) not in refused.value.text
+        assert list(folder.iterdir()) == [path]
+        assert path.read_bytes() == content
 
     test()
 

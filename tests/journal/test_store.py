@@ -15,8 +15,21 @@ from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model import EventState, MessageId, Response, ScriptedResponse
 from emulator.journal import schema
 from emulator.journal.store import Thresholds
-from tests.core.worlds import DAY, HOUR, MINUTE, SECOND, World, answered, by_url, callback, dump, flow, unreachable
-from tests.journal.keeping import KeptWorld, crash, kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.simulations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    World,
+    answered,
+    by_url,
+    callback,
+    dump,
+    flow,
+    unreachable,
+)
+from tests.harness.stores import KeptWorld, crash, kept
 
 DOWN = "https://down.example.com/"
 BUSY = "https://busy.example.com/"

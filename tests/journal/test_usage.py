@@ -12,8 +12,20 @@ from emulator.core.model import AccountId, AttemptOutcome, Response, Via
 from emulator.journal import codec
 from emulator.journal.usage import UsageHistory
 from emulator.statistics.series import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
-from tests.core.worlds import ACCOUNT_ID, DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, unreachable
-from tests.journal.keeping import KeptWorld, crash, kept, on_loop
+from tests.harness.loops import on_loop
+from tests.harness.simulations import (
+    ACCOUNT_ID,
+    DAY,
+    EPOCH_MS,
+    HOUR,
+    MINUTE,
+    SECOND,
+    answered,
+    by_url,
+    callback,
+    unreachable,
+)
+from tests.harness.stores import KeptWorld, crash, kept
 
 DOWN = "https://down.example.com/"
 ANSWERS = by_url({DOWN: unreachable()})

@@ -32,7 +32,7 @@ from emulator.core.model import (
     ScriptedResponse,
 )
 from emulator.core.simulation import Simulation
-from tests.core.worlds import World, answered, callback, dump, flow, make_account, replay, unreachable
+from tests.harness.simulations import World, answered, callback, dump, flow, make_account, replay, unreachable
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "0"))
 URLS = ("https://one.test/a", "https://two.test/b", "https://slow.test/c")

@@ -26,19 +26,22 @@ from emulator.core.errors import Malformed, Refused
 from emulator.core.language import cron, expressions
 from emulator.core.model import AccountId, FlowKey, GroupName, Plan
 from emulator.core.rules import retries
+from emulator.core.world_setup import WorldSetup
 from emulator.fixtures import document as fixture_json
 from emulator.fixtures import files as fixture_files
-from emulator.fixtures.initial_state import Origin
+from emulator.fixtures.records import InvalidFixtures
 from emulator.wire import credentials, dialect, durations, instants, media_types, names, parts, redaction, urls
-from emulator.wire.control import bodies as control_json
+from emulator.wire.control import clock as clock_json
+from emulator.wire.control import deliveries as delivery_json
 from emulator.wire.control import rules as rule_json
 from emulator.wire.control import upcoming as upcoming_json
+from emulator.wire.control import worlds as world_json
 from emulator.wire.management import accounts as account_json
 from emulator.wire.management import bodies as management_json
 from emulator.wire.messaging import bodies as json_bodies
 from emulator.wire.messaging import destinations, filters, flow_requests, flow_values
 from emulator.wire.messaging import options as message_options
-from tests.core.worlds import make_account
+from tests.harness.simulations import make_account
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "60"))
 LARGE = 256 * 1024
@@ -52,7 +55,7 @@ _SVC = dialect.load("svc")
 _REFUSALS = (
     Malformed,
     Refused,
-    fixture_json.InvalidFixtures,
+    InvalidFixtures,
     fixture_files.FixturesError,
     contract_files.UnreadableContract,
 )
@@ -129,11 +132,11 @@ def _of_file(suffix: str, read: Callable[[Path], object]) -> Callable[[bytes], o
     return parse
 
 
-_ORIGIN = Origin(world_id="w", seed=1, epoch_ms=_NOW_MS, plan=Plan.PAID, secret=b"s")
+_SETUP = WorldSetup(id="w", seed=1, epoch_ms=_NOW_MS, rate=0.0, plan=Plan.PAID)
 
 
 def _fixtures_file(file: Path) -> object:
-    return fixture_files.load(file, _SVC, _ORIGIN)
+    return fixture_files.load(file, _SVC, _SETUP)
 
 
 def _options(request: parts.RequestParts) -> object:
@@ -314,8 +317,8 @@ PARSERS = (
         parse=_of_json(rule_json.read_rule),
         samples=[_RULE, b'{"match":{"url":"*"},"respond":{"body_base64":"YQ=="}}'],
     ),
-    Parser(name="world", parse=_of_json(control_json.read_world), samples=[_WORLD]),
-    Parser(name="reset", parse=_of_json(control_json.read_reset), samples=[b'{"fixtures":{"queues":[]}}']),
+    Parser(name="world", parse=_of_json(lambda value: world_json.read_world(value, _SETUP)), samples=[_WORLD]),
+    Parser(name="reset", parse=_of_json(world_json.read_reset), samples=[b'{"fixtures":{"queues":[]}}']),
     Parser(
         name="fixtures",
         parse=_of_json(lambda value: fixture_json.read_fixtures(value, _SVC)),
@@ -345,18 +348,18 @@ PARSERS = (
     ),
     Parser(
         name="clock change",
-        parse=_of_json(control_json.read_clock_change),
+        parse=_of_json(clock_json.read_clock_change),
         samples=[b'{"rate":60,"now":"2026-01-01T00:00:00Z"}', b'{"now":1}'],
     ),
     Parser(
         name="advance",
-        parse=_of_json(control_json.read_advance),
+        parse=_of_json(clock_json.read_advance),
         samples=[b'{"by":"1d","max_deliveries":5}', b'{"to":5}'],
     ),
-    Parser(name="drain", parse=_of_json(control_json.read_drain), samples=[b'{"horizon":"30d"}']),
+    Parser(name="drain", parse=_of_json(clock_json.read_drain), samples=[b'{"horizon":"30d"}']),
     Parser(
         name="delivery query",
-        parse=_of_query(lambda request: control_json.delivery_query(request.query)),
+        parse=_of_query(lambda request: delivery_json.read_delivery_query(request.query)),
         samples=[b"url=https://*&message_id=m&outcome=failed&limit=10&cursor=1-2"],
     ),
     Parser(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from emulator.core import facts
 from emulator.queries import upcoming
-from tests.core.worlds import DAY, EPOCH_MS, HOUR, World, always, answered
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, World, always, answered
 
 URL, DOWN = "https://up.test/a", "https://down.test/b"
 CRONS = (

@@ -46,7 +46,7 @@ from emulator.queries.message_log import (
     MessageLog,
     RecordedAttempt,
 )
-from tests.core.worlds import (
+from tests.harness.simulations import (
     EPOCH_MS,
     HOUR,
     MINUTE,

@@ -19,7 +19,7 @@ from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.upcoming import Upcoming
 from emulator.queries.waiting import Held, UnderWay
-from tests.core.worlds import (
+from tests.harness.simulations import (
     DAY,
     EPOCH_MS,
     HOUR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.certificates import CertificateFiles, make_certificate
+from tests.harness.certificates import CertificateFiles, make_certificate
 
 
 @pytest.fixture(scope="module", params=["uvicorn", "hypercorn"])

@@ -13,7 +13,8 @@ import h2.config
 import h2.connection
 import h2.events
 
-from tests.support import PATIENCE_S, Server
+from tests.harness.emulators import Server
+from tests.harness.loops import PATIENCE_S
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import EPOCH_MS, PATIENCE_S, Received, Receiver, Server, control, receiver, server, verify
+from tests.harness.emulators import EPOCH_MS, Received, Receiver, Server, control, receiver, server, verify
+from tests.harness.loops import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 

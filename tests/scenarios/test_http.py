@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.certificates import CertificateFiles
+from tests.harness.certificates import CertificateFiles
+from tests.harness.emulators import Server, control, server
+from tests.harness.loops import PATIENCE_S
 from tests.scenarios.raw_http import exchange, head
-from tests.support import PATIENCE_S, Server, control, server
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.certificates import CertificateFiles
+from tests.harness.certificates import CertificateFiles
+from tests.harness.emulators import Server, control, receiver, server
+from tests.harness.loops import PATIENCE_S, on_loop
 from tests.scenarios.raw_http import Http2
-from tests.support import PATIENCE_S, Server, control, on_loop, receiver, server
 
 pytestmark = pytest.mark.slow
 

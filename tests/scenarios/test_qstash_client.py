@@ -16,7 +16,8 @@ from qstash.errors import QStashError, SignatureError
 from qstash.log import LogState
 from qstash.schedule import ScheduleState
 
-from tests.support import EPOCH_MS, Receiver, Server, control, on_loop, receiver, server
+from tests.harness.emulators import EPOCH_MS, Receiver, Server, control, receiver, server
+from tests.harness.loops import on_loop
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import EPOCH_MS, Server, control, server
+from tests.harness.emulators import EPOCH_MS, Server, control, server
 
 SCRIPT = Path(__file__).with_name("qstash_client.mjs")
 NODE, NPM = shutil.which("node"), shutil.which("npm")

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from emulator.server.certificates import UnusableCertificate, read_certificate
-from tests.certificates import CertificateFiles, make_certificate
+from tests.harness.certificates import CertificateFiles, make_certificate
 
 
 @pytest.fixture(scope="module")

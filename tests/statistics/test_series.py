@@ -33,7 +33,7 @@ from emulator.statistics.series import (
     throughput,
     together,
 )
-from tests.core.worlds import EPOCH_MS, make_account
+from tests.harness.simulations import EPOCH_MS, make_account
 
 NOTHING_RECORDED = RecordedUsage(points={}, days={})
 
@@ -163,7 +163,7 @@ def test_the_numbers_of_an_index_agree(
     for series in (found.query_latency, found.update_latency, found.embeds_latency, found.rerank_latency):
         assert len(series) == period.points
         assert all(each.mean_us < each.p99_us or each.mean_us == each.p99_us == 0 for each in series)
-    assert throughput(window, profiles.vector_index_profile(world_key(seed), index, epoch_ms)) == tuple(
+    assert throughput(window, profiles.vector_index_profile(world_key(seed), index, epoch_ms)).points == tuple(
         point.queries + point.updates for point in found.points
     )
 

@@ -18,8 +18,8 @@ from emulator.core.rules.retries import delay_before_retry
 from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held
 from emulator.wire.reasons import answered, arithmetic, held_by, waits_for
-from tests.core import worlds
-from tests.core.worlds import EPOCH_MS, SECOND, World
+from tests.harness import simulations
+from tests.harness.simulations import EPOCH_MS, SECOND, World
 
 DEFAULT = "default backoff min(86400, e^(2.5 * 2)) s -> 2m28s"
 
@@ -84,7 +84,7 @@ RULE = AnsweringRule(rule_id=RuleId("rule_1"), url="https://x/*", method=None, f
 def outcome(status: int | None, via: Via, error: str = "connection refused") -> AttemptOutcome:
     if status is None:
         return AttemptOutcome(response=None, error=error, via=via)
-    return AttemptOutcome(response=worlds.answered(status).response, error=None, via=via)
+    return AttemptOutcome(response=simulations.answered(status).response, error=None, via=via)
 
 
 @pytest.mark.parametrize(

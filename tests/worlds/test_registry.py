@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import itertools
 import json
@@ -17,21 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from emulator.core.checkpoint import Checkpoint
 from emulator.core.errors import Conflict, InvalidInput, NotFound
-from emulator.core.model import Plan, Via
-from emulator.core.state import State
+from emulator.core.model import Via
 from emulator.engine.clock import Anchor, wall_ms
 from emulator.engine.limits import Limits
-from emulator.journal.store import Store
-from emulator.queries.reports import WorldRequest
+from emulator.queries.reports import AdvanceRequest, ClockChange
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
 from emulator.worlds.registry import Worlds
-from emulator.worlds.setup import DEFAULT, WorldSetup
+from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
-from tests.support import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process, on_loop
+from tests.harness.emulators import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process
+from tests.harness.loops import on_loop
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"
@@ -41,14 +39,12 @@ FAST = 100_000
 HASTY = Limits(settle_s=0.001)
 
 
-@functools.cache
-def defaults() -> WorldSetup:
-    return WorldSetup(id=DEFAULT, seed=0, epoch_ms=EPOCH_MS, rate=0.0, plan=Plan.PAID)
+async def create(worlds: Worlds, world_id: str = "", **wanted: Any) -> World:
+    return await worlds.create(replace(worlds.new_setup(), **{"id": world_id, "epoch_ms": EPOCH_MS, **wanted}))
 
 
-async def create(worlds: Worlds, world_id: str | None = None, **wanted: Any) -> World:
-    request = WorldRequest(**{"id": world_id, "epoch_ms": EPOCH_MS, **wanted})
-    return await worlds.create(request, defaults())
+def by(duration_ms: int) -> AdvanceRequest:
+    return AdvanceRequest(by_ms=duration_ms, to_ms=None)
 
 
 class Caller:
@@ -162,11 +158,11 @@ async def test_worlds_have_clocks_of_their_own() -> None:
         for world in (early, late):
             await Caller(emulator, world).publish(headers={"Svc-Delay": "1h"})
 
-        await early.advance_by(2 * HOUR, 100)
+        await early.clock.advance(by(2 * HOUR))
 
-        assert (await early.clock_status()).now_ms == EPOCH_MS + 2 * HOUR
-        assert (await late.clock_status()).now_ms == EPOCH_MS + DAY
-        assert (await emulator.world.clock_status()).now_ms == EPOCH_MS
+        assert (await early.clock.status()).now_ms == EPOCH_MS + 2 * HOUR
+        assert (await late.clock.status()).now_ms == EPOCH_MS + DAY
+        assert (await emulator.world.clock.status()).now_ms == EPOCH_MS
         assert len(await Caller(emulator, early).deliveries()) == 1
         assert await Caller(emulator, late).deliveries() == []
 
@@ -264,30 +260,20 @@ async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
 
 
 @on_loop
-async def test_token_of_a_world_that_is_being_made_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, opened = asyncio.Event(), asyncio.Event()
-    begin = Store.begin
-
-    async def slow_begin(store: Store, image: Checkpoint, meta: dict[str, bytes]) -> State:
-        begun.set()
-        await opened.wait()
-        return await begin(store, image, meta)
-
+async def test_token_of_a_world_that_is_being_made_is_taken() -> None:
     async with in_process() as emulator:
         worlds = emulator.emulation.worlds
         token = (await create(worlds, "other")).account().token
         await worlds.delete("other")
-        monkeypatch.setattr(Store, "begin", slow_begin)
-        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
-        await begun.wait()
         path = f"/accounts/{emulator.world.account().id}"
-        taking = asyncio.get_running_loop().create_task(emulator.control("PUT", path, {"token": token}))
-        # It has come as far as it can.
+        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
+        # The world is being made now, and cannot be found yet.
         await asyncio.sleep(0)
-        opened.set()
+        assert [world.id for world in worlds.all()] == [DEFAULT]
+        taken = await emulator.control("PUT", path, {"token": token})
 
+        assert taken.status == 409
         assert (await making).account().token == token
-        assert (await taking).status == 409
 
 
 @on_loop
@@ -459,7 +445,7 @@ async def test_reset_forgets_what_is_under_way() -> None:
         gate.opened.set()
         await emulator.advance("1d")
 
-        status = await emulator.world.clock_status()
+        status = await emulator.world.clock.status()
         assert (status.pending, status.in_flight) == (0, 0)
         assert await emulator.deliveries() == []
 
@@ -470,7 +456,7 @@ async def test_reset_during_an_advance_ends_it_and_leaves_the_clock_at_its_begin
 
     async with in_process() as emulator, receiver(gate) as url:
         await emulator.publish(f"{url}/slow", {"Svc-Delay": "1h"})
-        advance = asyncio.get_running_loop().create_task(emulator.world.advance_by(DAY, 100))
+        advance = asyncio.get_running_loop().create_task(emulator.world.clock.advance(by(DAY)))
         await gate.entered.wait()
 
         await emulator.world.reset()
@@ -478,8 +464,8 @@ async def test_reset_during_an_advance_ends_it_and_leaves_the_clock_at_its_begin
         with pytest.raises(Conflict):
             await advance
 
-        assert (await emulator.world.clock_status()).now_ms == EPOCH_MS
-        assert emulator.world.clock.anchor.virtual_ms == EPOCH_MS
+        assert (await emulator.world.clock.status()).now_ms == EPOCH_MS
+        assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS
         await emulator.publish(HOOK)
         assert len(await emulator.deliveries()) == 1
 
@@ -517,7 +503,7 @@ async def test_publishing_while_the_world_is_reset_is_accepted_whole_or_refused(
 async def test_reset_brings_back_the_pace_the_world_was_made_with() -> None:
     async with in_process() as emulator:
         world = await create(emulator.emulation.worlds, "a", rate=FAST)
-        await world.set_clock(rate=0, now_ms=None)
+        await world.clock.set(ClockChange(rate=0, now_ms=None))
 
         await world.reset()
 
@@ -553,11 +539,11 @@ def test_worlds_come_back_after_a_restart_and_deleted_ones_do_not(tmp_path: Path
             found = worlds.by_token(kept.world.account().token)
             assert found is not None
             assert found.world is kept.world
-            assert (await emulator.world.clock_status()).now_ms == EPOCH_MS + 30 * MINUTE
-            assert (await kept.world.clock_status()).now_ms == EPOCH_MS
+            assert (await emulator.world.clock.status()).now_ms == EPOCH_MS + 30 * MINUTE
+            assert (await kept.world.clock.status()).now_ms == EPOCH_MS
             assert len(await kept.deliveries()) == 1
 
-            await kept.world.advance_by(HOUR, 100)
+            await kept.world.clock.advance(by(HOUR))
             await emulator.advance("90m")
 
             assert len(await kept.deliveries()) == 2
@@ -598,7 +584,7 @@ def test_attempt_under_way_at_a_restart_is_made_again(tmp_path: Path) -> None:
             opened.set()
             async with in_process(db=db) as again:
                 assert len(await delivered(again, 1)) == 1
-                assert (await again.world.clock_status()).pending == 0
+                assert (await again.world.clock.status()).pending == 0
         assert requests == ["/slow", "/slow"]
 
     test()
@@ -612,19 +598,19 @@ def test_running_world_delivers_at_once_what_came_due_while_it_was_down(tmp_path
         async with in_process(db=db, clock="realtime", epoch="") as emulator:
             await emulator.publish(HOOK, {"Svc-Delay": "1h"})
             # The same as an hour without the server: the correspondence of the clocks is an hour older.
-            anchor = emulator.world.clock.anchor
-            emulator.world.clock.anchor = Anchor(
+            anchor = emulator.world.pace.anchor
+            emulator.world.pace.anchor = Anchor(
                 virtual_ms=anchor.virtual_ms, wall_ms=anchor.wall_ms - HOUR - MINUTE, rate=anchor.rate
             )
-            await emulator.world._remember_clock()
+            await emulator.world._clock_was_moved()
             # Not seen by the clock before the end.
-            emulator.world.clock.anchor = anchor
+            emulator.world.pace.anchor = anchor
 
     @on_loop
     async def come_back() -> None:
         async with in_process(db=db, clock="realtime", epoch="") as emulator:
             (only,) = await delivered(emulator, 1)
-            status = await emulator.world.clock_status()
+            status = await emulator.world.clock.status()
             # At the instant at which it was due, and once.
             assert status.now_ms - only["at_ms"] >= MINUTE
             assert status.pending == 0
@@ -676,14 +662,14 @@ def test_pace_after_a_restart(
     async def test() -> None:
         async with in_process(db=db, clock=made_with) as emulator:
             if changed_to is not None:
-                await emulator.world.set_clock(rate=changed_to, now_ms=None)
+                await emulator.world.clock.set(ClockChange(rate=changed_to, now_ms=None))
             await create(emulator.emulation.worlds, "other", rate=5.0)
-            before_ms = (await emulator.world.clock_status()).now_ms
+            before_ms = (await emulator.world.clock.status()).now_ms
         # Twice: what the setting decided is what the next start finds.
         for _ in range(2):
             async with in_process(db=db, clock=restarted_with) as again:
                 assert again.world.clock.rate == expected
-                assert (await again.world.clock_status()).now_ms >= before_ms
+                assert (await again.world.clock.status()).now_ms >= before_ms
                 # The setting is about the default world.
                 assert again.emulation.worlds.get("other").clock.rate == 5.0
 
@@ -696,13 +682,13 @@ def test_pace_after_a_restart(
 @on_loop
 async def test_message_with_a_delay_arrives_by_itself_when_it_is_due() -> None:
     async with in_process(clock=str(FAST)) as emulator:
-        before_ms = (await emulator.world.clock_status()).now_ms
+        before_ms = (await emulator.world.clock.status()).now_ms
         await emulator.publish(HOOK, {"Svc-Delay": "20s"})
 
         (only,) = await delivered(emulator, 1)
 
         assert only["via"] == Via.CAPTURE
-        assert before_ms + 20 * SECOND <= only["at_ms"] <= (await emulator.world.clock_status()).now_ms
+        assert before_ms + 20 * SECOND <= only["at_ms"] <= (await emulator.world.clock.status()).now_ms
 
 
 @on_loop
@@ -776,7 +762,7 @@ async def test_setting_the_clock_back_is_possible_until_something_has_happened()
 
         assert (back.status, back.json["now_ms"]) == (200, EPOCH_MS - DAY)
         assert refused.status == 409
-        assert (await emulator.world.clock_status()).now_ms == EPOCH_MS - DAY
+        assert (await emulator.world.clock.status()).now_ms == EPOCH_MS - DAY
 
 
 @on_loop
@@ -791,7 +777,7 @@ async def test_running_clock_can_be_set_back_and_runs_on_from_there() -> None:
 @on_loop
 async def test_clock_set_and_frozen_in_one_call_stands_exactly_there() -> None:
     async with in_process(clock=str(FAST)) as emulator:
-        target_ms = (await emulator.world.clock_status()).now_ms + 365 * DAY
+        target_ms = (await emulator.world.clock.status()).now_ms + 365 * DAY
 
         answer = await emulator.control("PUT", "/clock", {"rate": 0, "now": target_ms})
 

@@ -17,7 +17,9 @@ import pytest
 from emulator.journal import codec, schema
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
-from tests.saving import (
+from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.snapshots import (
     HOOK,
     and_so_on,
     bring,
@@ -31,7 +33,6 @@ from tests.saving import (
     state_of,
     told,
 )
-from tests.support import EPOCH, EPOCH_MS, InProcess, in_process, on_loop
 from tests.worlds.test_registry import create
 
 # -- import (D-204) ---------------------------------------------------------------------------
@@ -366,23 +367,22 @@ def test_snapshots_go_with_their_world(tmp_path: Path) -> None:
     test()
 
 
-def test_snapshots_of_a_world_in_memory_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    @on_loop
-    async def test() -> None:
-        async with in_process() as emulator:
-            await create(emulator.emulation.worlds, "other")
-            assert await names(emulator) == []
-            assert os.listdir(tmp_path) == []
-            await save(emulator)
-            await save(emulator, "s", "other")
-            assert len(os.listdir(tmp_path)) == 2
-            await emulator.emulation.worlds.delete("other")
-            assert len(os.listdir(tmp_path)) == 1
-        assert os.listdir(tmp_path) == []
-
-    test()
+@on_loop
+async def test_snapshots_of_a_world_in_memory_end_with_it() -> None:
+    async with in_process() as emulator:
+        other = await create(emulator.emulation.worlds, "other")
+        assert await names(emulator) == []
+        assert emulator.world.snapshots._folder is None
+        await save(emulator)
+        await save(emulator, "s", "other")
+        own, others = emulator.world.snapshots._folder, other.snapshots._folder
+        assert own is not None
+        assert others is not None
+        assert os.listdir(own) == os.listdir(others) == ["s.db"]
+        await emulator.emulation.worlds.delete("other")
+        assert not others.exists()
+        assert own.exists()
+    assert not own.exists()
 
 
 # -- when something fails ---------------------------------------------------------------------

@@ -12,9 +12,10 @@ import pytest
 
 from emulator.core.errors import Conflict, NotFound
 from emulator.engine.limits import Limits
-from emulator.queries.reports import WorldRequest
 from emulator.worlds.world import World
-from tests.saving import (
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.loops import on_loop
+from tests.harness.snapshots import (
     DAY,
     DOWN,
     HOOK,
@@ -32,8 +33,7 @@ from tests.saving import (
     state_of,
     told,
 )
-from tests.support import EPOCH_MS, Answer, InProcess, in_process, on_loop
-from tests.worlds.test_registry import FAST, Caller, Gate, create, delivered, receiver
+from tests.worlds.test_registry import FAST, Caller, Gate, by, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ async def test_delivery_under_way_before_a_restore_is_recorded_nowhere() -> None
         await publish
         await emulator.advance("1d")
 
-        status = await emulator.world.clock_status()
+        status = await emulator.world.clock.status()
         assert (status.pending, status.in_flight) == (0, 0)
         assert await emulator.deliveries() == []
 
@@ -241,7 +241,7 @@ async def test_no_snapshot_is_saved_or_restored_during_an_advance() -> None:
     async with in_process() as emulator, receiver(gate) as url:
         await save(emulator)
         await emulator.publish(f"{url}/slow", {"Svc-Delay": "1h"})
-        advance = asyncio.get_running_loop().create_task(emulator.world.advance_by(DAY, 100))
+        advance = asyncio.get_running_loop().create_task(emulator.world.clock.advance(by(DAY)))
         await gate.entered.wait()
 
         refused = [
@@ -288,7 +288,7 @@ async def test_frozen_clock_stands_at_the_instant_of_the_snapshot() -> None:
 
         assert saved["created_ms"] == restored["clock"]["now_ms"] == EPOCH_MS + HOUR
         assert saved["created"] == "2026-01-01T01:00:00.000Z"
-        assert emulator.world.clock.anchor.virtual_ms == EPOCH_MS + HOUR
+        assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS + HOUR
 
 
 @on_loop
@@ -418,14 +418,14 @@ def test_snapshot_of_another_world_leaves_this_one_its_credentials(is_same_serve
                 for caller in callers:
                     # Each goes on by itself, and its token finds it.
                     await caller.publish()
-                    await caller.world.advance_by(DAY, 100)
+                    await caller.world.clock.advance(by(DAY))
                     assert [each["body"] for each in await caller.deliveries()] == ["", "from afar"]
                 assert await origin.deliveries() == []
 
                 token = callers[0].world.account().token
                 await callers[0].world.reset()
                 assert callers[0].world.account().token == token
-                assert (await callers[0].world.clock_status()).now_ms == EPOCH_MS
+                assert (await callers[0].world.clock.status()).now_ms == EPOCH_MS
 
     test()
 
@@ -530,7 +530,7 @@ async def test_snapshot_that_is_not_there_is_not_found() -> None:
 async def test_world_that_was_removed_takes_no_snapshots() -> None:
     async with in_process() as emulator:
         worlds = emulator.emulation.worlds
-        world = await worlds.create(WorldRequest(id="a"), emulator.world.setup)
+        world = await create(worlds, "a")
         await worlds.delete("a")
         with pytest.raises(Conflict):
             await world.save_snapshot("s")

@@ -13,7 +13,16 @@ from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import AccountId, IndexId, IndexType
 from emulator.journal import codec
 from emulator.queries.history import DeliveryQuery
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from emulator.wire.dialect import SVC
+from emulator.wire.management.statistics import (
+    index_statistics_view,
+    index_summary_view,
+    queue_statistics_view,
+    throughput_view,
+)
+from emulator.worlds.world import World
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -25,8 +34,21 @@ NOON_MS = EPOCH_MS + 30 * DAY_MS + DAY_MS // 2
 
 
 async def statistics(emulator: InProcess, period: str | None = None) -> Any:
-    world = emulator.world
-    return await world.queue_statistics(world.account().id, period)
+    return await queue_statistics(emulator.world, period)
+
+
+async def queue_statistics(world: World, period: str | None) -> Any:
+    """As the management API shows them."""
+    await world.current_state()
+    return queue_statistics_view(await world.statistics.queue_account(world.account().id, period), SVC)
+
+
+def vector_statistics(world: World, index_id: IndexId, period: str | None) -> Any:
+    return index_statistics_view(world.statistics.vector_index(index_id, period))
+
+
+def search_statistics(world: World, index_id: IndexId, period: str | None) -> Any:
+    return index_statistics_view(world.statistics.search_index(index_id, period))
 
 
 def ys(points: Any) -> list[Any]:
@@ -164,9 +186,9 @@ async def test_a_clock_that_crosses_midnight_and_the_months_end_rolls_the_days()
 async def test_the_days_of_indexes_roll_at_midnight() -> None:
     async with in_process(epoch=str(EPOCH_MS - 1)) as emulator:
         [index_id, *_] = emulator.world.state.vector_indexes
-        before: Any = emulator.world.vector_statistics(index_id, None)
+        before: Any = vector_statistics(emulator.world, index_id, None)
         await emulator.advance(1)
-        after: Any = emulator.world.vector_statistics(index_id, None)
+        after: Any = vector_statistics(emulator.world, index_id, None)
 
     assert before["days"] == ["Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"]
     assert after["days"] == ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday"]
@@ -192,7 +214,7 @@ def test_a_restart_in_the_middle_changes_nothing(tmp_path: Path, period: str) ->
         async def second_half(emulator: InProcess) -> Any:
             await publish(emulator, 1)
             await emulator.advance("3m")
-            indexes = [emulator.world.vector_statistics(each, period) for each in emulator.world.state.vector_indexes]
+            indexes = [vector_statistics(emulator.world, each, period) for each in emulator.world.state.vector_indexes]
             return await statistics(emulator, period), indexes
 
         async with in_process(epoch=str(NOON_MS)) as through:
@@ -227,7 +249,7 @@ async def test_the_same_seed_gives_the_same_bytes_in_every_world() -> None:
             answers.append(await answer_of(emulator, "30d"))
             created = await emulator.control("POST", "/worlds", {"seed": seed, "epoch": NOON_MS})
             twin = emulator.emulation.worlds.get(created.json["id"])
-            assert await twin.queue_statistics(twin.account().id, "30d") == await statistics(emulator, "30d")
+            assert await queue_statistics(twin, "30d") == await statistics(emulator, "30d")
     assert answers[0] == answers[1] != answers[2]
 
 
@@ -267,22 +289,21 @@ async def test_a_clock_that_is_set_back_before_use_takes_the_invented_past_with_
 @on_loop
 async def test_unknown_periods_and_ids_are_refused() -> None:
     async with in_process() as emulator:
-        world = emulator.world
-        [index_id, *_] = world.state.vector_indexes
-        [search_id, *_] = world.state.search_indexes
-        for call in (world.vector_statistics, world.search_statistics):
+        world, state = emulator.world, emulator.world.state
+        [index_id, *_], [search_id, *_] = state.vector_indexes, state.search_indexes
+        for call in (world.statistics.vector_index, world.statistics.search_index):
             with pytest.raises(NotFound):
                 call(IndexId("nobody's"), None)
         with pytest.raises(NotFound):
-            await world.queue_statistics(AccountId("nobody's"), None)
+            await world.statistics.queue_account(AccountId("nobody's"), None)
         with pytest.raises(NotFound):
-            world.search_throughput(IndexId("nobody's"))
+            world.statistics.search_throughput(IndexId("nobody's"))
         with pytest.raises(InvalidInput, match="period"):
-            world.vector_statistics(index_id, "2h")
+            world.statistics.vector_index(index_id, "2h")
         with pytest.raises(InvalidInput, match="period"):
-            world.search_statistics(search_id, "2h")
+            world.statistics.search_index(search_id, "2h")
         with pytest.raises(InvalidInput, match="period"):
-            await world.queue_statistics(world.account().id, "2h")
+            await world.statistics.queue_account(world.account().id, "2h")
 
 
 @on_loop
@@ -290,11 +311,13 @@ async def test_totals_of_the_answer_agree() -> None:
     async with in_process(epoch=str(NOON_MS)) as emulator:
         world = emulator.world
         account: Any = await statistics(emulator, "1d")
-        index: Any = world.vector_statistics(next(iter(world.state.vector_indexes)), "12h")
-        searches: list[Any] = [world.search_statistics(each, "1h") for each in world.state.search_indexes]
-        throughputs: list[Any] = [world.search_throughput(each) for each in world.state.search_indexes]
-        summary: Any = world.search_summary()
-        vectors: Any = world.vector_summary()
+        index: Any = vector_statistics(world, next(iter(world.state.vector_indexes)), "12h")
+        searches: list[Any] = [search_statistics(world, each, "1h") for each in world.state.search_indexes]
+        throughputs: list[Any] = [
+            throughput_view(world.statistics.search_throughput(each)) for each in world.state.search_indexes
+        ]
+        summary: Any = index_summary_view(world.statistics.search_summary())
+        vectors: Any = index_summary_view(world.statistics.vector_summary())
 
     assert account["total_monthly_billing"] == pytest.approx(sum(ys(account["daily_billings"])))
     assert index["current_vector_count"] == ys(index["vector_count"])[-1]
@@ -316,7 +339,7 @@ async def test_a_search_index_of_the_users_own_is_empty() -> None:
         command = CreateSearchIndex(customer_id="me@example.com", name="mine", region="eu-west-1", type=IndexType.PAYG)
         index = await emulator.world.submit(command)
         await emulator.advance("3d")
-        found: Any = emulator.world.search_statistics(index.id, "30d")
+        found: Any = search_statistics(emulator.world, index.id, "30d")
 
     assert found["current_vector_count"] == found["monthly_query_count"] == found["storage_usage"] == 0
     assert set(ys(found["query_latency_99"])) == {0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from emulator.worlds.watch import ClockMove, Watch
-from tests.support import on_loop
+from tests.harness.loops import on_loop
 
 NOW = 1_767_225_600_000
 

@@ -1,44 +1,26 @@
-"""One call of the control API: who may make it, and what every handler gets."""
+"""One call of the control API: what every handler gets, and what each route declares."""
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
-from starlette.responses import Response
 
-from emulator import resources
-from emulator.api.endpoint import Request
-from emulator.core.errors import Forbidden, InvalidInput, Unauthenticated
-from emulator.wire.credentials import authorization_token
+from emulator.api.control.options import ControlOptions
+from emulator.api.endpoint import Opener, Request, Route
+from emulator.core.errors import InvalidInput
+from emulator.core.record import Record
+from emulator.core.world_setup import DEFAULT
+from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
-from emulator.wire.urls import is_local_name
 from emulator.worlds.registry import Worlds
-from emulator.worlds.setup import DEFAULT, WorldSetup
 from emulator.worlds.world import World
 
-_CONTRACTS = resources.path("contracts")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlOptions:
-    """Who may call the control API, what a new world takes over from the server, and where the contracts are."""
-
-    token: str | None
-    allowed_hosts: Sequence[str]
-    new_world: WorldSetup
-    contracts: Path = _CONTRACTS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A control call. `world` is found only when a handler asks for it."""
+class ControlCall(Record, gc=True):
+    """A control call. `world` is looked up only when a handler asks for it."""
 
     request: Request
     worlds: Worlds
@@ -47,6 +29,10 @@ class Call:
     @property
     def parts(self) -> RequestParts:
         return self.request.parts
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.worlds.dialect
 
     @property
     def world(self) -> World:
@@ -72,51 +58,29 @@ class Call:
         return content
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+class Policy(Record):
+    """Which parameters an operation has."""
+
+    # The handler reads the query, and refuses what it does not know. Without it `world` is the only parameter.
+    reads_query: bool = False
 
 
-def check_caller(parts: RequestParts, options: ControlOptions) -> None:
-    """Raises Forbidden for what a web page may have sent, Unauthenticated without the server's control token."""
-    _check_origin(parts, options.allowed_hosts)
-    if options.token is not None:
-        given = authorization_token(parts) or ""
-        if not given:
-            raise Unauthenticated("the control API needs its bearer token (--control-token)")
-        if not hmac.compare_digest(given.encode(), options.token.encode()):
-            raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
+WORLD_ONLY = Policy()
+OWN_QUERY = Policy(reads_query=True)
+
+ControlRoute: TypeAlias = Route[ControlCall, Policy]
 
 
-def _check_origin(parts: RequestParts, allowed_hosts: Sequence[str]) -> None:
-    """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls.
+def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, Policy]) -> Opener[ControlCall]:
+    """What makes a call of a request to one path, whose operations have these policies by method."""
 
-    Raises Forbidden. Source: decision D-150.
-    """
-    host = parts.header("host") or parts.header(":authority") or ""
-    if host and not _is_own_name(_host_name(f"//{host}"), allowed_hosts):
-        raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
-    origin = parts.header("origin")
-    if origin is not None and _authority(origin) != host:
-        raise Forbidden(f"the control API is not served to pages of {origin!r}")
+    async def open_call(request: Request) -> ControlCall:
+        if not policies[request.parts.method].reads_query:
+            for name, _ in request.parts.query:
+                if name != "world":
+                    # A misspelt `world` must not act on the default one (D-127).
+                    raise InvalidInput(name, "unknown parameter, expected world")
+        options.check_caller(request.parts)
+        return ControlCall(request=request, worlds=worlds, options=options)
 
-
-def _authority(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
-
-
-def _host_name(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _is_own_name(name: str, allowed_hosts: Sequence[str]) -> bool:
-    """Addresses, and names that no public page can have: a web page's own name is none of them."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return is_local_name(name) or name in {host.lower() for host in allowed_hosts}
-    return True
+    return open_call

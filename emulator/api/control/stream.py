@@ -10,37 +10,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from emulator.api.control.call import Call
+from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.journal.history import History
 from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
-from emulator.wire.control.bodies import delivery_view
+from emulator.wire.control.deliveries import delivery_view
 from emulator.wire.control.event_stream import EndReason, Kind, ResetReason, StreamRequest, written
 from emulator.worlds.registry import Worlds
 from emulator.worlds.watch import ClockMove
 from emulator.worlds.world import World
 
-# Entries read at a time: few, because each may hold a body, and everything else waits for the reading.
+# Entries read at a time: few, because each may hold a body, and other calls wait for the reading.
 _PAGE = 100
-# After each telling, so that a burst is told together: reading has it written first, in ever so small pieces.
+# Wait this long after each round, so that entries of a burst are read together and not one by one.
 _BREATH_S = 0.01
 
 Emit = Callable[[bytes], Awaitable[None]]
 
 
-async def stream(call: Call) -> Response:
+async def stream(call: ControlCall) -> Response:
     wanted = event_stream.read_stream_request(call.parts.query, call.parts.header("last-event-id"))
-    world, history = call.world, call.world.history
+    world = call.world
     await world.current_state()
-    # Before the answer begins: whoever has it may rely on being told all that they do next.
-    beginning = await _beginning(history, wanted)
-    return EventStream(_Follower(call.worlds, world, wanted, history, beginning).run)
+    follower = _Follower(call.worlds, world, wanted)
+    # Before the answer begins: a client that has it is told everything it does next.
+    await follower.find_position()
+    return EventStream(follower.run)
 
 
 class EventStream(Response):
@@ -86,52 +85,43 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beginning:
-    """Where a stream begins, and why what its reader knows from before is void, if it is."""
-
-    position: HistoryPosition
-    reset: ResetReason | None = None
-
-
-async def _beginning(history: History, wanted: StreamRequest) -> _Beginning:
-    end = await history.position()
-    start = HistoryPosition(generation=end.generation, seq=0)
-    if wanted.after is None:
-        return _Beginning(position=start if wanted.from_start else end)
-    # A number that history has not come to is of another one too, whatever its generation says.
-    if wanted.after.generation == end.generation and wanted.after.seq <= end.seq:
-        return _Beginning(position=wanted.after)
-    return _Beginning(position=start, reset=ResetReason.UNKNOWN_ID)
-
-
 class _Follower:
-    """One reader of a stream: where it has come to, and what it is to be told next."""
+    """One reader of a stream: the position it has come to, and what it is to be told next."""
 
-    def __init__(
-        self, worlds: Worlds, world: World, wanted: StreamRequest, history: History, beginning: _Beginning
-    ) -> None:
+    def __init__(self, worlds: Worlds, world: World, wanted: StreamRequest) -> None:
         self._worlds = worlds
         self._world = world
         self._wanted = wanted
-        self._history = history
-        self._position = beginning.position
-        self._reset = beginning.reset
+        self._generation = world.generation
+        self._reset: ResetReason | None = None
+
+    async def find_position(self) -> None:
+        """Where the stream begins. A reset is told first if what the reader knows from before is void."""
+        after, end = self._wanted.after, await self._world.history.position()
+        # An entry that history has not come to is of another generation too, whatever its id says.
+        is_known = after is not None and after.generation == end.generation and after.seq <= end.seq
+        if after is not None and is_known:
+            self._position = after
+        elif after is None and not self._wanted.from_start:
+            self._position = end
+        else:
+            self._position = HistoryPosition(generation=end.generation, seq=0)
+            self._reset = None if after is None else ResetReason.UNKNOWN_ID
 
     async def run(self, emit: Emit) -> None:
         world = self._world
-        with world.watched() as watch:
+        with world.watches.watch() as watch:
             await emit(event_stream.OPENING)
-            move: ClockMove | None = watch.start(world.now_ms, world.clock.rate)
+            move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
             while not world.is_closed:
-                if world.history is not self._history:
-                    self._history = world.history
-                    move = watch.start(world.now_ms, world.clock.rate)
                 try:
+                    if world.generation != self._generation:
+                        await self._begin_anew()
+                        move = watch.start(world.clock.now_ms, world.clock.rate)
                     await self._tell_reset(emit)
                     await self._tell_all(emit, move)
                 except Conflict:
-                    pass  # The world is being reset or removed; it wakes its watchers when it has been.
+                    pass  # The world is being reset or removed; it wakes its watchers afterwards.
                 except WorldBroken as broken:
                     await emit(written(Kind.END, event_stream.end_view(EndReason.BROKEN, str(broken))))
                     return
@@ -140,16 +130,19 @@ class _Follower:
                 await asyncio.sleep(_BREATH_S)
                 while not await watch.wait(event_stream.KEEP_ALIVE_S):
                     await emit(event_stream.KEEP_ALIVE)
-                move = watch.take_move(world.now_ms, world.clock.rate)
+                move = watch.take_move(world.clock.now_ms, world.clock.rate)
             if self._is_deleted:
                 await emit(written(Kind.END, event_stream.end_view(EndReason.DELETED)))
-            # Otherwise the server ends, and whoever comes back to it will be told the rest.
+            # Otherwise the server ends, and a client that comes back to it is told the rest.
+
+    async def _begin_anew(self) -> None:
+        """The world was reset: its history is told from its beginning. Raises Conflict."""
+        generation = self._world.generation
+        history_generation = await self._world.history.generation()
+        self._position, self._reset = HistoryPosition(generation=history_generation, seq=0), ResetReason.RESET
+        self._generation = generation
 
     async def _tell_reset(self, emit: Emit) -> None:
-        """Begin anew if the world has begun another generation. Raises Conflict."""
-        generation = await self._history.generation()
-        if generation != self._position.generation:
-            self._position, self._reset = HistoryPosition(generation=generation, seq=0), ResetReason.RESET
         if self._reset is not None:
             await emit(written(Kind.RESET, event_stream.reset_view(self._reset), self._position))
             self._reset = None
@@ -157,17 +150,17 @@ class _Follower:
     async def _tell_all(self, emit: Emit, move: ClockMove | None) -> None:
         """Tell what has happened up to now, then how the clock was moved meanwhile.
 
-        So everything up to the instant that a clock event tells has been told before it. Raises
-        Conflict, WorldBroken.
+        So everything up to the instant of a clock event is told before it. Raises Conflict, WorldBroken.
         """
-        history, world = self._history, self._world
-        await world.driver.commit()
+        history = self._world.history
+        await self._world.driver.commit()
         is_up_to_date = False
         while not is_up_to_date:
             entries = await history.since(self._position.seq, _PAGE)
-            if world.history is not history:
-                return  # A reset came in between.
-            content = b"".join(self._written_entry(entry) for entry in entries)
+            if self._world.generation != self._generation:
+                return
+            shown_after = history.cleared_up_to
+            content = b"".join(self._written_entry(entry, shown_after) for entry in entries)
             if content:
                 await emit(content)
             is_up_to_date = len(entries) < _PAGE
@@ -175,14 +168,17 @@ class _Follower:
             view = event_stream.clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
             await emit(written(Kind.CLOCK, view, self._position))
 
-    def _written_entry(self, entry: Event | Delivery) -> bytes:
+    def _written_entry(self, entry: Event | Delivery, shown_after: int) -> bytes:
         self._position = HistoryPosition(generation=self._position.generation, seq=entry.seq)
         if isinstance(entry, Event):
             return written(Kind.EVENT, event_stream.event_view(entry), self._position)
-        if entry.seq <= self._history.cleared_up_to:
+        if entry.seq <= shown_after:
             return b""  # It was removed from view (D-224).
         return written(Kind.ATTEMPT, delivery_view(entry, redact=self._wanted.redact), self._position)
 
     @property
     def _is_deleted(self) -> bool:
         return all(world is not self._world for world in self._worlds.all())
+
+
+ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/stream", stream, OWN_QUERY),)

@@ -9,6 +9,7 @@ from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
 from emulator.core.commands import RotateToken, SetBudget, SetPlan, SetProductionPack
 from emulator.wire.management import bodies
 from emulator.wire.management.accounts import account_view
+from emulator.wire.management.statistics import queue_statistics_view
 
 
 async def list_accounts(call: ManagementCall) -> Response:
@@ -47,8 +48,8 @@ async def disable_production_pack(call: ManagementCall) -> Response:
 
 
 async def get_queue_statistics(call: ManagementCall) -> Response:
-    call.world.find_account(call.account_id)
-    return Answer(await call.world.queue_statistics(call.account_id, call.period))
+    found = await call.world.statistics.queue_account(call.account_id, call.period)
+    return Answer(queue_statistics_view(found, call.dialect))
 
 
 ROUTES: tuple[ManagementRoute, ...] = (

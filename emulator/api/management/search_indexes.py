@@ -11,6 +11,7 @@ from emulator.core.model import SearchIndex
 from emulator.core.rules.search_indexes import search_index
 from emulator.wire.json_fields import Json
 from emulator.wire.management import bodies
+from emulator.wire.management.statistics import index_statistics_view, index_summary_view, throughput_view
 
 
 async def list_search_indexes(call: ManagementCall) -> Response:
@@ -45,15 +46,17 @@ async def transfer_search_index(call: ManagementCall) -> Response:
 
 
 async def get_search_statistics(call: ManagementCall) -> Response:
-    return Answer(call.world.search_statistics(call.index_id, call.period))
+    # In the shape of a vector index (D-200).
+    return Answer(index_statistics_view(call.world.statistics.search_index(call.index_id, call.period)))
 
 
 async def get_search_summary(call: ManagementCall) -> Response:
-    return Answer(call.world.search_summary())
+    return Answer(index_summary_view(call.world.statistics.search_summary()))
 
 
 def _view(call: ManagementCall, index: SearchIndex) -> Json:
-    return bodies.search_index_view(index, call.world.search_throughput(index.id), call.dialect)
+    throughput = throughput_view(call.world.statistics.search_throughput(index.id))
+    return bodies.search_index_view(index, throughput, call.dialect)
 
 
 ROUTES: tuple[ManagementRoute, ...] = (

@@ -6,14 +6,15 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
+from emulator.wire.management.statistics import index_statistics_view, index_summary_view
 
 
 async def get_vector_statistics(call: ManagementCall) -> Response:
-    return Answer(call.world.vector_statistics(call.index_id, call.period))
+    return Answer(index_statistics_view(call.world.statistics.vector_index(call.index_id, call.period)))
 
 
 async def get_vector_summary(call: ManagementCall) -> Response:
-    return Answer(call.world.vector_summary())
+    return Answer(index_summary_view(call.world.statistics.vector_summary()))
 
 
 ROUTES: tuple[ManagementRoute, ...] = (

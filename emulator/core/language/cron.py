@@ -28,14 +28,15 @@ from importlib import resources
 from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
+from emulator.core.language import calendar
+from emulator.core.language.calendar import MINUTE_MS
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 
 MAX_LENGTH = 256
 MAX_ZONE_LENGTH = 64
 
-_MINUTE_MS = 60_000
-_DAY = 24 * 60  # in minutes
+_DAY = calendar.DAY_MINUTES
 
 # The longest wait of any accepted expression is for a 29 February on one day of the week, across
 # a century without a leap day: 40 years.
@@ -66,14 +67,14 @@ class CronSchedule:
 
         Units: epoch ms in and out. Raises: nothing. Source: D-011.
         """
-        minute = instant_ms // _MINUTE_MS
+        minute = instant_ms // MINUTE_MS
         if self.zone is None:
-            return self.calendar.next_label(minute) * _MINUTE_MS
-        return _next_minute(self.calendar, self.zone, minute + 1) * _MINUTE_MS
+            return self.calendar.next_label(minute) * MINUTE_MS
+        return _next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
 
     def offset_minutes(self, instant_ms: int) -> int:
         """How many minutes the zone's clock is ahead of UTC at an instant; negative west of it."""
-        return 0 if self.zone is None else _offset_at(self.zone, instant_ms // _MINUTE_MS)
+        return 0 if self.zone is None else _offset_at(self.zone, instant_ms // MINUTE_MS)
 
 
 def parse(text: str) -> CronSchedule:
@@ -304,27 +305,14 @@ class _Month(Record):
 
 @functools.lru_cache(maxsize=8192)
 def _month_of(day: int) -> _Month:
-    """The month in which a day (since the epoch) lies, in the Gregorian calendar of any year.
-
-    The year is counted from March, so that the leap day comes last in it, and 146097 days make the
-    400 years after which the calendar repeats.
-    """
-    era_day = (day + 719_468) % 146_097
-    year = (era_day - era_day // 1_460 + era_day // 36_524 - era_day // 146_096) // 365
-    year_day = era_day - (365 * year + year // 4 - year // 100)
-    from_march = (5 * year_day + 2) // 153
-    first_day = day - (year_day - (153 * from_march + 2) // 5)
-    number = (from_march + 2) % 12 + 1
-    length = _longest(number)
-    # Only the last month of a year from March can end early: its leap day is that of the next January's year.
-    if number == 2 and not ((year + 1) % 4 == 0 and ((year + 1) % 100 != 0 or (year + 1) % 400 == 0)):
-        length = 28
+    """The month in which a day (since the epoch) lies."""
+    month = calendar.month_of(day)
     return _Month(
-        number=number,
-        first_day=first_day,
-        length=length,
-        first_weekday=(first_day + 4) % 7,  # the epoch was a Thursday
-        all_days=(1 << length) - 1,
+        number=calendar.civil_date(day).month,
+        first_day=month.first_day,
+        length=month.length,
+        first_weekday=(calendar.weekday(month.first_day) + 1) % 7,
+        all_days=(1 << month.length) - 1,
     )
 
 
@@ -368,21 +356,21 @@ class _Stretch(Record):
     reached: int
 
 
-def _next_minute(calendar: _Calendar, zone: ZoneInfo, earliest: int) -> int:
+def _next_minute(fields: _Calendar, zone: ZoneInfo, earliest: int) -> int:
     """The first firing at minute `earliest` or later."""
-    if calendar.every_minute:
-        minute = _search(calendar, zone, earliest, every_minute=True)
+    if fields.every_minute:
+        minute = _search(fields, zone, earliest, every_minute=True)
         if minute is not None:
             return minute
         # Every match for decades is in a skipped hour, as with `* 2 31 3 */7` in Europe/Berlin: the last
         # Sunday of March. A schedule without a next firing does not exist here, so it fires after the gap.
-    minute = _search(calendar, zone, earliest, every_minute=False)
+    minute = _search(fields, zone, earliest, every_minute=False)
     if minute is None:
         raise AssertionError("a zone's clock reaches every label in the end")
     return minute
 
 
-def _search(calendar: _Calendar, zone: ZoneInfo, earliest: int, *, every_minute: bool) -> int | None:
+def _search(fields: _Calendar, zone: ZoneInfo, earliest: int, *, every_minute: bool) -> int | None:
     """Go from stretch to stretch until one holds the firing.
 
     A label fires at the first minute at which the clock has reached it or passed it. That one rule
@@ -394,7 +382,7 @@ def _search(calendar: _Calendar, zone: ZoneInfo, earliest: int, *, every_minute:
         reached = earliest - 1 + stretch.offset
         if not every_minute:
             reached = stretch.reached if earliest == stretch.start else max(stretch.reached, reached)
-        label = calendar.next_label(reached)
+        label = fields.next_label(reached)
         minute = max(label - stretch.offset, earliest)
         if minute < stretch.end:
             return minute

@@ -29,7 +29,7 @@ from emulator.core.record import Record
 MAX_LENGTH = 1000
 MAX_NESTING = 50
 
-# An expression nobody could ever use is refused at publish; this many retries are tried to find out.
+# An expression without any finite value is refused at publish; this many retries are tried to find out.
 # 20 is the largest number of retries any plan allows.
 PROBED_RETRIES = 20
 

@@ -1,7 +1,7 @@
 """Attempts: who may start, what an outcome leads to, and who starts next.
 
 A due message passes the queue it was enqueued to (D-043), then its flow control key, then the
-account's global parallelism (D-066). Where it cannot pass it stands in that line, by ticket.
+account's global parallelism (D-066). Where it cannot pass it joins that wait list, by ticket.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TIMEOUT_ERROR = "timeout: no response in time"
 
 
 def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
-    """A message is due: start its next attempt, or put it in the first line it cannot pass."""
+    """A message is due: start its next attempt, or put it in the first wait list it cannot pass."""
     progress = state.messages[message_id]
     message = progress.message
     owner = state.accounts[message.account_id]
@@ -158,7 +158,7 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
     if outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
     elif progress.cancel_requested:
-        # Canceled messages are no dead letters and call nobody back (D-018).
+        # Canceled messages become no dead letters and have no callbacks (D-018).
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)
     elif outcome.non_retryable or progress.retried >= message.max_retries:
         yield from _fail(state, progress, outcome)
@@ -203,11 +203,11 @@ def _call_back(
     yield from send_callback(state, message, callback, outcome, progress.retried, dead_letter_id)
 
 
-# -- letting the next ones in -----------------------------------------------------------------
+# -- starting those that wait -----------------------------------------------------------------
 
 
 def admit_waiting(state: StateView, message: Message) -> Decision[None]:
-    """A message has finished an attempt or ended: let in whoever waited for what it held."""
+    """A message has finished an attempt or ended: start the messages that waited for what it held."""
     slot = message.queue_slot
     if message.queue is not None:
         slot = QueueSlot(queue=message.queue, message_id=message.message_id)
@@ -226,27 +226,27 @@ def _release_slot(state: StateView, account_id: AccountId, slot: QueueSlot) -> D
 
 
 def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -> Decision[None]:
-    """Let in as many of a queue's line as have a slot; those that hold one already (a retry) first."""
+    """Start as many of a queue's waiting messages as have a slot, first those that hold one already (a retry)."""
     owner = state.accounts[account_id]
     queue = owner.queues.get(name)
     if queue is None or queue.paused:
         return
-    line = owner.queue_wait_lists[name]
-    for message_id in [holder for holder in owner.queue_slots[name] if holder in line]:
+    waiting = owner.queue_wait_lists[name]
+    for message_id in [holder for holder in owner.queue_slots[name] if holder in waiting]:
         yield from start_or_hold(state, message_id)
-    while (first := line.first) is not None and len(owner.queue_slots[name]) < queue.parallelism:
+    while (first := waiting.first) is not None and len(owner.queue_slots[name]) < queue.parallelism:
         yield from start_or_hold(state, first)
 
 
 def admit_by_key(state: StateView, account_id: AccountId, key: FlowKey) -> Decision[None]:
-    """Let in as many of a flow control key's line as its limits allow now."""
+    """Start as many of the messages waiting for a flow control key as its limits allow now."""
     owner = state.accounts[account_id]
-    line = owner.flow_wait_lists[key]
-    while (first := line.first) is not None:
+    waiting = owner.flow_wait_lists[key]
+    while (first := waiting.first) is not None:
         if flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms) is not None:
             return
         yield from start_or_hold(state, first)
-        if line.first == first:
+        if waiting.first == first:
             return
 
 
@@ -262,10 +262,10 @@ def bring_limits(state: StateView, account_id: AccountId, wanted: FlowControl | 
 
 
 def admit_globally(state: StateView, account_id: AccountId) -> Decision[None]:
-    """Let in as many of the account's own line as its global parallelism allows now."""
+    """Start as many of the messages waiting for the account as its global parallelism allows now."""
     owner = state.accounts[account_id]
-    line = owner.global_wait_list
-    while (first := line.first) is not None and owner.active < owner.account.max_global_parallelism:
+    waiting = owner.global_wait_list
+    while (first := waiting.first) is not None and owner.active < owner.account.max_global_parallelism:
         yield from start_or_hold(state, first)
-        if line.first == first:
+        if waiting.first == first:
             return

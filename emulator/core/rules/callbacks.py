@@ -1,4 +1,4 @@
-"""Callback messages: what an attempt's outcome is told to, and in which words.
+"""Callback messages: messages that carry an attempt's outcome, and their JSON.
 
 A callback is an ordinary message with a JSON body (interface document, "Events"); fields that
 do not apply are left out, never null.
@@ -24,6 +24,7 @@ from emulator.core.model import (
     QueueSlot,
     Redaction,
 )
+from emulator.core.rules import limits
 from emulator.core.rules.options import delivered_headers, headers_over
 from emulator.core.state_view import StateView
 
@@ -39,7 +40,6 @@ def send_callback(
     """Publish a callback about an attempt of `source` as a new message (D-019)."""
     account = state.accounts[source.account_id].account
     options = callback.options
-    timeout_ms = account.timeout * 1000
     number = state.counters.messages + 1
     yield MessageCreated(
         message=Message(
@@ -54,7 +54,7 @@ def send_callback(
             body=body_of(source, outcome, retried, dead_letter_id, account.max_message_size),
             max_retries=source.max_retries if options.max_retries is None else options.max_retries,
             retry_delay=options.retry_delay or source.retry_delay,
-            timeout_ms=timeout_ms if options.timeout_ms is None else min(timeout_ms, options.timeout_ms),
+            timeout_ms=limits.timeout_ms(account, options.timeout_ms),
             callback=options.callback,
             failure_callback=options.failure_callback,
             caller_ip=source.caller_ip,
@@ -63,7 +63,7 @@ def send_callback(
             flow_control=options.flow_control,
             source_message_id=source.message_id,
             queue_slot=source.queue_slot or _own_slot(source),
-            # Only a failure callback tells of a dead letter.
+            # Only a failure callback names a dead letter.
             created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
         )
     )

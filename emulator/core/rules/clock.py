@@ -8,7 +8,7 @@ from emulator.core.errors import Conflict, Malformed
 from emulator.core.facts import ClockMoved
 from emulator.core.state_view import StateView
 
-# Cursors and periods count from the Unix epoch, so a clock stands after it.
+# Cursors and periods count from the Unix epoch, so a clock shows a later instant.
 EARLIEST_MS = 1
 # The end of the year 9999, the last that an ISO 8601 time can name.
 LATEST_MS = 253_402_300_799_999

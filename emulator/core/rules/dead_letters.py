@@ -12,7 +12,7 @@ from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import delivered_headers, headers_over
+from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over
 from emulator.core.rules.queues import new_queue
 from emulator.core.state_view import StateView
 
@@ -69,19 +69,16 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
     original = entry.message
     now_ms = state.now_ms
     number = state.counters.messages + 1
-    not_before_ms = now_ms + (overrides.delay_ms or 0)
-    if overrides.not_before_ms is not None:
-        not_before_ms = max(now_ms, overrides.not_before_ms)
     timeout_ms = original.timeout_ms
     if overrides.timeout_ms is not None:
-        timeout_ms = min(overrides.timeout_ms, state.accounts[original.account_id].account.timeout * 1000)
+        timeout_ms = limits.timeout_ms(state.accounts[original.account_id].account, overrides.timeout_ms)
     given = delivered_headers(replace(overrides, content_type=None))
     return replace(
         original,
         message_id=MessageId(make_message_id(state.key, number)),
         number=number,
         created_ms=now_ms,
-        not_before_ms=not_before_ms,
+        not_before_ms=first_delivery_ms(overrides, now_ms),
         method=overrides.method or original.method,
         headers=headers_over(given, original.headers),
         max_retries=original.max_retries if overrides.max_retries is None else overrides.max_retries,

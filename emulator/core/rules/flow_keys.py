@@ -57,7 +57,7 @@ def unpin_flow(state: StateView, command: UnpinFlow) -> Decision[None]:
 
 
 def reset_flow(state: StateView, command: ResetFlow) -> Decision[None]:
-    """Start the rate period again at this instant, with its count at 0, and let the line move (D-041)."""
+    """Start the rate period again at this instant, with its count at 0, and start those that wait (D-041)."""
     flow_key(state, command.account_id, command.key)
     yield FlowCountersReset(
         account_id=command.account_id,

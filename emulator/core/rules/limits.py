@@ -9,17 +9,23 @@ from msgspec.structs import replace
 
 from emulator.core.commands import DailyQuota
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
+from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
 from emulator.core.record import Record
 from emulator.core.state_view import AccountView
 
-DAY_MS = 86_400_000
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
 
 
 def default_retries(account: Account) -> int:
     """Retries of a message that names none: 3 on the free plan, 5 on paid ones (interface document; D-005)."""
     return min(DEFAULT_RETRIES[account.type], account.max_retries)
+
+
+def timeout_ms(account: Account, wanted_ms: int | None) -> int:
+    """How long an attempt may take: what the message wants, and at most what the account allows."""
+    limit_ms = account.timeout * 1000
+    return limit_ms if wanted_ms is None else min(limit_ms, wanted_ms)
 
 
 def check_account_is_active(account: Account) -> None:
@@ -99,7 +105,7 @@ class BurstWindow(Record):
 def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_ms: int) -> BurstWindow:
     """Count one call against the limit of calls a second. Raises QuotaExceeded.
 
-    The second is one of the virtual clock; where that stands still, one of the wall clock ends
+    The second is one of the virtual clock; where that is frozen, one of the wall clock ends
     the count as well, because a frozen test must be able to poll (D-032).
     """
     virtual_s = now_ms // 1000
@@ -118,7 +124,7 @@ def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_m
 
 
 def daily_quota(owner: AccountView, now_ms: int) -> DailyQuota:
-    """Where an account stands with its soft limit, which is reported and not enforced (D-028)."""
+    """What an account has left of its soft limit, which is reported and not enforced (D-028)."""
     limit = owner.account.max_requests_per_day
     return DailyQuota(
         limit=limit,

@@ -56,6 +56,13 @@ def delivered_headers(options: MessageOptions) -> Headers:
     return headers
 
 
+def first_delivery_ms(options: MessageOptions, now_ms: int) -> int:
+    """The first delivery time. Not-before wins over a delay; one in the past means now (D-008)."""
+    if options.not_before_ms is not None:
+        return max(now_ms, options.not_before_ms)
+    return now_ms + (options.delay_ms or 0)
+
+
 # The options that a queue does not apply, each by its field, with the document's headers that set it (D-021).
 _DELAYS = {"delay_ms": ("Svc-Delay",), "not_before_ms": ("Svc-Not-Before",)}
 _FLOW_CONTROL = {"flow_control": ("Svc-Flow-Control-Key", "Svc-Flow-Control-Value")}

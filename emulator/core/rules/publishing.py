@@ -37,7 +37,13 @@ from emulator.core.model import (
 from emulator.core.record import Record
 from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import applied_in_a_queue, delivered_headers, not_applied_in_a_queue, over
+from emulator.core.rules.options import (
+    applied_in_a_queue,
+    delivered_headers,
+    first_delivery_ms,
+    not_applied_in_a_queue,
+    over,
+)
 from emulator.core.rules.queues import new_queue
 from emulator.core.state_view import AccountView, StateView
 
@@ -124,7 +130,7 @@ def plan(
 
 
 def carry_out(state: StateView, planned: PublishPlan) -> Decision[Accepted]:
-    """Create the planned messages, leaving out those that an earlier one stands for."""
+    """Create the planned messages, leaving out duplicates of earlier ones."""
     owner = state.accounts[planned.account_id]
     queue = planned.item.queue
     if queue is not None and queue not in owner.queues:
@@ -146,21 +152,20 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
             return Published(message_id=earlier, url=endpoint.url, deduplicated=True)
     account = owner.account
     now_ms = state.now_ms
-    timeout_ms = account.timeout * 1000
     number = state.counters.messages + 1
     message = Message(
         message_id=MessageId(make_message_id(state.key, number)),
         number=number,
         account_id=planned.account_id,
         created_ms=now_ms,
-        not_before_ms=_not_before(options, now_ms),
+        not_before_ms=first_delivery_ms(options, now_ms),
         url=endpoint.url,
         method=options.method or Method.POST,
         headers=delivered_headers(options),
         body=item.body,
         max_retries=limits.default_retries(account) if options.max_retries is None else options.max_retries,
         retry_delay=options.retry_delay,
-        timeout_ms=timeout_ms if options.timeout_ms is None else min(timeout_ms, options.timeout_ms),
+        timeout_ms=limits.timeout_ms(account, options.timeout_ms),
         callback=options.callback,
         failure_callback=options.failure_callback,
         caller_ip=item.caller_ip,
@@ -178,10 +183,3 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
         message=message, deduplication_key=key, deduplicate_until_ms=now_ms + deduplication.WINDOW_MS if key else 0
     )
     return Published(message_id=message.message_id, url=endpoint.url, deduplicated=False)
-
-
-def _not_before(options: MessageOptions, now_ms: int) -> int:
-    """The first delivery time. Not-before wins over a delay; one in the past means now (D-008)."""
-    if options.not_before_ms is not None:
-        return max(now_ms, options.not_before_ms)
-    return now_ms + (options.delay_ms or 0)

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 from emulator.core.language import expressions
+from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import AttemptOutcome, Message
 from emulator.core.record import Record
-
-DAY_MS = 86_400_000
 
 
 class RetryReason(Enum):

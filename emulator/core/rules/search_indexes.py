@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import blake2b
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.core.commands import (
     CreateSearchIndex,
@@ -85,7 +85,6 @@ def new_search_index(
     """Index `number` of a world, with the caps of its type. `scope` tells worlds of one key apart."""
     index_id = IndexId(uuid(key, f"search index of {scope}", number))
     token, read_only_token = _index_tokens(key, index_id, 0)
-    caps = INDEX_CAPS[type_]
     return SearchIndex(
         id=index_id,
         profile_number=number,
@@ -97,11 +96,7 @@ def new_search_index(
         integration_email="",
         token=token,
         read_only_token=read_only_token,
-        max_vector_count=caps.max_vector_count,
-        max_monthly_reranks=caps.max_monthly_reranks,
-        max_daily_updates=caps.max_daily_updates,
-        max_daily_queries=caps.max_daily_queries,
-        max_monthly_bandwidth=caps.max_monthly_bandwidth,
+        **asdict(INDEX_CAPS[type_]),
         max_writes_per_second=1_000,
         max_query_per_second=1_000,
         max_reads_per_request=100,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -17,15 +16,15 @@ from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.queries.history import Event, HistoryPosition
-from emulator.wire.control.bodies import read_parameters, read_redact
-from emulator.wire.instants import iso
+from emulator.wire.control.instants import instant_fields, rate_view
+from emulator.wire.control.parameters import Pairs, read_flag, read_parameters, read_redact
 from emulator.wire.json_fields import Json, read_choice
 
 MEDIA_TYPE = "text/event-stream"
 # How long a client waits before it connects again, in milliseconds.
 RETRY_MS = 1_000
 OPENING: Final = b"retry: %d\n\n" % RETRY_MS
-# Proxies and clients give up a connection on which nothing comes; a comment now and then is something.
+# Proxies and clients close a connection that is silent for long; a comment keeps it open.
 KEEP_ALIVE: Final = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 
@@ -40,9 +39,9 @@ class Kind(StrEnum):
     EVENT = "event"
     ATTEMPT = "attempt"
     CLOCK = "clock"
-    # What was told before is void: the history of the world as it now is follows from its beginning (D-221).
+    # What was told before is void: the new history of the world follows from its beginning (D-221).
     RESET = "reset"
-    # Nothing will ever follow.
+    # The last event of a stream.
     END = "end"
 
 
@@ -54,14 +53,14 @@ class ResetReason(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why nothing will ever follow."""
+    """Why a stream has ended."""
 
     DELETED = "deleted"
     BROKEN = "broken"
 
 
 class StreamRequest(Record):
-    """What a client wants to be told: from where on, whether it waits for more, and what is hidden from it."""
+    """What a client wants to be told: from which position on, whether it waits for more, and what is redacted."""
 
     after: HistoryPosition | None = None
     from_start: bool = False
@@ -69,7 +68,7 @@ class StreamRequest(Record):
     redact: bool = False
 
 
-def read_stream_request(pairs: Iterable[tuple[str, str]], last_event_id: str | None) -> StreamRequest:
+def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
     """The query, and the header `Last-Event-ID`, which precedes the parameter (D-220, D-222). Raises: InvalidInput."""
     pairs = tuple(pairs)
     given = read_parameters(pairs, _PARAMETERS)
@@ -79,7 +78,7 @@ def read_stream_request(pairs: Iterable[tuple[str, str]], last_event_id: str | N
         # A client that connects again repeats its address, and says in the header how far it came since.
         after=by_header or by_query,
         from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
-        follow=read_choice(given.get("follow", "true").lower(), "follow", ("true", "false")) == "true",
+        follow=read_flag(given.get("follow", "true"), "follow"),
         redact=read_redact(pairs),
     )
 
@@ -106,15 +105,13 @@ def event_view(event: Event) -> dict[str, Json]:
     message = event.message
     return {
         "seq": event.seq,
-        "at": iso(event.at_ms),
-        "at_ms": event.at_ms,
+        **instant_fields("at", event.at_ms),
         "message_id": message.message_id,
         "state": event.state.value,
         "url": message.url,
         "error": event.error,
         "status": None if event.response is None else event.response.status,
-        "next_delivery": None if event.next_delivery_ms is None else iso(event.next_delivery_ms),
-        "next_delivery_ms": event.next_delivery_ms,
+        **instant_fields("next_delivery", event.next_delivery_ms),
         "url_group": message.url_group,
         "queue": message.queue,
         "schedule_id": message.schedule_id,
@@ -125,13 +122,7 @@ def event_view(event: Event) -> dict[str, Json]:
 
 def clock_view(*, now_ms: int, rate: float, from_ms: int | None) -> dict[str, Json]:
     """Where the clock stands, and where it was moved from; null if it was not."""
-    return {
-        "now": iso(now_ms),
-        "now_ms": now_ms,
-        "rate": int(rate) if rate.is_integer() else rate,
-        "from": None if from_ms is None else iso(from_ms),
-        "from_ms": from_ms,
-    }
+    return instant_fields("now", now_ms) | {"rate": rate_view(rate)} | instant_fields("from", from_ms)
 
 
 def reset_view(reason: ResetReason) -> dict[str, Json]:
@@ -139,7 +130,7 @@ def reset_view(reason: ResetReason) -> dict[str, Json]:
 
 
 def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
-    """Why nothing follows; `error` says what broke a world."""
+    """Why a stream has ended; `error` says what broke a world."""
     return {"reason": reason.value, "error": error}
 
 

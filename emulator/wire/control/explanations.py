@@ -10,6 +10,7 @@ from typing import assert_never
 from emulator.core.model import CreatedBy, Message, Phase
 from emulator.queries import explanations
 from emulator.queries.explanations import Explanation, FailureCause, Reason
+from emulator.wire.control.instants import instant_fields
 from emulator.wire.dialect import Dialect
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
@@ -133,7 +134,7 @@ def _after(attempts: int) -> str:
 
 
 def reason_view(reason: Reason, message: Message, dialect: Dialect) -> dict[str, Json]:
-    """One link of the chain."""
+    """One reason of the chain."""
     match reason:
         case explanations.Created():
             return _created(reason)
@@ -145,7 +146,9 @@ def reason_view(reason: Reason, message: Message, dialect: Dialect) -> dict[str,
         case explanations.Delayed():
             delay_ms = reason.until_ms - reason.at_ms
             text = f"no attempt before {iso(reason.until_ms)}, a delay of {format_duration(delay_ms)}"
-            return _at("delayed", reason.at_ms, text) | _instant("until", reason.until_ms) | {"delay_ms": delay_ms}
+            return (
+                _at("delayed", reason.at_ms, text) | instant_fields("until", reason.until_ms) | {"delay_ms": delay_ms}
+            )
         case explanations.HeldBack():
             return _held_back(reason)
         case explanations.Attempted():
@@ -215,9 +218,9 @@ def _deduplicated(reason: explanations.Deduplicated) -> dict[str, Json]:
         text += f"; {reason.count} {'was' if reason.count == 1 else 'were'} so far, last at {iso(reason.last_ms)}"
     return (
         _at("deduplication", reason.at_ms, text)
-        | _instant("until", reason.until_ms)
+        | instant_fields("until", reason.until_ms)
         | {"key": reason.key, "repeats": reason.count}
-        | _instant("last_repeat", reason.last_ms)
+        | instant_fields("last_repeat", reason.last_ms)
     )
 
 
@@ -231,13 +234,13 @@ def _held_back(reason: explanations.HeldBack) -> dict[str, Json]:
     return (
         _at("held", reason.at_ms, text)
         | {"line": WAIT_LISTS[reason.kind], "name": reason.name or None, "reason": reason.reason.value}
-        | _instant("until", reason.until_ms)
+        | instant_fields("until", reason.until_ms)
         | {
             "position": None if now is None else now.position,
             "length": None if now is None else now.length,
             "holders": [] if now is None else list(now.holders),
         }
-        | _instant("earliest", None if now is None else now.earliest_ms)
+        | instant_fields("earliest", None if now is None else now.earliest_ms)
     )
 
 
@@ -254,8 +257,8 @@ def _attempted(reason: explanations.Attempted) -> dict[str, Json]:
     return (
         _at("attempt", reason.at_ms, text)
         | {"attempt": reason.number}
-        | _instant("finished", reason.finished_ms)
-        | _instant("due", reason.due_ms)
+        | instant_fields("finished", reason.finished_ms)
+        | instant_fields("due", reason.due_ms)
         | {
             "via": None if outcome is None else outcome.via.value,
             "status": None if outcome is None or outcome.response is None else outcome.response.status,
@@ -273,7 +276,7 @@ def _backed_off(reason: explanations.BackedOff, message: Message) -> dict[str, J
     return (
         _at("backoff", reason.at_ms, text)
         | {"retry": reason.number, "retries": message.max_retries}
-        | _instant("due", reason.due_ms)
+        | instant_fields("due", reason.due_ms)
         | {
             "delay_ms": reason.due_ms - reason.at_ms,
             "set_by": delay.reason.value,
@@ -311,8 +314,4 @@ def _dead_letter_removed(reason: explanations.DeadLetterRemoved) -> dict[str, Js
 
 
 def _at(kind: str, at_ms: int, text: str) -> dict[str, Json]:
-    return {"at": iso(at_ms), "at_ms": at_ms, "kind": kind, "text": text}
-
-
-def _instant(name: str, instant_ms: int | None) -> dict[str, Json]:
-    return {name: None if instant_ms is None else iso(instant_ms), f"{name}_ms": instant_ms}
+    return {**instant_fields("at", at_ms), "kind": kind, "text": text}

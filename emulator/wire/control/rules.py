@@ -10,23 +10,10 @@ from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
-from emulator.wire.json_fields import (
-    Json,
-    JsonObject,
-    joined,
-    kind_of,
-    read_choice,
-    read_duration_ms,
-    read_integer,
-    read_list,
-    read_object,
-    read_text,
-)
+from emulator.wire.json_fields import Json, kind_of, read_choice, read_duration_ms, read_list, read_text
+from emulator.wire.object_fields import Fields, encoded_text, integer, one_of
 
 _ANSWERS = ("respond", "sequence", "forward_to", "fault")
-_RULE_KEYS = ("match", *_ANSWERS, "latency", "times")
-_MATCH_KEYS = ("url", "method")
-_RESPONSE_KEYS = ("status", "headers", "body", "body_base64", "latency")
 
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 # What HTTP allows in a value: visible characters, blanks and tabs, and bytes beyond ASCII.
@@ -38,25 +25,36 @@ def read_rule(value: Json) -> DestinationRule:
 
     Raises: InvalidInput, whose field is the path of the value at fault.
     """
-    given = read_object(value, "", _RULE_KEYS)
-    url, method = _read_match(given)
+    given = Fields(value, "", ("match", *_ANSWERS, "latency", "times"))
+    match = given.need(
+        "match",
+        lambda match, path: Fields(match, path, ("url", "method")),
+        'missing, expected an object such as {"url": "https://api.example.com/*"}',
+    )
+    url = match.need("url", read_text, "missing, expected a URL, or a glob in which * matches any characters")
+    method = match.get("method", _read_method, None)
     answers = [key for key in _ANSWERS if key in given]
     if len(answers) != 1:
         found = " and ".join(answers) or "none"
         raise InvalidInput(
             answers[1] if answers else "respond", f"expected exactly one of {', '.join(_ANSWERS)}, got {found}"
         )
-    answer = answers[0]
+    responses = given.get("sequence", _read_sequence, ())
+    if "respond" in given:
+        responses = (given.need("respond", _read_response),)
+    forward_to, fault = given.get("forward_to", _read_url_origin, None), given.get("fault", one_of(Fault), None)
+    if "latency" in given and responses:
+        raise InvalidInput("latency", f"expected inside {answers[0]}, beside status")
     return DestinationRule(
         rule_id=RuleId(""),
         url=url,
         method=method,
-        responses=_read_responses(given, answer),
-        forward_to=_read_origin(given["forward_to"], "forward_to") if answer == "forward_to" else None,
-        fault=Fault(read_choice(given["fault"], "fault", tuple(Fault))) if answer == "fault" else None,
-        latency_ms=_read_rule_latency(given, answer),
-        times=read_integer(given["times"], "times", 1) if "times" in given else None,
-        is_sequence=answer == "sequence",
+        responses=responses,
+        forward_to=forward_to,
+        fault=fault,
+        latency_ms=given.get("latency", read_duration_ms, 0),
+        times=given.get("times", integer(1), None),
+        is_sequence="sequence" in given,
     )
 
 
@@ -93,39 +91,31 @@ def values_by_name(headers: Headers) -> dict[str, list[str]]:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _read_match(given: JsonObject) -> tuple[str, Method | None]:
-    if "match" not in given:
-        raise InvalidInput("match", 'missing, expected an object such as {"url": "https://api.example.com/*"}')
-    match = read_object(given["match"], "match", _MATCH_KEYS)
-    if "url" not in match:
-        raise InvalidInput("match.url", "missing, expected a URL, or a glob in which * matches any characters")
-    url = read_text(match["url"], "match.url")
-    method = match.get("method")
-    if "method" not in match:
-        return url, None
-    name = method.upper() if isinstance(method, str) else method
-    return url, Method(read_choice(name, "match.method", tuple(Method)))
+def _read_method(value: Json, path: str) -> Method:
+    name = value.upper() if isinstance(value, str) else value
+    return Method(read_choice(name, path, tuple(Method)))
 
 
-def _read_responses(given: JsonObject, answer: str) -> tuple[ScriptedResponse, ...]:
-    if answer == "respond":
-        return (_read_response(given["respond"], "respond"),)
-    if answer != "sequence":
-        return ()
-    items = read_list(given["sequence"], "sequence")
+def _read_sequence(value: Json, path: str) -> tuple[ScriptedResponse, ...]:
+    items = read_list(value, path)
     if not items:
-        raise InvalidInput("sequence", "expected at least one response")
-    return tuple(_read_response(item, f"sequence[{index}]") for index, item in enumerate(items))
+        raise InvalidInput(path, "expected at least one response")
+    return tuple(_read_response(item, f"{path}[{index}]") for index, item in enumerate(items))
 
 
 def _read_response(value: Json, path: str) -> ScriptedResponse:
-    given = read_object(value, path, _RESPONSE_KEYS)
+    given = Fields(value, path, ("status", "headers", "body", "body_base64", "latency"))
+    # Statuses below 200 announce an answer and are none.
+    status = given.get("status", integer(200, 599), 200)
+    headers = given.get("headers", _read_headers, ())
+    if "body" in given and "body_base64" in given:
+        raise InvalidInput(given.at("body_base64"), "expected only one of body and body_base64")
+    body = given.get("body", encoded_text, b"")
     return ScriptedResponse(
-        # Statuses below 200 announce an answer and are none.
-        status=read_integer(given["status"], joined(path, "status"), 200, 599) if "status" in given else 200,
-        headers=_read_headers(given["headers"], joined(path, "headers")) if "headers" in given else (),
-        body=_read_body(given, path),
-        latency_ms=read_duration_ms(given["latency"], joined(path, "latency")) if "latency" in given else 0,
+        status=status,
+        headers=headers,
+        body=given.get("body_base64", _read_base64, body),
+        latency_ms=given.get("latency", read_duration_ms, 0),
     )
 
 
@@ -134,7 +124,7 @@ def _read_headers(value: Json, path: str) -> Headers:
         raise InvalidInput(path, f"expected an object, got {kind_of(value)}")
     headers: list[tuple[str, str]] = []
     for name, given in value.items():
-        at = joined(path, name)
+        at = f"{path}.{name}"
         if not _HEADER_NAME.fullmatch(name):
             raise InvalidInput(at, "is not the name of a header")
         values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
@@ -147,28 +137,16 @@ def _read_headers(value: Json, path: str) -> Headers:
     return tuple(headers)
 
 
-def _read_body(given: JsonObject, path: str) -> bytes:
-    if "body" in given and "body_base64" in given:
-        raise InvalidInput(joined(path, "body_base64"), "expected only one of body and body_base64")
-    if "body_base64" in given:
-        at = joined(path, "body_base64")
-        encoded = given["body_base64"]
-        if not isinstance(encoded, str):
-            raise InvalidInput(at, f"expected base64 text, got {kind_of(encoded)}")
-        try:
-            return b64decode(encoded.encode("ascii"), validate=True)
-        except (UnicodeEncodeError, Base64Error):
-            raise InvalidInput(at, "expected base64 text in the standard alphabet, padded") from None
-    body = given.get("body", "")
-    if not isinstance(body, str):
-        raise InvalidInput(joined(path, "body"), f"expected a text, got {kind_of(body)}")
+def _read_base64(value: Json, path: str) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidInput(path, f"expected base64 text, got {kind_of(value)}")
     try:
-        return body.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(joined(path, "body"), "holds half a surrogate pair, expected Unicode text") from None
+        return b64decode(value.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, Base64Error):
+        raise InvalidInput(path, "expected base64 text in the standard alphabet, padded") from None
 
 
-def _read_origin(value: Json, path: str) -> str:
+def _read_url_origin(value: Json, path: str) -> str:
     """Where to send instead: scheme, host and port. Path and query stay those of the destination."""
     text = read_text(value, path)
     expected = "expected an origin such as http://127.0.0.1:3000, without path or query"
@@ -180,14 +158,6 @@ def _read_origin(value: Json, path: str) -> str:
     if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise InvalidInput(path, expected)
     return text
-
-
-def _read_rule_latency(given: JsonObject, answer: str) -> int:
-    if "latency" not in given:
-        return 0
-    if answer in ("respond", "sequence"):
-        raise InvalidInput("latency", f"expected inside {answer}, beside status")
-    return read_duration_ms(given["latency"], "latency")
 
 
 # -- showing ----------------------------------------------------------------------------------

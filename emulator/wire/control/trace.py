@@ -22,7 +22,7 @@ from emulator.queries.history import Delivery, Event
 from emulator.wire.json_fields import Json
 from emulator.wire.redaction import redacted_text
 
-# What of a response can change what happens next, or says what its body is.
+# Response headers that can change what happens next, or describe the body.
 _RESPONSE_HEADERS = frozenset(
     (
         "content-type",
@@ -58,7 +58,7 @@ _VOLATILE_HEADERS = frozenset(
         "x-request-id",
     )
 )
-# A trace tells that these were sent, and never what they said.
+# A trace tells that these were sent, without their values.
 _SECRET_HEADERS = frozenset(("authorization", "cookie", "proxy-authorization", "svc-signature", "upstash-signature"))
 _HIDDEN = "*"
 
@@ -71,13 +71,10 @@ _TOKEN_PARAMETER = r"""([?&][a-z0-9_.-]*token=)[^&#\s"'<>\\]+"""
 # Three base64url parts, the first of them a JSON object: the form of a signature.
 _JWT = r"(?<![a-z0-9_-])eyj[a-z0-9_-]{4,}\.[a-z0-9_-]+\.[a-z0-9_-]*"
 _FLAGS = re.IGNORECASE | re.ASCII
-_TEXT_MASKS = (
+_MASKS = (
     (re.compile(_PORT, _FLAGS), r"\1*"),
     (re.compile(_TOKEN_PARAMETER, _FLAGS), r"\1*"),
     (re.compile(_JWT, _FLAGS), _HIDDEN),
-)
-_BYTES_MASKS = tuple(
-    (re.compile(pattern.pattern.encode(), _FLAGS), replacement.encode()) for pattern, replacement in _TEXT_MASKS
 )
 
 _CALLBACK_KEYS = frozenset(("sourceMessageId", "sourceHeader", "sourceBody"))
@@ -263,12 +260,11 @@ def _masked(value: Json) -> Json:
 
 
 def _masked_text(text: str) -> str:
-    for pattern, replacement in _TEXT_MASKS:
+    for pattern, replacement in _MASKS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def _masked_bytes(content: bytes) -> bytes:
-    for pattern, replacement in _BYTES_MASKS:
-        content = pattern.sub(replacement, content)
-    return content
+    # Every byte is one character of Latin-1, and the masks are about ASCII alone.
+    return _masked_text(content.decode("latin-1")).encode("latin-1")

@@ -6,40 +6,28 @@ A field that a kind of item does not have is left out; one that has no value is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import assert_never
 
-from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationKind, Message
-from emulator.core.record import Record
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
-from emulator.queries.upcoming import Upcoming
+from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
-from emulator.wire.control.bodies import read_parameters
+from emulator.wire.control.instants import instant_fields
+from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
 from emulator.wire.durations import format_duration
-from emulator.wire.instants import MAX_INSTANT_MS, iso, local_iso
+from emulator.wire.instants import iso, local_iso
 from emulator.wire.json_fields import Json, read_instant
 from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
-# No zone's clock is more than a day ahead: whatever is listed can be shown in local time too.
-LAST_MS = MAX_INSTANT_MS - 86_400_000
 
-
-class UpcomingQuery(Record):
-    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
-
-    until_ms: int | None
-    limit: int
-
-
-def read_upcoming(pairs: Iterable[tuple[str, str]]) -> UpcomingQuery:
+def read_upcoming(pairs: Pairs) -> UpcomingQuery:
     """The query of a listing of due work: `until`, ISO 8601 or milliseconds, and `limit`. Raises: InvalidInput."""
     given = read_parameters(pairs, ("until", "limit"))
     until, limit = given.get("until"), given.get("limit")
     return UpcomingQuery(
         until_ms=None if until is None else _read_until(until),
-        limit=upcoming.DEFAULT_LIMIT if limit is None else _read_limit(limit),
+        limit=DEFAULT_LIMIT if limit is None else read_limit(limit, MAX_LIMIT),
     )
 
 
@@ -49,19 +37,11 @@ def _read_until(text: str) -> int:
     return read_instant(int(text) if is_number else text, "until")
 
 
-def _read_limit(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= upcoming.MAX_LIMIT:
-        raise InvalidInput("limit", f"expected an integer from 1 to {upcoming.MAX_LIMIT}")
-    return int(text)
-
-
 def upcoming_view(found: Upcoming) -> dict[str, Json]:
     """The whole preview."""
     return {
-        "now": iso(found.now_ms),
-        "now_ms": found.now_ms,
-        "until": None if found.until_ms is None else iso(found.until_ms),
-        "until_ms": found.until_ms,
+        **instant_fields("now", found.now_ms),
+        **instant_fields("until", found.until_ms),
         "items": [item_view(item) for item in found.items],
         "waiting": [waiting_view(waiting) for waiting in found.waiting],
         "truncated": found.is_truncated,
@@ -77,7 +57,7 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
             message = item.message
             delay_ms = item.at_ms - message.created_ms
             why = f"the first attempt, {format_duration(delay_ms)} after the message was made"
-            return _at("delivery", item.at_ms, why) | _of(message) | _instant("created", message.created_ms)
+            return _at("delivery", item.at_ms, why) | _of(message) | instant_fields("created", message.created_ms)
         case upcoming.Retry():
             return _retry(item)
         case upcoming.Answer():
@@ -164,12 +144,12 @@ def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:
 
 
 def waiting_view(waiting: Waiting) -> dict[str, Json]:
-    """One thing that waits without an instant. `earliest` is null unless a rate tells it."""
+    """One thing that waits without an instant. `earliest` is null unless a rate limit determines it."""
     match waiting:
         case Held():
             return (
                 {"kind": WAIT_LISTS[waiting.kind], "why": waits_for(waiting)}
-                | _instant("since", waiting.since_ms)
+                | instant_fields("since", waiting.since_ms)
                 | _of(waiting.message)
                 | {
                     "name": waiting.name or None,
@@ -178,14 +158,14 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
                     "length": waiting.length,
                     "holders": list(waiting.holders),
                 }
-                | _instant("earliest", waiting.earliest_ms)
+                | instant_fields("earliest", waiting.earliest_ms)
             )
         case UnderWay():
             timeout = format_duration(waiting.message.timeout_ms)
             why = f"attempt {waiting.attempt} is under way, for at most {timeout}"
             return (
                 {"kind": "attempt", "why": why}
-                | _instant("since", waiting.since_ms)
+                | instant_fields("since", waiting.since_ms)
                 | _of(waiting.message)
                 | {"attempt": waiting.attempt}
             )
@@ -194,12 +174,8 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
 
 
 def _at(kind: str, at_ms: int, why: str) -> dict[str, Json]:
-    return {"kind": kind, "at": iso(at_ms), "at_ms": at_ms, "why": why}
+    return {"kind": kind, **instant_fields("at", at_ms), "why": why}
 
 
 def _of(message: Message) -> dict[str, Json]:
     return {"account_id": message.account_id, "message_id": message.message_id, "url": message.url}
-
-
-def _instant(name: str, instant_ms: int | None) -> dict[str, Json]:
-    return {name: None if instant_ms is None else iso(instant_ms), f"{name}_ms": instant_ms}

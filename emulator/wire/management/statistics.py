@@ -15,6 +15,7 @@ from emulator.statistics.series import (
     IndexSummary,
     QueueMetric,
     QueueStatistics,
+    Throughput,
     Window,
     WorkflowMetric,
 )
@@ -96,9 +97,9 @@ def index_statistics_view(statistics: IndexStatistics) -> dict[str, Json]:
     }
 
 
-def throughput_view(window: Window, throughput: Sequence[int]) -> list[Json]:
+def throughput_view(throughput: Throughput) -> list[Json]:
     """The `throughput_vector` of a search index."""
-    return _series(_point_times(window), throughput)
+    return _series(_point_times(throughput.window), throughput.points)
 
 
 def index_summary_view(summary: IndexSummary) -> dict[str, Json]:

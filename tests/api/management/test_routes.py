@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from emulator.api.endpoint import Endpoint
-from tests.support import EPOCH_MS, Answer, Headers, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, Answer, Headers, InProcess, in_process
+from tests.harness.loops import on_loop
 
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}
 NO_TEXTS: tuple[object, ...] = (None, 7, True, ["x"], {}, "")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import EPOCH_MS, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
 
 DOWN = "https://down.test"
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import InProcess, in_process, on_loop
+from tests.harness.emulators import InProcess, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 DOWN = "https://down.test/hook"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import EPOCH_MS, Answer, InProcess, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 
-from tests.support import in_process, on_loop
+from tests.harness.emulators import in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 SECRETS = ("the-body-secret", "the-header-secret")

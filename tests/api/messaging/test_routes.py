@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.api.messaging import routes as messaging
-from tests.support import asgi_call, in_process, on_loop
+from tests.harness.emulators import asgi_call, in_process
+from tests.harness.loops import on_loop
 
 # Every operation of the messaging API, with a path under which it can be called.
 OPERATIONS = {

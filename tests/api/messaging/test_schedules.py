@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import EPOCH_MS, in_process, on_loop
+from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 

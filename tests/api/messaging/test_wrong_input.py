@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support import Answer, InProcess, in_process, on_loop
+from tests.harness.emulators import Answer, InProcess, in_process
+from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
 PREFIXES = {"svc": "Svc-", "upstash": "Upstash-"}

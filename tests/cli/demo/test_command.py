@@ -19,7 +19,7 @@ from emulator.cli.demo import story
 from emulator.cli.demo.command import run_week
 from emulator.cli.demo.story import Reply
 from emulator.queries.reports import Credentials
-from tests.cli.processes import PATIENCE_S, command, environment, run
+from tests.harness.processes import PATIENCE_S, command, environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from emulator.client.verify.expectations import NOTHING, Expected, Moment, expectation
-from tests.support import EPOCH_MS
+from tests.harness.emulators import EPOCH_MS
 
 
 def read(**expected: Any) -> Any:

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from emulator import AsyncEmulator, Emulator
-from tests.support import EPOCH, on_loop
+from tests.harness.emulators import EPOCH
+from tests.harness.loops import on_loop
 
 HOOK = "https://app.test/hook"
 

@@ -12,7 +12,7 @@ from emulator.core import commands
 from emulator.core.errors import Forbidden, NotFound
 from emulator.core.model import AccountId, Plan, SigningKeys
 from emulator.core.plans import PlanName
-from tests.core.worlds import ACCOUNT_ID, DAY, MINUTE, World, make_account
+from tests.harness.simulations import ACCOUNT_ID, DAY, MINUTE, World, make_account
 
 
 def test_rotating_makes_the_next_key_the_current_one_and_a_fresh_one_the_next() -> None:

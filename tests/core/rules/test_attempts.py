@@ -6,17 +6,7 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.model import AttemptOutcome, Fault, Plan, ScriptedResponse
-from tests.core.worlds import (
-    DAY,
-    World,
-    always,
-    answered,
-    by_url,
-    callback,
-    make_account,
-    rule,
-    unreachable,
-)
+from tests.harness.simulations import DAY, World, always, answered, by_url, callback, make_account, rule, unreachable
 
 URL = "https://api.example.com/hook"
 BUSY = always(answered(503))

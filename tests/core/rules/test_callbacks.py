@@ -11,7 +11,7 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Endpoint, Method, Redaction
-from tests.core.worlds import (
+from tests.harness.simulations import (
     DAY,
     SECOND,
     World,

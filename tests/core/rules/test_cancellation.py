@@ -9,7 +9,7 @@ import pytest
 from emulator.core import commands
 from emulator.core.errors import NotFound
 from emulator.core.model import MessageId, ScheduleId
-from tests.core.worlds import DAY, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
+from tests.harness.simulations import DAY, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
 
 URL = "https://api.example.com/hook"
 

@@ -7,7 +7,7 @@ import pytest
 from emulator.core import commands
 from emulator.core.errors import Conflict, Malformed
 from emulator.core.rules.clock import check_clock_instant, is_clock_instant
-from tests.core.worlds import DAY, EPOCH_MS, HOUR, MINUTE, World
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, World
 
 URL = "https://api.example.com/hook"
 

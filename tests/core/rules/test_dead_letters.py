@@ -9,17 +9,7 @@ import pytest
 from emulator.core import facts
 from emulator.core.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
 from emulator.core.model import DeadLetterId, Message, Method, Plan
-from tests.core.worlds import (
-    DAY,
-    HOUR,
-    World,
-    always,
-    answered,
-    by_url,
-    callback,
-    flow,
-    make_account,
-)
+from tests.harness.simulations import DAY, HOUR, World, always, answered, by_url, callback, flow, make_account
 
 URL = "https://api.example.com/hook"
 

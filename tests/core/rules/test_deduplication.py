@@ -9,7 +9,7 @@ import pytest
 from emulator.core import commands
 from emulator.core.commands import PublishItem
 from emulator.core.model import Destination, DestinationKind, Endpoint, MessageOptions
-from tests.core.worlds import HOUR, MINUTE, World, always, answered
+from tests.harness.simulations import HOUR, MINUTE, World, always, answered
 
 URL = "https://api.example.com/hook"
 

@@ -8,7 +8,7 @@ from emulator.core import commands, facts
 from emulator.core.errors import NotFound
 from emulator.core.model import Fault, Message, Method, RuleId, ScriptedAnswer, ScriptedResponse
 from emulator.core.rules import destination_rules
-from tests.core.worlds import DAY, World, always, answered, rule, unreachable
+from tests.harness.simulations import DAY, World, always, answered, rule, unreachable
 
 URL = "https://api.example.com/hook"
 TEAPOT = ScriptedResponse(status=418)

@@ -7,7 +7,19 @@ import pytest
 from emulator.core import facts
 from emulator.core.model import FlowKey, FlowState, ScriptedResponse
 from emulator.core.rules.flow_control import rate_count
-from tests.core.worlds import DAY, HOUR, MINUTE, SECOND, World, always, answered, by_url, callback, flow, make_account
+from tests.harness.simulations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    World,
+    always,
+    answered,
+    by_url,
+    callback,
+    flow,
+    make_account,
+)
 
 URL = "https://api.example.com/hook"
 

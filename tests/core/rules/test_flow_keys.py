@@ -7,7 +7,7 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.errors import NotFound
 from emulator.core.model import FlowKey, FlowState
-from tests.core.worlds import DAY, HOUR, MINUTE, World, answered, flow
+from tests.harness.simulations import DAY, HOUR, MINUTE, World, answered, flow
 
 URL = "https://api.example.com/hook"
 

@@ -10,7 +10,7 @@ import pytest
 from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
 from emulator.core.model import Plan
 from emulator.core.rules import limits
-from tests.core.worlds import DAY, HOUR, SECOND, World, callback, make_account
+from tests.harness.simulations import DAY, HOUR, SECOND, World, callback, make_account
 
 URL = "https://api.example.com/hook"
 BACK = "https://back.test/"

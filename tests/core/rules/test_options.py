@@ -15,7 +15,7 @@ from emulator.core.rules.options import (
     not_applied_in_a_queue,
     over,
 )
-from tests.core.worlds import callback, flow
+from tests.harness.simulations import callback, flow
 
 REDACTION = Redaction(body=True, all_headers=False, header_names=())
 

@@ -10,7 +10,7 @@ from emulator.core import commands, facts
 from emulator.core.commands import DailyQuota, PublishItem
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, QuotaExceeded, Refused
 from emulator.core.model import Destination, DestinationKind, Endpoint, MessageOptions, Method, QueueName
-from tests.core.worlds import DAY, HOUR, World, callback, flow, make_account
+from tests.harness.simulations import DAY, HOUR, World, callback, flow, make_account
 
 URL = "https://api.example.com/hook"
 

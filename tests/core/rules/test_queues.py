@@ -9,7 +9,7 @@ import pytest
 from emulator.core import commands, facts
 from emulator.core.errors import Forbidden, LimitReached, NotFound
 from emulator.core.model import Plan, QueueName, ScriptedResponse
-from tests.core.worlds import DAY, MINUTE, World, answered, by_url, callback, flow, make_account
+from tests.harness.simulations import DAY, MINUTE, World, answered, by_url, callback, flow, make_account
 
 BACK = "https://back.test/"
 

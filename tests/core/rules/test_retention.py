@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.rules.retention import events_since_ms, is_readable, readable_until_ms
-from tests.core.worlds import DAY, EPOCH_MS, make_account
+from tests.harness.simulations import DAY, EPOCH_MS, make_account
 
 
 def test_an_ended_message_is_found_for_a_minute() -> None:

@@ -13,7 +13,7 @@ from emulator.core.errors import NotFound
 from emulator.core.identifiers import world_key
 from emulator.core.model import AccountId, IndexId, IndexType, SearchIndex, TeamMember, TeamRole, VectorIndex
 from emulator.core.state import State
-from tests.core.worlds import ACCOUNT_ID, MINUTE, World, make_account, replay
+from tests.harness.simulations import ACCOUNT_ID, MINUTE, World, make_account, replay
 
 
 def create(

@@ -8,7 +8,7 @@ from emulator.core import commands
 from emulator.core.commands import EndpointSelector
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound
 from emulator.core.model import Endpoint, GroupName, MessageOptions, Plan
-from tests.core.worlds import MINUTE, World, callback, make_account
+from tests.harness.simulations import MINUTE, World, callback, make_account
 
 A, B, C = "https://a.test/", "https://b.test/", "https://c.test/"
 TEAM = GroupName("team")

@@ -28,16 +28,16 @@ from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held
 from emulator.wire import dialect
 from emulator.wire.control.explanations import explanation_view, reason_view, summary
-from tests.core import worlds
-from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, HOUR, SECOND, World
+from tests.harness import simulations
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, HOUR, SECOND, World
 
 URL = "https://one.test/a"
 SVC = dialect.load("svc")
 NOW, NOW_TEXT = EPOCH_MS, "2026-01-01T00:00:00.000Z"
 LATER, LATER_TEXT = EPOCH_MS + 10 * SECOND, "2026-01-01T00:00:10.000Z"
 RULE = AnsweringRule(rule_id=RuleId("rule_1"), url="https://one.test/*", method=None, forward_to=None, fault=None)
-BUSY = replace(worlds.answered(503), via=Via.RULE)
-FINE = replace(worlds.answered(200), via=Via.CAPTURE)
+BUSY = replace(simulations.answered(503), via=Via.RULE)
+FINE = replace(simulations.answered(200), via=Via.CAPTURE)
 DELAY = retries.delay_before_retry(expression="1000 * 10", retried=0, response_headers=(), now_ms=NOW)
 
 

@@ -23,12 +23,12 @@ from emulator.core.model import (
 from emulator.core.rules import retries
 from emulator.queries import upcoming
 from emulator.queries.history import EndedMessage
-from emulator.queries.upcoming import Upcoming
+from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay
-from emulator.wire.control.upcoming import LAST_MS, UpcomingQuery, item_view, read_upcoming, upcoming_view, waiting_view
+from emulator.wire.control.upcoming import item_view, read_upcoming, upcoming_view, waiting_view
 from emulator.wire.instants import MAX_INSTANT_MS, local_iso
 from emulator.wire.json_fields import Json
-from tests.core.worlds import ACCOUNT_ID, DAY, EPOCH_MS, HOUR, SECOND, World
+from tests.harness.simulations import ACCOUNT_ID, DAY, EPOCH_MS, HOUR, SECOND, World
 
 URL = "https://one.test/a"
 

@@ -7,7 +7,7 @@ import pytest
 from emulator.core.errors import InvalidInput
 from emulator.wire import dialect
 from emulator.wire.management.accounts import account_view, read_account_changes
-from tests.core.worlds import make_account
+from tests.harness.simulations import make_account
 
 
 def test_the_empty_reserved_type_of_a_record_can_be_written_again() -> None:

@@ -17,6 +17,7 @@ from emulator.statistics.series import (
     IndexUsage,
     Period,
     QueueStatistics,
+    Throughput,
     Usage,
     Window,
 )
@@ -241,7 +242,10 @@ def test_latencies_are_milliseconds() -> None:
 def test_throughput_is_a_series() -> None:
     """D-200."""
     window = Window(now_ms=NOW_MS, period=DEFAULT_PERIOD)
-    assert throughput_view(window, range(60))[59] == {"x": "2026-02-26 18:33:00.000 +0000 UTC", "y": 59}
+    assert throughput_view(Throughput(window=window, points=tuple(range(60))))[59] == {
+        "x": "2026-02-26 18:33:00.000 +0000 UTC",
+        "y": 59,
+    }
 
 
 def test_a_summary_has_six_numbers() -> None:
@@ -264,7 +268,7 @@ def test_a_summary_has_six_numbers() -> None:
 @settings(max_examples=200)
 def test_times_follow_the_documents_form_at_every_instant(now_ms: int) -> None:
     window = Window(now_ms=now_ms, period=PERIODS["30d"])
-    first, *_, last = throughput_view(window, [0] * 240)
+    first, *_, last = throughput_view(Throughput(window=window, points=(0,) * 240))
     for point in (first, last):
         assert isinstance(point, dict)
         date, time, zone, name = str(point["x"]).split(" ")

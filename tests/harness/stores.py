@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
@@ -17,27 +15,11 @@ from emulator.core.state import State
 from emulator.journal.history import History
 from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, Thresholds, open_store
 from emulator.queries.history import Delivery, Event, EventQuery
-from tests.core.worlds import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE_S = 20
 ALL = EventQuery(account_id=ACCOUNT_ID, count=100_000, latest_first=False)
-
-
-def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Makes an asynchronous test an ordinary one; one that hangs fails instead."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                await test(*args, **kwargs)
-
-        asyncio.run(main())
-
-    return run
 
 
 class KeptWorld(World):

@@ -33,7 +33,7 @@ def command(*arguments: str) -> list[str]:
 
 @contextlib.contextmanager
 def checked_answers(extra: Mapping[str, str] | None, checked: list[Answered]) -> Iterator[dict[str, str]]:
-    """The variables for `tests.cli.watched`; at the end, every answer of the process must be in the contracts."""
+    """The variables for `tests.harness.watched`; at the end, every answer of the process must be in the contracts."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answers"
         yield environment({**(extra or {}), "EMULATED_ANSWERS": str(file)})
@@ -98,7 +98,7 @@ def serving(
     with (
         checked_answers(extra, answers) as variables,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.cli.watched", "serve", *port, *arguments],
+            [sys.executable, "-m", "tests.harness.watched", "serve", *port, *arguments],
             cwd=folder,
             env=variables,
             stdout=subprocess.PIPE,

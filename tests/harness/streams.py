@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.wire.control.event_stream import StreamEvent, StreamReader
 from tests.contracts.conformance import check_response
-from tests.support import Headers, InProcess, http_scope
+from tests.harness.emulators import Headers, InProcess, http_scope
 
 PATH = "/_emulator/stream"
 
@@ -29,6 +29,8 @@ class Stream:
         # Set, nothing more is taken from the application: a reader that is slow.
         self.is_read = asyncio.Event()
         self.is_read.set()
+        # Set, what is sent is refused: a server that knows that the reader has gone.
+        self.is_refused = False
 
     async def next(self) -> StreamEvent:
         """The next event. Fails if the stream has ended."""
@@ -67,9 +69,8 @@ class Stream:
             self.has_begun.set()
             return
         await self.is_read.wait()
-        await self.write(message)
-
-    async def write(self, message: Any) -> None:
+        if self.is_refused:
+            raise OSError("nobody is there")
         body = message.get("body", b"")
         self.content += body
         # Each event is sent whole.

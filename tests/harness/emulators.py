@@ -9,11 +9,11 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ParamSpec, cast
+from typing import Any, cast
 from urllib.parse import unquote_to_bytes
 
 import httpx
@@ -30,29 +30,12 @@ from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
 from tests.contracts.answers import WATCHER
 from tests.contracts.conformance import check_response
-
-P = ParamSpec("P")
+from tests.harness.loops import PATIENCE_S
 
 EPOCH = "2026-01-01T00:00:00Z"
 EPOCH_MS = 1_767_225_600_000
-# How long a test waits for something that has to come; nothing here takes a tenth of it.
-PATIENCE_S = 20
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
-
-
-def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Makes an asynchronous test an ordinary one, on an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(PATIENCE_S * 2):
-                await test(*args, **kwargs)
-
-        asyncio.run(main())
-
-    return run
 
 
 @dataclass(frozen=True, kw_only=True)

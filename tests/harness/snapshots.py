@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.worlds.setup import DEFAULT
-from tests.support import Answer, InProcess
+from tests.harness.emulators import Answer, InProcess
 
 HOUR, DAY = 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"
@@ -61,7 +61,8 @@ async def told(emulator: InProcess) -> list[bytes]:
         await emulator.get(target)
         for target in ("/v2/events?count=1000", "/v2/dlq", "/v2/schedules", "/v2/queues", "/v2/flowControl", "/v2/keys")
     ]
-    statistics = await emulator.world.queue_statistics(account_id, None)
+    await emulator.world.current_state()
+    statistics = await emulator.world.statistics.queue_account(account_id, None)
     return [*(unsigned(answer.body) for answer in answers), repr(statistics).encode()]
 
 

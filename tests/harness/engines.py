@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any
 
 from emulator.core import commands, facts
 from emulator.core.errors import WorldBroken
@@ -26,26 +25,9 @@ from emulator.engine.clock import Anchor, PacedClock
 from emulator.engine.driver import Driver
 from emulator.engine.limits import Limits
 from emulator.wire.urls import origin_of
-from tests.core.worlds import ACCOUNT_ID, CALLER_IP, EPOCH_MS, answered, make_account
-
-P = ParamSpec("P")
+from tests.harness.simulations import ACCOUNT_ID, CALLER_IP, EPOCH_MS, answered, make_account
 
 Handler = Callable[[Attempt], Awaitable[AttemptOutcome]]
-PATIENCE_S = 20
-
-
-def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Makes an asynchronous test an ordinary one; one that hangs fails instead."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                await test(*args, **kwargs)
-
-        asyncio.run(main())
-
-    return run
 
 
 class FakeJournal:
@@ -224,20 +206,3 @@ class Gate:
         self.entered.set()
         await self.opened.wait()
         return self._outcome
-
-
-async def turns(count: int = 50) -> None:
-    """Let everything that can go on go on."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end."""
-    task.cancel()
-    await asyncio.wait((task,))
-    assert task.cancelled()
-
-
-def spawn(work: Any) -> asyncio.Task[Any]:
-    return asyncio.get_running_loop().create_task(work)

@@ -1,0 +1,40 @@
+"""`/_emulator/destinations`: rules that answer in place of destinations."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
+from emulator.api.endpoint import Answer
+from emulator.core.commands import AddRule, RemoveRules
+from emulator.core.model import RuleId
+from emulator.wire.control.rules import read_rule, rule_view
+
+
+async def list_rules(call: ControlCall) -> Response:
+    state = await call.world.current_state()
+    return Answer({"destinations": [rule_view(rule) for rule in state.rules.values()]})
+
+
+async def add_rule(call: ControlCall) -> Response:
+    rule = read_rule(call.body)
+    rule_id = await call.world.submit(AddRule(rule=rule))
+    return Answer(rule_view(call.world.state.rules[rule_id]), 201)
+
+
+async def remove_rules(call: ControlCall) -> Response:
+    await call.world.submit(RemoveRules(rule_id=None))
+    return Answer(status=204)
+
+
+async def remove_rule(call: ControlCall) -> Response:
+    await call.world.submit(RemoveRules(rule_id=RuleId(call.name)))
+    return Answer(status=204)
+
+
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/destinations", list_rules, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/destinations", add_rule, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/destinations", remove_rules, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/destinations/{name}", remove_rule, WORLD_ONLY),
+)

@@ -1,0 +1,49 @@
+"""What a world is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from emulator.core.errors import Malformed
+from emulator.core.identifiers import world_key
+from emulator.core.model import Plan
+from emulator.core.record import Record
+
+# The world that a server always has.
+DEFAULT: Final = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class WorldSetup(Record):
+    """Everything that distinguishes one new world from another; a reset makes the same world again.
+
+    `fixtures` is a fixtures document that has not been read yet; None stands for those of the
+    server. It is not kept with the world: the base checkpoint holds what was made of it.
+    """
+
+    id: str
+    seed: int
+    epoch_ms: int
+    rate: float
+    plan: Plan
+    fixtures: Mapping[str, object] | None = None
+
+    @property
+    def secret_key(self) -> bytes:
+        """The key of tokens and account ids. They differ from world to world, so that a call finds its world."""
+        return world_key(self.seed, self.id)
+
+    @property
+    def owner(self) -> str:
+        """Whose resources these are: the user name of the management API."""
+        return f"{self.id}@emulator.example"
+
+
+def parse_world_name(text: str) -> str:
+    """The name of a world or a snapshot: it can stand in a URL path and name a file (D-128). Raises: Malformed."""
+    if not _NAME.fullmatch(text):
+        raise Malformed("expected at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first")
+    return text

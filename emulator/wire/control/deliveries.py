@@ -1,0 +1,72 @@
+"""The delivery journal in the control API's JSON. Unlike on the messaging API, a field without a value is null."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from emulator.queries.history import Delivery, DeliveryQuery
+from emulator.wire.control.instants import instant_fields
+from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.control.rules import values_by_name
+from emulator.wire.json_fields import Json, read_choice
+from emulator.wire.redaction import redact_headers, redacted_text
+
+MAX_LIMIT = 1000
+
+_PARAMETERS = ("url", "message_id", "outcome", "limit", "cursor", "redact")
+_OUTCOMES = {"succeeded": "succeeded", "delivered": "succeeded", "failed": "failed"}
+
+
+def read_delivery_query(pairs: Pairs) -> DeliveryQuery:
+    """The query of the delivery journal. Raises: InvalidInput.
+
+    `outcome` is succeeded or failed; `delivered` is taken for succeeded.
+    """
+    given = read_parameters(pairs, _PARAMETERS)
+    outcome = given.get("outcome")
+    return DeliveryQuery(
+        limit=read_limit(given["limit"], MAX_LIMIT) if "limit" in given else DeliveryQuery().limit,
+        cursor=given.get("cursor"),
+        url=given.get("url"),
+        message_id=given.get("message_id"),
+        outcome=None if outcome is None else _OUTCOMES[read_choice(outcome, "outcome", tuple(_OUTCOMES))],
+    )
+
+
+def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
+    """One attempt: what was sent and what came back, exactly, or with the message's redaction applied."""
+    message, outcome = delivery.message, delivery.outcome
+    headers, body = outcome.request_headers, message.body
+    if redact and message.redaction is not None:
+        headers = redact_headers(headers, message.redaction)
+        body = redacted_text(body).encode() if body and message.redaction.body else body
+    response: dict[str, Json] | None = None
+    if outcome.response is not None:
+        response = {
+            "status": outcome.response.status,
+            "headers": values_by_name(outcome.response.headers),
+            **_content(outcome.response.body),
+        }
+    return {
+        "seq": delivery.seq,
+        **instant_fields("at", delivery.at_ms),
+        "created_ms": message.created_ms,
+        "message_id": message.message_id,
+        "attempt": delivery.attempt,
+        "method": message.method.value,
+        "url": message.url,
+        "headers": values_by_name(headers),
+        **_content(body),
+        "via": outcome.via.value,
+        "response": response,
+        "error": outcome.error,
+        "duration_ms": delivery.finished_ms - delivery.at_ms,
+    }
+
+
+def _content(body: bytes) -> dict[str, Json]:
+    """A body as text, or as base64 if it is not UTF-8; the other one is null."""
+    try:
+        return {"body": body.decode(), "body_base64": None}
+    except UnicodeDecodeError:
+        return {"body": None, "body_base64": b64encode(body).decode()}

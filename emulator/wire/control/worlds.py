@@ -1,0 +1,88 @@
+"""Worlds and their snapshots in the control API's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import asdict
+
+from emulator.core.errors import InvalidInput
+from emulator.core.model import Plan
+from emulator.core.world_setup import WorldSetup, parse_world_name
+from emulator.queries.reports import ClockStatus, Credentials, Snapshot
+from emulator.wire.control.clock import clock_view, read_rate, read_virtual
+from emulator.wire.control.instants import instant_fields
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
+from emulator.wire.object_fields import Fields, integer, one_of, parsed
+
+_read_name = parsed(parse_world_name, str)
+
+
+def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
+    """The body that makes a world, which may be missing (null); `defaults` fills in the rest. Raises: InvalidInput."""
+    given = Fields({} if value is None else value, "", ("id", "seed", "epoch", "rate", "fixtures", "plan"))
+    return WorldSetup(
+        id=given.get("id", _read_name, defaults.id),
+        seed=given.get("seed", integer(-MAX_EXACT), defaults.seed),
+        epoch_ms=given.get("epoch", read_virtual, defaults.epoch_ms),
+        rate=given.get("rate", read_rate, defaults.rate),
+        fixtures=given.get("fixtures", _read_fixtures, None),
+        plan=given.get("plan", one_of(Plan), defaults.plan),
+    )
+
+
+def read_reset(value: Json) -> JsonObject | None:
+    """The body of a reset, which may be missing (null): other fixtures, if any. Raises: InvalidInput."""
+    return Fields({} if value is None else value, "", ("fixtures",)).get("fixtures", _read_fixtures, None)
+
+
+def read_snapshot_name(value: Json) -> str:
+    """The body that saves a snapshot: its name. Raises: InvalidInput."""
+    return Fields(value, "", ("name",)).need("name", _read_name, "missing, expected the snapshot's name")
+
+
+def _read_fixtures(value: Json, path: str) -> JsonObject:
+    """A fixtures document, which is read when the world is made."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(path, f"expected an object, got {kind_of(value)}")
+    return value
+
+
+def world_view(world_id: str, credentials: Credentials, clock: ClockStatus) -> dict[str, Json]:
+    """A world: its id, what opens it, and its clock."""
+    return {"id": world_id, "credentials": credentials_view(credentials), "clock": clock_view(clock)}
+
+
+def credentials_view(credentials: Credentials) -> dict[str, Json]:
+    """All that a client needs to use a world."""
+    return {
+        "queue": {
+            "account_id": credentials.account_id,
+            "token": credentials.token,
+            "read_only_token": credentials.read_only_token,
+            "current_signing_key": credentials.current_signing_key,
+            "next_signing_key": credentials.next_signing_key,
+        },
+        "management": {"username": credentials.username, "password": credentials.password},
+        "search_index_ids": list(credentials.search_index_ids),
+        "vector_index_ids": list(credentials.vector_index_ids),
+    }
+
+
+def dialect_view(dialect: Dialect) -> dict[str, Json]:
+    """The names under which the dialect's clients look for the credentials, and what it calls the service's headers."""
+    return {
+        "environment": asdict(dialect.environment),
+        "dialect": {"name": dialect.name, "header_prefix": dialect.header_prefix, "issuer": dialect.issuer},
+    }
+
+
+def snapshot_view(snapshot: Snapshot) -> dict[str, Json]:
+    """A snapshot: its name, where its clock stands, how many messages were live, and how large its file is."""
+    return {
+        "name": snapshot.name,
+        **instant_fields("created", snapshot.now_ms),
+        "pending": snapshot.pending,
+        "size_bytes": snapshot.size_bytes,
+    }

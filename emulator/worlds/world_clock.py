@@ -1,0 +1,102 @@
+"""The clock of one world: where it stands, and how a user moves it or changes its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from emulator.core.errors import Conflict, InvalidInput
+from emulator.core.rules.clock import LATEST_MS
+from emulator.core.state_view import StateView
+from emulator.engine.clock import PacedClock
+from emulator.engine.driver import Driver
+from emulator.queries.reports import AdvanceReport, AdvanceRequest, ClockChange, ClockStatus, DrainRequest
+
+
+class WorldClock:
+    """`was_set_back` is called with the instant to which the clock of an unused world was set back,
+    `was_moved` after every move and change of rate.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        pace: PacedClock,
+        *,
+        was_set_back: Callable[[int], Awaitable[None]],
+        was_moved: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._driver = driver
+        self._pace = pace
+        self._was_set_back = was_set_back
+        self._was_moved = was_moved
+
+    @property
+    def rate(self) -> float:
+        return self._pace.rate
+
+    @property
+    def now_ms(self) -> int:
+        """The virtual instant it is now, without doing what has come due meanwhile."""
+        stands = self._pace.is_frozen or self._driver.is_advancing
+        return self._driver.state.now_ms if stands else self._pace.now_ms()
+
+    async def status(self) -> ClockStatus:
+        state = await self._current_state()
+        return ClockStatus(
+            now_ms=state.now_ms,
+            rate=self._pace.rate,
+            next_due_ms=state.timers.next_work_ms(),
+            pending=len(state.messages),
+            in_flight=self._driver.in_flight,
+        )
+
+    async def set(self, change: ClockChange) -> ClockStatus:
+        """Change the rate, the instant, or both. Forward does the work on the way; back only in an unused world."""
+        state = await self._current_state()
+        now_ms, rate = change.now_ms, change.rate
+        if now_ms is not None and now_ms > state.now_ms:
+            await self._driver.advance.to(now_ms)
+        elif now_ms is not None and now_ms < state.now_ms:
+            await self._driver.advance.set_back(now_ms)
+            await self._was_set_back(now_ms)
+        if rate is not None:
+            if now_ms is None:
+                await self._driver.catch_up()
+            self._pace.set_rate(rate, self._driver.state.now_ms)
+        await self._was_moved()
+        return await self.status()
+
+    async def advance(self, request: AdvanceRequest) -> AdvanceReport:
+        """Raises InvalidInput for a duration that ends where no calendar shows it."""
+        if request.to_ms is not None:
+            report = await self._driver.advance.to(request.to_ms, request.max_deliveries)
+        else:
+            duration_ms = request.by_ms or 0
+            if duration_ms > await self._longest_ms():
+                raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
+            report = await self._driver.advance.by(duration_ms, request.max_deliveries)
+        await self._was_moved()
+        return report
+
+    async def advance_to_next(self) -> AdvanceReport:
+        """Raises Conflict for an instant that no calendar shows."""
+        next_ms = (await self._current_state()).timers.next_work_ms()
+        if next_ms is not None and next_ms > LATEST_MS:
+            raise Conflict("what is due next is due after the year 9999")
+        report = await self._driver.advance.to_next()
+        await self._was_moved()
+        return report
+
+    async def drain(self, request: DrainRequest) -> AdvanceReport:
+        """Advance until nothing but schedules is due, as far as the calendar goes at most."""
+        horizon_ms = min(request.horizon_ms, await self._longest_ms())
+        report = await self._driver.advance.until_idle(horizon_ms, request.max_deliveries)
+        await self._was_moved()
+        return report
+
+    async def _longest_ms(self) -> int:
+        return LATEST_MS - (await self._current_state()).now_ms
+
+    async def _current_state(self) -> StateView:
+        await self._driver.catch_up()
+        return self._driver.state
