@@ -361,7 +361,8 @@ async def traces_of_two_worlds() -> list[bytes]:
         return 500 if name == "first" else 200
 
     found = []
-    async with in_process() as emulator, receiver(handle) as url:
+    # On a busy machine a delivery may take longer than a call usually waits, and the next call would overtake it.
+    async with in_process(limits=Limits(settle_s=60)) as emulator, receiver(handle) as url:
         for world_id in ("one", "a-quite-different-name"):
             # The worlds' names are in no path that the trace shows.
             callers["w"] = Caller(emulator, await create(emulator.emulation.worlds, world_id, seed=7))
