@@ -144,6 +144,8 @@ class World:
     def count_call(self, account_id: AccountId) -> None:
         """Count a call against the account's burst limit. Raises QuotaExceeded."""
         account = self.state.accounts[account_id].account
+        if not limits.counts_calls(account, is_frozen=self.pace.is_frozen):
+            return
         window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
         self._bursts[account_id] = window
 
