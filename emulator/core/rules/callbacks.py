@@ -45,7 +45,7 @@ def send_callback(
     number = state.counters.messages + 1
     yield MessageCreated(
         message=Message(
-            message_id=MessageId(make_message_id(state.key, number)),
+            message_id=MessageId(make_message_id(state.event_key, number)),
             number=number,
             account_id=source.account_id,
             created_ms=state.now_ms,
