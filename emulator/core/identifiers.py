@@ -38,7 +38,7 @@ def world_key(seed: int, scope: str = "") -> bytes:
 
 
 def event_key(seed: int, epoch_ms: int) -> bytes:
-    """The key of messages, schedules and signatures (D-060): 32 bytes. Raises: nothing."""
+    """The key of messages, schedules and signatures (D-260): 32 bytes. Raises: nothing."""
     return blake2b(f"{seed}/{epoch_ms}".encode(), digest_size=32, person=b"events").digest()
 
 

@@ -59,7 +59,7 @@ class State:
     """One world: its clock, accounts, live messages, destination rules and timers.
 
     `key` seeds tokens, signing keys and statistics, `event_key` the identifiers of messages, schedules and
-    signatures (D-060). A state of before there were two has one for both.
+    signatures (D-260). A state of before there were two has one for both.
     """
 
     def __init__(self, *, key: bytes, event_key: bytes = b"", now_ms: int, accounts: Iterable[Account]) -> None:

@@ -44,7 +44,7 @@ class WorldSetup(Record):
 
     @property
     def event_key(self) -> bytes:
-        """The key of identifiers of what happens (D-060)."""
+        """The key of identifiers of what happens (D-260)."""
         return event_key(self.seed, self.epoch_ms)
 
     @property
