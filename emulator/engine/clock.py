@@ -58,8 +58,12 @@ class PacedClock:
 
     def set_rate(self, rate: float, now_ms: int) -> None:
         """From the virtual instant `now_ms` on, time passes at this rate."""
-        self.anchor = Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate)
-        self._latest_ms = now_ms
+        self.begin(Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate))
+
+    def begin(self, anchor: Anchor) -> None:
+        """Time passes from another anchor on."""
+        self.anchor = anchor
+        self._latest_ms = anchor.virtual_ms
         self.wake()
 
     async def sleep_until(self, due_ms: int | None) -> None:

@@ -147,7 +147,7 @@ class Driver:
             signing_key=account.signing_keys.current,
             region=account.region,
             # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
-            token_id=jwt_id(self.state.key, (message.number << 20) + number),
+            token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
         )
 
     async def commit(self) -> None:

@@ -115,6 +115,7 @@ def _setup(settings: Settings) -> WorldSetup:
         epoch_ms=_epoch_ms(settings.epoch),
         rate=settings.rate,
         plan=Plan(settings.plan),
+        epoch_is_given=bool(settings.epoch),
     )
 
 

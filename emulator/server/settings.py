@@ -42,7 +42,12 @@ class Settings:
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )
     epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")
-    seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.", least=-_EXACT, most=_EXACT)
+    seed: int = _setting(
+        0,
+        "Seeds every random choice: tokens, keys, statistics, and with the epoch the ids of messages.",
+        least=-_EXACT,
+        most=_EXACT,
+    )
     fixtures: str = _setting(
         "",
         "YAML or JSON file of accounts, indexes, URL groups, queues, schedules and destination rules. "

@@ -9,7 +9,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from emulator.core.checkpoint import capture
+from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Account, AccountId
@@ -17,7 +17,7 @@ from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
-from emulator.engine.clock import Anchor, PacedClock, wall_ms
+from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
 from emulator.fixtures.document import read_fixtures
@@ -28,7 +28,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
-from emulator.worlds.setup import resume, world_meta
+from emulator.worlds.setup import first_anchor, resume, world_meta
 from emulator.worlds.world import Observer, World
 
 
@@ -118,7 +118,7 @@ class Worlds:
 
     def new_setup(self) -> WorldSetup:
         """What a further world is made from where nobody asks for something else; `create` chooses an empty id."""
-        return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0)
+        return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0, epoch_is_given=False)
 
     async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
@@ -160,7 +160,7 @@ class Worlds:
             if has_world:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
             else:
-                pace = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
+                pace = PacedClock(first_anchor(setup))
                 state = await store.begin(capture(self._first_state(setup)), world_meta(setup, pace.anchor))
             world = World(
                 replace(setup, fixtures=None),
@@ -210,7 +210,10 @@ class Worlds:
 
         Raises InvalidInput and Conflict for fixtures that cannot be used, with nothing changed.
         """
-        base = None if fixtures is None else capture(self._first_state(replace(world.setup, fixtures=fixtures)))
+        base: Checkpoint | None = None
+        if fixtures is not None:
+            setup = replace(world.setup.beginning(wall_ms()), fixtures=fixtures)
+            base = capture(self._first_state(setup))
         await world.reset(base)
 
     async def restore_snapshot(self, world: World, name: str) -> None:

@@ -21,6 +21,7 @@ from emulator.core.world_setup import WorldSetup
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
+from emulator.fixtures.initial_state import begin_anew
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
@@ -29,7 +30,7 @@ from emulator.queries.reports import Credentials, Snapshot
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
-from emulator.worlds.setup import clock_meta, read_world_meta, world_meta
+from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, world_meta
 from emulator.worlds.statistics import Statistics
 from emulator.worlds.watch import Watches
 from emulator.worlds.world_clock import WorldClock
@@ -144,6 +145,8 @@ class World:
     def count_call(self, account_id: AccountId) -> None:
         """Count a call against the account's burst limit. Raises QuotaExceeded."""
         account = self.state.accounts[account_id].account
+        if not limits.counts_calls(account, is_frozen=self.pace.is_frozen):
+            return
         window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
         self._bursts[account_id] = window
 
@@ -181,7 +184,8 @@ class World:
                     put_credentials(saved.base, own)
                 check(saved.state)
                 check(saved.base)
-                await self._take_over(saved, replace(self.setup, epoch_ms=made.epoch_ms, plan=made.plan))
+                setup = replace(self.setup, epoch_ms=made.epoch_ms, epoch_is_given=made.epoch_is_given, plan=made.plan)
+                await self._take_over(saved, setup)
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
         anchor = Anchor(virtual_ms=saved.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
@@ -218,15 +222,20 @@ class World:
     async def reset(self, base: Checkpoint | None = None) -> None:
         """Make the world again as it was created; what is under way is forgotten with the rest.
 
-        With a checkpoint, this is what it begins with, now and after later resets (D-173).
+        With a checkpoint, this is what it begins with, now and after later resets (D-173). A world whose
+        epoch was not given begins at the wall clock again (D-261).
         """
         await self.uninterrupted(self._start_over(base))
 
     async def _start_over(self, base: Checkpoint | None) -> None:
         async with self._lock:
             await self._stop(grace_s=0)
-            self.pace.set_rate(self.setup.rate, self.setup.epoch_ms)
-            store, state = await self._store.start_over(clock_meta(self.pace.anchor), base)
+            setup = self.setup.beginning(wall_ms())
+            if setup is not self.setup:
+                base = begin_anew(base or await self._store.base_checkpoint(), setup)
+            self.pace.begin(first_anchor(setup))
+            store, state = await self._store.start_over(world_meta(setup, self.pace.anchor), base)
+            self.setup = setup
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()

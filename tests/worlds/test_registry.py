@@ -40,7 +40,9 @@ HASTY = Limits(settle_s=0.001)
 
 
 async def create(worlds: Worlds, world_id: str = "", **wanted: Any) -> World:
-    return await worlds.create(replace(worlds.new_setup(), **{"id": world_id, "epoch_ms": EPOCH_MS, **wanted}))
+    return await worlds.create(
+        replace(worlds.new_setup(), **{"id": world_id, "epoch_ms": EPOCH_MS, "epoch_is_given": True, **wanted})
+    )
 
 
 def by(duration_ms: int) -> AdvanceRequest:
@@ -416,6 +418,24 @@ async def test_another_seed_gives_another_trace() -> None:
 
 
 @on_loop
+async def test_only_the_same_seed_and_the_same_epoch_give_the_same_ids() -> None:
+    """D-060, D-260."""
+    async with in_process() as emulator:
+        worlds = emulator.emulation.worlds
+        ids: list[list[str]] = []
+        keys: list[str] = []
+        for epoch_ms, seed in ((EPOCH_MS, 7), (EPOCH_MS, 7), (EPOCH_MS + 1, 7), (EPOCH_MS, 8)):
+            caller = Caller(emulator, await create(worlds, epoch_ms=epoch_ms, seed=seed))
+            scheduled = await caller.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "* * * * *"})
+            ids.append([await caller.publish(), scheduled.json["scheduleId"]])
+            rotated = await caller.call("POST", "/v2/keys/rotate")
+            keys.append(rotated.json["next"])
+        assert ids[0] == ids[1]
+        assert len({text for pair in ids for text in pair}) == 6
+        assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+@on_loop
 async def test_reset_world_does_the_same_again() -> None:
     async with in_process() as emulator:
         caller = Caller(emulator, emulator.world)
@@ -509,6 +529,57 @@ async def test_reset_brings_back_the_pace_the_world_was_made_with() -> None:
         await world.reset()
 
         assert world.clock.rate == FAST
+
+
+@on_loop
+async def test_reset_of_a_world_without_a_given_epoch_takes_a_new_one() -> None:
+    """D-261: a real-time world stands at the wall clock again, and its ids are other ones."""
+    fixtures = {"schedules": [{"cron": "* * * * *", "destination": HOOK}]}
+    long_ago = wall_ms() - 5 * HOUR - 30 * SECOND
+    async with in_process() as emulator:
+        wanted = {"epoch_ms": long_ago, "epoch_is_given": False, "rate": 1.0, "fixtures": fixtures}
+        caller = Caller(emulator, await create(emulator.emulation.worlds, "old", **wanted))
+        credentials, first = caller.world.credentials(), await caller.publish()
+
+        for body in ({}, {"fixtures": fixtures}):
+            before_ms = wall_ms()
+            reset = await caller.control("POST", "/reset", body)
+            assert before_ms <= caller.world.setup.epoch_ms <= reset["clock"]["now_ms"] <= wall_ms()
+            assert reset["clock"]["next_due_ms"] - caller.world.setup.epoch_ms <= MINUTE
+            assert caller.world.credentials() == credentials
+            assert await caller.publish() != first
+
+
+def test_new_epoch_of_a_reset_outlives_a_restart(tmp_path: Path) -> None:
+    """D-261."""
+    db, ids = str(tmp_path / "w.db"), []
+
+    @on_loop
+    async def life() -> None:
+        async with in_process(db=db, epoch="", clock="realtime") as emulator:
+            assert abs((await emulator.world.clock.status()).now_ms - wall_ms()) < SECOND
+            assert emulator.world.pace.anchor.virtual_ms == emulator.world.pace.anchor.wall_ms
+            await emulator.world.reset()
+            ids.append(await emulator.publish(HOOK))
+            anchor = emulator.world.pace.anchor
+            assert anchor.virtual_ms == anchor.wall_ms == emulator.world.setup.epoch_ms
+
+    life()
+    life()
+    assert ids[0] != ids[1]
+
+
+@on_loop
+async def test_reset_of_a_world_with_a_given_epoch_returns_to_it() -> None:
+    """D-261."""
+    async with in_process() as emulator:
+        ids = []
+        for _ in range(2):
+            ids.append(await emulator.publish(HOOK))
+            await emulator.advance("1h")
+            await emulator.world.reset()
+            assert (await emulator.world.clock.status()).now_ms == EPOCH_MS
+        assert ids[0] == ids[1]
 
 
 # -- restarts ---------------------------------------------------------------------------------

@@ -102,6 +102,14 @@ class BurstWindow(Record):
     count: int
 
 
+def counts_calls(account: Account, *, is_frozen: bool) -> bool:
+    """Whether calls count against the limit a second (D-032).
+
+    On a frozen clock no second ends by itself, so there only a limit counts that a test or a fixture set.
+    """
+    return account.burst_limit_is_set or not is_frozen
+
+
 def count_call(window: BurstWindow | None, account: Account, now_ms: int, wall_ms: int) -> BurstWindow:
     """Count one call against the limit of calls a second. Raises QuotaExceeded.
 

@@ -154,7 +154,7 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
     now_ms = state.now_ms
     number = state.counters.messages + 1
     message = Message(
-        message_id=MessageId(make_message_id(state.key, number)),
+        message_id=MessageId(make_message_id(state.event_key, number)),
         number=number,
         account_id=planned.account_id,
         created_ms=now_ms,

@@ -19,7 +19,7 @@ def write_schedule(state: StateView, command: WriteSchedule) -> Decision[Schedul
     limits.check_account_is_active(owner.account)
     schedule_id = command.schedule_id
     if schedule_id is None:
-        schedule_id = ScheduleId(make_schedule_id(state.key, state.counters.schedules + 1))
+        schedule_id = ScheduleId(make_schedule_id(state.event_key, state.counters.schedules + 1))
     old = owner.schedules.get(schedule_id)
     if old is None:
         limits.check_count("maxSchedules", len(owner.schedules), owner.account.max_schedules)

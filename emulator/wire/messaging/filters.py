@@ -78,13 +78,14 @@ def read_event_query(
     the parameter. Source: D-078.
     """
     given = _Given(parts, dialect, known=None)
-    groups = given.each("state", _parse_states)
+    states = given.each("state", _parse_state)
     query = EventQuery(
         account_id=account_id,
         count=given.count(maximum=maximum) or maximum,
         cursor=given.one("cursor", _parse_cursor),
         latest_first=given.is_latest_first(default=True),
-        states=tuple(dict.fromkeys(state for states in groups for state in states)),
+        states=tuple(dict.fromkeys(state for state in states if state is not None)),
+        in_progress=None in states,
     )
     return replace(query, **given.lists(_EVENTS), **given.dates())
 
@@ -186,11 +187,12 @@ class _Given:
 _CURSOR = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
 _ORDERS = {"latestfirst": True, "earliestfirst": False}
 
-_STATES: dict[str, tuple[EventState, ...]] = {
-    **{state.value: (state,) for state in EventState},
+_STATES: dict[str, EventState | None] = {
+    **{state.value: state for state in EventState},
     # Both spellings are in use (D-013).
-    "CANCELLED": (EventState.CANCELED,),
-    "IN_PROGRESS": (EventState.ACTIVE, EventState.RETRY, EventState.ERROR),
+    "CANCELLED": EventState.CANCELED,
+    # Not a state of an entry: it asks for the entries of messages in flight.
+    "IN_PROGRESS": None,
 }
 
 
@@ -211,11 +213,12 @@ def _parse_order(text: str) -> bool:
     return latest_first
 
 
-def _parse_states(text: str) -> tuple[EventState, ...]:
-    states = _STATES.get(text.upper())
-    if states is None:
+def _parse_state(text: str) -> EventState | None:
+    """A state of the event log, None for messages in progress."""
+    name = text.upper()
+    if name not in _STATES:
         raise Malformed(f"expected one of {', '.join(_STATES)}, got {excerpt(text)}")
-    return states
+    return _STATES[name]
 
 
 def _parse_status(text: str) -> int:

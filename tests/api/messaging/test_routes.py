@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.api.messaging import routes as messaging
+from emulator.core.commands import SetPlan
+from emulator.core.plans import PlanName
 from tests.harness.emulators import asgi_call, in_process
 from tests.harness.loops import on_loop
 
@@ -219,3 +221,22 @@ async def test_a_request_over_100_megabytes_is_413_by_its_announced_length() -> 
         headers = [("Authorization", f"Bearer {emulator.token}"), ("Content-Length", str(100 * 1024 * 1024 + 1))]
         answer = await asgi_call(emulator.emulation.app, "POST", b"/v2/batch", headers, b"", "127.0.0.1")
         assert answer.status == 413
+
+
+@on_loop
+async def test_a_frozen_clock_counts_no_calls_unless_the_limit_was_set() -> None:
+    """D-032."""
+    async with in_process(plan="free") as emulator:
+        for _ in range(120):
+            assert (await emulator.get("/v2/queues")).status == 200
+        account_id = emulator.world.account().id
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_retries": 3})
+        assert (await emulator.get("/v2/queues")).status == 200
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_second": 0})
+        refused = await emulator.get("/v2/queues")
+        assert (refused.status, refused.headers["burst-ratelimit-limit"]) == (429, "0")
+        fixtures = {"accounts": [{"max_requests_per_second": 0}]}
+        await emulator.control("POST", "/reset", {"fixtures": fixtures})
+        assert (await emulator.get("/v2/queues")).status == 429
+        await emulator.world.submit(SetPlan(account_id=emulator.world.account().id, plan=PlanName.FREE))
+        assert (await emulator.get("/v2/queues")).status == 200

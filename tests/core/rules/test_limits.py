@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
 from emulator.core.model import Plan
@@ -200,6 +201,14 @@ def test_the_count_of_calls_begins_again(now_ms: int, wall_ms: int) -> None:
     account = make_account(max_requests_per_second=1)
     window = limits.count_call(None, account, 10_000, 0)
     assert limits.count_call(window, account, now_ms, wall_ms).count == 1
+
+
+def test_a_running_clock_counts_calls_against_the_plans_limit() -> None:
+    """Decision D-032."""
+    account = make_account()
+    assert limits.counts_calls(account, is_frozen=False)
+    assert not limits.counts_calls(account, is_frozen=True)
+    assert limits.counts_calls(replace(account, burst_limit_is_set=True), is_frozen=True)
 
 
 def test_the_rate_limit_of_the_record_limits_nothing() -> None:
