@@ -30,7 +30,11 @@ _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
 # Headers that an HTTP server may add.
 _OF_HTTP = frozenset(
-    ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
+    (
+        *("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"),
+        # What browsers ask for, whatever the operation is (D-270, D-271).
+        *("access-control-allow-origin", "access-control-expose-headers", "vary", "x-content-type-options"),
+    )
 )
 _ERROR: JsonObject = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
 _NO_METHOD: JsonObject = {**_ERROR, "headers": {"Allow": {"required": True, "schema": {"type": "string"}}}}

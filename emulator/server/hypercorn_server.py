@@ -8,7 +8,7 @@ import sys
 
 from hypercorn.asyncio import serve as hypercorn_serve
 from hypercorn.config import Config
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.server.certificates import Certificate
 from emulator.server.exchanges import GRACE_S, KEEP_ALIVE_S
@@ -18,9 +18,32 @@ from emulator.server.exchanges import GRACE_S, KEEP_ALIVE_S
 _MAX_HEAD = 1024 * 1024
 
 
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+
+
+class _Config(Config):
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """The headers of every answer, also of those to what is no HTTP, which the application never sees (D-270)."""
+        return [*super().response_headers(protocol), _NOSNIFF]
+
+
+def _leaving_out_nosniff(app: ASGIApp) -> ASGIApp:
+    """The application without the header that the server adds by itself."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_without(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [header for header in message["headers"] if header != _NOSNIFF]
+            await send(message)
+
+        await app(scope, receive, send_without)
+
+    return answer
+
+
 async def serve(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, certificate: Certificate | None) -> None:
     """Serve until `stop` is set."""
-    config = Config()
+    config = _Config()
     config.bind = [f"fd://{listener.detach()}"]  # It closes what it is given.
     if certificate is not None:
         config.certfile, config.keyfile = str(certificate.cert), str(certificate.key)
@@ -36,7 +59,7 @@ async def serve(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, cert
     # With a bounded queue, an application that stops reading would block the whole connection.
     config.max_app_queue_size = 0
     serving = asyncio.get_running_loop().create_task(
-        hypercorn_serve(app, config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]  # its own ASGI types
+        hypercorn_serve(_leaving_out_nosniff(app), config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]  # its own ASGI types
     )
     stopping = asyncio.get_running_loop().create_task(stop.wait())
     try:

@@ -39,6 +39,7 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         body = b'{"error":"%s"}' % msg.encode("ascii")
         head = [b"HTTP/1.1 400 Bad Request", *(b"%s: %s" % header for header in self.server_state.default_headers)]
         head += [b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close"]
+        head.append(b"x-content-type-options: nosniff")
         self.transport.write(b"\r\n".join([*head, b"", body]))
         self.transport.close()
 
@@ -53,6 +54,8 @@ async def serve(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, cert
         log_config=None,
         access_log=False,
         server_header=False,
+        # Which proxies are believed is a setting (D-272); the default would believe every local client.
+        proxy_headers=False,
         date_header=True,
         ssl_certfile=None if certificate is None else certificate.cert,
         ssl_keyfile=None if certificate is None else certificate.key,

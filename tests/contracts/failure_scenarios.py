@@ -139,7 +139,7 @@ async def forbidden(emulator: Checked) -> None:
         if operation.method != "GET":
             answer = await emulator.call(operation.method, _path(operation), token=emulator.emulator.read_only_token)
             assert answer.status == 403, operation.id
-    for operation in documented(403, "control"):
+    for operation in documented(403):
         answer = await emulator.call(
             operation.method, _path(operation), {"Origin": "https://evil.example.com"}, token=None
         )

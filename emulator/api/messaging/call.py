@@ -78,6 +78,8 @@ class Policy(Record):
 
 READ = Policy(read_only_token=True)
 WRITE = Policy()
+# Whoever has a signing key can make requests that receivers believe, which is no reading (D-053).
+KEYS = Policy()
 PUBLISH = Policy(burst_limit=False)
 
 MessagingRoute: TypeAlias = Route[MessagingCall, Policy]
@@ -94,7 +96,9 @@ def opener(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[MessagingCa
         if caller is None:
             raise Unauthenticated("unable to authenticate: invalid token")
         if caller.is_read_only and not policy.read_only_token:
-            raise Forbidden("the read-only token cannot publish, create or change anything")
+            raise Forbidden(
+                "the read-only token cannot publish, create or change anything, and does not read signing keys"
+            )
         world, account_id = caller.world, caller.account_id
         check_account_is_active(world.state.accounts[account_id].account)
         if policy.burst_limit:

@@ -83,7 +83,7 @@ async def test_the_read_only_token_reads_and_is_403_on_every_write() -> None:
         before = emulator.image()
         for method, target in CALLS:
             answer = await emulator.call(method, target, token=emulator.read_only_token)
-            if method == "GET":
+            if method == "GET" and target != "/v2/keys":
                 assert answer.status in (200, 404), (target, answer.body)
             else:
                 assert answer.status == 403, (method, target, answer.body)
