@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from difflib import get_close_matches
+from http import HTTPStatus
 from pathlib import Path
 from socket import socket
 from typing import Any, TypedDict, cast
@@ -18,10 +19,11 @@ from starlette.types import ASGIApp
 
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
-from emulator.client.errors import EmulatorError, is_emulator_error
+from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
-from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
+from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
+from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
 from emulator.server import bootstrap, serving
@@ -185,7 +187,12 @@ class Server:
                 application = lifespan.app
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
-        transport.mount(origin, mount_of(application, interface, loop, self._threads))
+        transport.mount(origin, mount_of(application, interface, loop, self._threads, (self, world)))
+
+    def check_may_move_clock(self, world: str) -> None:
+        """Raises Refused in the handler of an application that is mounted in this world (D-293)."""
+        if ANSWERING.get() == (self, world):
+            raise Refused(f"an attempt is under way; {NOT_FROM_A_HANDLER}", status=HTTPStatus.CONFLICT)
 
     def _loop_of_apps(self) -> EventLoop:
         """A loop apart from the emulator's, so that an application that blocks it does not block the emulator."""
