@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ from emulator.version import VERSION
 
 if TYPE_CHECKING:
     from emulator.server.bootstrap import Emulation
+
+
+logger = logging.getLogger(__name__)
 
 
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
@@ -72,9 +76,27 @@ async def _serve(settings: Settings) -> None:
             click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))
             gc.enable()
             gc.freeze()
-            await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
+            await serving.serve(
+                emulation.app,
+                listener,
+                server=settings.server,
+                stop=stop,
+                certificate=certificate,
+                ending=emulation.ending,
+            )
         finally:
-            await emulation.close()
+            _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
+
+
+def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
+    if attempts:
+        rest = "made again at the next start" if keeps_state else "lost with the state, which was in memory"
+        logger.warning(
+            "%s under way and cut off: %s %s",
+            "1 attempt was" if attempts == 1 else f"{attempts} attempts were",
+            "it is" if attempts == 1 else "they are",
+            rest,
+        )
 
 
 async def _banner(emulation: Emulation, url: str) -> str:

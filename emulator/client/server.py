@@ -17,6 +17,7 @@ from typing import Any, TypedDict, cast
 import httpx
 from starlette.types import ASGIApp
 
+from emulator.api.ending import Ending
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
 from emulator.client.errors import EmulatorError, Refused, is_emulator_error
@@ -116,7 +117,13 @@ class Server:
             emulation = await bootstrap.start(settings, document)
             undo.push_async_callback(emulation.close)
             await undo.enter_async_context(
-                served(emulation.app, listener, server=settings.server, certificate=certificate)
+                served(
+                    emulation.app,
+                    listener,
+                    server=settings.server,
+                    certificate=certificate,
+                    ending=emulation.ending,
+                )
             )
             # Calls need no socket in this process. Streams do: that transport waits for the whole response.
             # The certificate is the one given above, so it is not verified.
@@ -217,12 +224,18 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    app: ASGIApp, listener: socket, *, server: str = "uvicorn", certificate: Certificate | None = None
+    app: ASGIApp,
+    listener: socket,
+    *,
+    server: str = "uvicorn",
+    certificate: Certificate | None = None,
+    ending: Ending | None = None,
 ) -> AsyncIterator[None]:
-    """Serve an application for the length of a block."""
+    """Serve an application for the length of a block; `ending` answers the calls that are under way at its end."""
     stop = asyncio.Event()
     task = asyncio.get_running_loop().create_task(
-        serving.serve(app, listener, server=server, stop=stop, certificate=certificate), name="emulator server"
+        serving.serve(app, listener, server=server, stop=stop, certificate=certificate, ending=ending),
+        name="emulator server",
     )
     try:
         yield

@@ -102,8 +102,8 @@ class Outbox:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._tasks: set[asyncio.Task[None]] = set()
-        # How many calls wait for the deliveries they caused.
-        self._waiting_calls = 0
+        # The time limits of the calls that wait for the deliveries they caused.
+        self._waiting_calls: set[asyncio.Timeout] = set()
         self._is_draining = False
         # Whether an advance has the outbox to itself.
         self.is_held = False
@@ -131,13 +131,18 @@ class Outbox:
 
     async def wait_for_a_moment(self) -> None:
         """Return when nothing is in flight, or after `settle_s`."""
-        self._waiting_calls += 1
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.settle_s):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.settle_s) as limit:
+                self._waiting_calls.add(limit)
+                try:
                     await self._quiet.wait()
-        finally:
-            self._waiting_calls -= 1
+                finally:
+                    self._waiting_calls.discard(limit)
+
+    def hurry(self) -> None:
+        """Let the calls in `wait_for_a_moment` go on."""
+        for limit in self._waiting_calls:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     # -- leaving ----------------------------------------------------------------------------
 

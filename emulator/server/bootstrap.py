@@ -12,6 +12,7 @@ from starlette.routing import Router
 
 from emulator.api import application
 from emulator.api.control.options import ControlOptions
+from emulator.api.ending import Ending
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
@@ -40,10 +41,16 @@ class Emulation:
     app: Router
     client: HttpClient
 
-    async def close(self) -> None:
-        """Finish or record what is in flight, and close files and connections."""
-        await self.worlds.close()
+    @property
+    def ending(self) -> Ending:
+        """What the calls under way are told when the server around it ends."""
+        return Ending(self.worlds)
+
+    async def close(self) -> int:
+        """Finish or record what is in flight, and close files and connections; how many attempts were cut off."""
+        cut_off = await self.worlds.close()
         await self.client.close()
+        return cut_off
 
 
 async def start(

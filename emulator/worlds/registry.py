@@ -64,6 +64,11 @@ class Worlds:
     def dialect(self) -> Dialect:
         return self._options.dialect
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the worlds are there again after a restart."""
+        return self._options.keeps_state
+
     def __len__(self) -> int:
         return len(self._worlds)
 
@@ -149,9 +154,9 @@ class Worlds:
                 await world.snapshots.remove_all()
                 self._options.remove_database(world_id)
 
-    async def close(self) -> None:
-        """Let every world finish what is in flight, and close their files."""
-        await asyncio.gather(*(world.close() for world in self._worlds.values()))
+    async def close(self) -> int:
+        """Let every world finish what is in flight, and close their files; how many attempts were cut off."""
+        return sum(await asyncio.gather(*(world.close() for world in self._worlds.values())))
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
