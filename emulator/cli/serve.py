@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,22 +34,27 @@ def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
     precedes the variable, the variable the file. A variable lists several values between commas.
     """
     settings = read_settings(**values)
+    context = click.get_current_context()
+    given = {name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT}
     # What is imported and opened at the start never becomes garbage, so collecting then only takes time.
     gc.disable()
     try:
-        (run or _run)(settings)
+        if run is not None:
+            run(settings)
+        else:
+            _run(settings, given)
     finally:
         gc.enable()
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, given: Collection[str]) -> None:
     from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
     from emulator.server import serving
     from emulator.server.certificates import UnusableCertificate
 
     try:
-        serving.run(lambda: _serve(settings))
+        serving.run(lambda: _serve(settings, given))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
@@ -59,7 +64,7 @@ def _run(settings: Settings) -> None:
         raise click.exceptions.Exit(0) from None
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, given: Collection[str]) -> None:
     from emulator.server import bootstrap, logs, serving
     from emulator.server.certificates import read_certificate
 
@@ -70,7 +75,7 @@ async def _serve(settings: Settings) -> None:
     certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
-        emulation = await bootstrap.start(settings)
+        emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
             click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -54,6 +54,7 @@ class Options(TypedDict, total=False):
     concurrency: int
     max_attempts_per_instant: int
     db: str | Path
+    fresh: bool
     server: str
     host: str
     port: int
@@ -102,19 +103,21 @@ class Server:
     async def start(background: Background, options: Options) -> Server:
         """Start a server that listens on a free port. Raises EmulatorError with one line."""
         try:
-            return await Server._start(background, *_read(options))
+            return await Server._start(background, *_read(options), given=options.keys())
         except (SettingsError, FixturesError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
             raise EmulatorError(str(error)) from error
 
     @staticmethod
-    async def _start(background: Background, settings: Settings, document: Mapping[str, Any] | None) -> Server:
+    async def _start(
+        background: Background, settings: Settings, document: Mapping[str, Any] | None, given: Collection[str]
+    ) -> Server:
         scheme = settings.scheme
         certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
         listener = serving.listen(settings.host, settings.port)
         url = serving.url_of(listener, scheme=scheme)
         async with AsyncExitStack() as undo:
             undo.callback(listener.close)
-            emulation = await bootstrap.start(settings, document)
+            emulation = await bootstrap.start(settings, document, given=given)
             undo.push_async_callback(emulation.close)
             await undo.enter_async_context(
                 served(

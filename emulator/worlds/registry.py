@@ -28,7 +28,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
-from emulator.worlds.setup import resume, world_meta
+from emulator.worlds.setup import KeptWorld, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
 
 
@@ -59,6 +59,8 @@ class Worlds:
         self._tokens_lock = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
         self._made = 0
+        # What the database of the default world held at the start, None without anything.
+        self.kept: KeptWorld | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -118,6 +120,10 @@ class Worlds:
         Raises UnusableDatabase with one clear line.
         """
         await self._open(self._first, wanted_rate=self._first.rate)
+        if self._options.fresh:
+            # Only now is it certain that no other process uses them.
+            for world_id in self._options.further_worlds():
+                self._options.remove_database(world_id)
         for world_id in self._options.further_worlds():
             await self._open(replace(self._first, id=world_id))
 
@@ -162,11 +168,17 @@ class Worlds:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
         store, has_world = await open_store(self._options.database(setup.id))
         try:
-            if has_world:
+            if has_world and not self._options.fresh:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
+                if setup.id == DEFAULT:
+                    self.kept = KeptWorld(setup=setup, base=await read_base(store))
             else:
                 pace = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
-                state = await store.begin(capture(self._first_state(setup)), world_meta(setup, pace.anchor))
+                first, meta = capture(self._first_state(setup)), world_meta(setup, pace.anchor)
+                if has_world:
+                    store, state = await store.start_over(meta, first)
+                else:
+                    state = await store.begin(first, meta)
             world = World(
                 replace(setup, fixtures=None),
                 pace,
@@ -184,6 +196,14 @@ class Worlds:
         self._worlds[setup.id] = world
         world.start()
         return world
+
+    def begins_as(self, kept: KeptWorld) -> bool:
+        """Whether the server's fixtures would make the same beginning of a world that was kept."""
+        try:
+            return capture(self._first_state(kept.setup)) == kept.base
+        except Conflict:
+            # Another world took one of their tokens since.
+            return False
 
     def _first_state(self, setup: WorldSetup) -> State:
         """What a world begins with: its own fixtures, or else the server's.
