@@ -13,7 +13,7 @@ WORKDIR /source
 COPY constraints.txt ./
 RUN pip wheel --no-deps --only-binary=:all: --wheel-dir=/wheels --requirement=constraints.txt \
     && pip install --no-index --find-links=/wheels --constraint=constraints.txt hatchling
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py svc_emulator_pytest.py README.md LICENSE ./
 COPY contracts contracts
 COPY fixtures fixtures
 COPY emulator emulator

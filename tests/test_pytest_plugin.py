@@ -12,7 +12,8 @@ from functools import partial
 import httpx
 import pytest
 
-from emulator import Emulator, pytest_plugin
+import svc_emulator_pytest
+from emulator import Emulator
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
@@ -139,16 +140,16 @@ def test_world(emulator, name):
     ],
 )
 def test_a_world_is_named_after_its_test(test: str, id: str) -> None:
-    found = pytest_plugin.world_id(test, shared=False)
+    found = svc_emulator_pytest.world_id(test, shared=False)
 
     assert found.startswith(id)
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", found)
-    assert pytest_plugin.world_id(test, shared=False) == found
+    assert svc_emulator_pytest.world_id(test, shared=False) == found
 
 
 def test_on_a_shared_server_a_worlds_name_ends_at_random() -> None:
     test = "tests/" + "x" * 100
-    found = {pytest_plugin.world_id(test, shared=True) for _ in range(10)}
+    found = {svc_emulator_pytest.world_id(test, shared=True) for _ in range(10)}
 
     assert len(found) == 10
     assert all(re.fullmatch(r"x{46}-[0-9a-f]{8}-[0-9a-f]{8}", each) for each in found)
@@ -321,7 +322,7 @@ def test_a_report_does_not_wait_for_an_emulator_that_hangs(shared: Emulator) -> 
     with shared.new_world() as world:
         world.session.clock = lambda: asyncio.sleep(3600)  # type: ignore[assignment, method-assign, return-value]  # hangs
 
-        assert pytest_plugin.timeline(world, 0.01) == "The emulator did not tell it within 0.01 s."
+        assert svc_emulator_pytest.timeline(world, 0.01) == "The emulator did not tell it within 0.01 s."
 
 
 # -- a server that runs already -----------------------------------------------------------------
@@ -469,9 +470,9 @@ def test_the_plugin_imports_nothing_that_a_run_without_it_does_not_need() -> Non
     script = """
 import pytest, sys
 before = set(sys.modules)
-import emulator.pytest_plugin
+import svc_emulator_pytest
 print(*sorted(name for name in set(sys.modules) - before if "." not in name or name.startswith("emulator")))
 """
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
-    assert set(printed) - {"emulator", "emulator.pytest_plugin"} <= set(sys.stdlib_module_names) | {"_hashlib"}
+    assert set(printed) - {"svc_emulator_pytest"} <= set(sys.stdlib_module_names) | {"_hashlib"}

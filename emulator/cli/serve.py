@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from emulator.server.bootstrap import Emulation
 
 
+logger = logging.getLogger(__name__)
+
+
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
 @settings_options()
 @click.pass_obj
@@ -30,22 +34,27 @@ def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
     precedes the variable, the variable the file. A variable lists several values between commas.
     """
     settings = read_settings(**values)
+    context = click.get_current_context()
+    given = {name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT}
     # What is imported and opened at the start never becomes garbage, so collecting then only takes time.
     gc.disable()
     try:
-        (run or _run)(settings)
+        if run is not None:
+            run(settings)
+        else:
+            _run(settings, given)
     finally:
         gc.enable()
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, given: Collection[str]) -> None:
     from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
     from emulator.server import serving
     from emulator.server.certificates import UnusableCertificate
 
     try:
-        serving.run(lambda: _serve(settings))
+        serving.run(lambda: _serve(settings, given))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
@@ -55,7 +64,7 @@ def _run(settings: Settings) -> None:
         raise click.exceptions.Exit(0) from None
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, given: Collection[str]) -> None:
     from emulator.server import bootstrap, logs, serving
     from emulator.server.certificates import read_certificate
 
@@ -66,15 +75,33 @@ async def _serve(settings: Settings) -> None:
     certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
-        emulation = await bootstrap.start(settings)
+        emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
             click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))
             gc.enable()
             gc.freeze()
-            await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
+            await serving.serve(
+                emulation.app,
+                listener,
+                server=settings.server,
+                stop=stop,
+                certificate=certificate,
+                ending=emulation.ending,
+            )
         finally:
-            await emulation.close()
+            _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
+
+
+def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
+    if attempts:
+        rest = "made again at the next start" if keeps_state else "lost with the state, which was in memory"
+        logger.warning(
+            "%s under way and cut off: %s %s",
+            "1 attempt was" if attempts == 1 else f"{attempts} attempts were",
+            "it is" if attempts == 1 else "they are",
+            rest,
+        )
 
 
 async def _banner(emulation: Emulation, url: str) -> str:

@@ -224,11 +224,20 @@ class Driver:
             self._outbox.add(self._attempt(progress))
         self._outbox.pump()
 
-    async def close(self, grace_s: float = 0.5) -> None:
-        """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start."""
+    def hurry(self) -> None:
+        """Let calls answer now that only wait for the deliveries they caused: the server ends."""
+        self._outbox.hurry()
+
+    async def close(self, grace_s: float = 0.5) -> int:
+        """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start.
+
+        Returns how many attempts were cut off.
+        """
         await self._outbox.finish(grace_s)
         self.is_closed = True
+        cut_off = self.in_flight
         await self._outbox.cancel()
+        return cut_off
 
     def stop(self, reason: str, error: BaseException | None = None) -> None:
         """Stop the world for good, because state and journal could differ: every call raises WorldBroken from now."""

@@ -20,5 +20,8 @@ class Limits(Record):
     # How long an advance waits for the next outcome of attempts that left before it began. The
     # caller may be their receiver.
     patience_s: float = 15
+    # The same while a call waits for the deliveries it caused: the two wait for each other then, if
+    # the caller of the advance is a receiver in its handler (D-293).
+    deadlock_s: float = 0.25
     # A clock faster than real time slips when catching up with it takes longer than this.
     slip_after_ms: int = 200

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+# The end of every refusal to move the clock while an attempt is under way.
+NOT_FROM_A_HANDLER = "a receiver cannot move the clock from its handler"
+
 # How many attempts one call answers without leaving the event loop.
 _INSIDE_PER_CALL = 64
 
@@ -99,6 +102,8 @@ class Outbox:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The time limits of the calls that wait for the deliveries they caused.
+        self._waiting_calls: set[asyncio.Timeout] = set()
         self._is_draining = False
         # Whether an advance has the outbox to itself.
         self.is_held = False
@@ -127,8 +132,17 @@ class Outbox:
     async def wait_for_a_moment(self) -> None:
         """Return when nothing is in flight, or after `settle_s`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.settle_s):
-                await self._quiet.wait()
+            async with asyncio.timeout(self._limits.settle_s) as limit:
+                self._waiting_calls.add(limit)
+                try:
+                    await self._quiet.wait()
+                finally:
+                    self._waiting_calls.discard(limit)
+
+    def hurry(self) -> None:
+        """Let the calls in `wait_for_a_moment` go on."""
+        for limit in self._waiting_calls:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     # -- leaving ----------------------------------------------------------------------------
 
@@ -267,10 +281,11 @@ class Outbox:
     async def held(self) -> AsyncIterator[None]:
         """Have the outbox to oneself: nothing is under way, and nothing leaves but by `drain`.
 
-        Raises Conflict while another holds it, and when no attempt under way has come back for `patience_s`.
+        Raises Conflict while another holds it, and when no attempt under way has come back for
+        `patience_s`, or for `deadlock_s` if a call waits for it.
         """
         if self.is_held:
-            raise Conflict("the clock is being advanced already; a receiver cannot advance it from its handler")
+            raise Conflict(f"the clock is being advanced already; {NOT_FROM_A_HANDLER}")
         self.is_held = True
         try:
             await self._wait_for_tasks()
@@ -282,11 +297,15 @@ class Outbox:
     async def _wait_for_tasks(self) -> None:
         while self._tasks:
             under_way = self._under_way
-            _, pending = await asyncio.wait(tuple(self._tasks), timeout=self._limits.patience_s)
+            patience_s = self._limits.patience_s
+            if self._waiting_calls:
+                patience_s = min(patience_s, self._limits.deadlock_s)
+            _, pending = await asyncio.wait(tuple(self._tasks), timeout=patience_s)
             if pending and self._under_way == under_way:
+                attempts = "1 attempt is" if under_way == 1 else f"{under_way} attempts are"
                 raise Conflict(
-                    f"{under_way} attempts are still under way after {self._limits.patience_s} s, and time moves only "
-                    "when none is; a receiver cannot advance the clock from its handler"
+                    f"{attempts} still under way after {patience_s:g} s, and time moves only when none is; "
+                    f"{NOT_FROM_A_HANDLER}"
                 )
 
     def stop(self) -> None:

@@ -43,6 +43,9 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on. Only this machine can reach the default.")
     port: int = _setting(8080, "Port to listen on; 0 picks a free one and prints it.", least=0, most=65_535)
     db: str = _setting(":memory:", "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")
+    fresh: bool = _setting(
+        False, "Start over: throw away what the database holds, all worlds of it. Its snapshots stay."
+    )
     clock: str = _setting(
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )

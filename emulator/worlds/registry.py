@@ -28,7 +28,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
-from emulator.worlds.setup import first_anchor, resume, world_meta
+from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
 
 
@@ -59,10 +59,17 @@ class Worlds:
         self._tokens_lock = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
         self._made = 0
+        # What the database of the default world held at the start, None without anything.
+        self.kept: KeptWorld | None = None
 
     @property
     def dialect(self) -> Dialect:
         return self._options.dialect
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the worlds are there again after a restart."""
+        return self._options.keeps_state
 
     def __len__(self) -> int:
         return len(self._worlds)
@@ -113,6 +120,10 @@ class Worlds:
         Raises UnusableDatabase with one clear line.
         """
         await self._open(self._first, wanted_rate=self._first.rate)
+        if self._options.fresh:
+            # Only now is it certain that no other process uses them.
+            for world_id in self._options.further_worlds():
+                self._options.remove_database(world_id)
         for world_id in self._options.further_worlds():
             await self._open(replace(self._first, id=world_id))
 
@@ -149,19 +160,25 @@ class Worlds:
                 await world.snapshots.remove_all()
                 self._options.remove_database(world_id)
 
-    async def close(self) -> None:
-        """Let every world finish what is in flight, and close their files."""
-        await asyncio.gather(*(world.close() for world in self._worlds.values()))
+    async def close(self) -> int:
+        """Let every world finish what is in flight, and close their files; how many attempts were cut off."""
+        return sum(await asyncio.gather(*(world.close() for world in self._worlds.values())))
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
         store, has_world = await open_store(self._options.database(setup.id))
         try:
-            if has_world:
+            if has_world and not self._options.fresh:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
+                if setup.id == DEFAULT:
+                    self.kept = KeptWorld(setup=setup, base=await read_base(store))
             else:
                 pace = PacedClock(first_anchor(setup))
-                state = await store.begin(capture(self._first_state(setup)), world_meta(setup, pace.anchor))
+                first, meta = capture(self._first_state(setup)), world_meta(setup, pace.anchor)
+                if has_world:
+                    store, state = await store.start_over(meta, first)
+                else:
+                    state = await store.begin(first, meta)
             world = World(
                 replace(setup, fixtures=None),
                 pace,
@@ -179,6 +196,14 @@ class Worlds:
         self._worlds[setup.id] = world
         world.start()
         return world
+
+    def begins_as(self, kept: KeptWorld) -> bool:
+        """Whether the server's fixtures would make the same beginning of a world that was kept."""
+        try:
+            return capture(self._first_state(kept.setup)) == kept.base
+        except Conflict:
+            # Another world took one of their tokens since.
+            return False
 
     def _first_state(self, setup: WorldSetup) -> State:
         """What a world begins with: its own fixtures, or else the server's.

@@ -7,14 +7,23 @@ import json
 import msgspec
 from msgspec.structs import asdict, replace
 
+from emulator.core.checkpoint import Checkpoint
+from emulator.core.record import Record
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
 from emulator.core.world_setup import WorldSetup
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
-from emulator.journal import files
+from emulator.journal import codec, files, schema
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store
+
+
+class KeptWorld(Record):
+    """A world that a database held: what it was made from, and what it began with."""
+
+    setup: WorldSetup
+    base: Checkpoint
 
 
 def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
@@ -44,6 +53,14 @@ def read_world_meta(meta: Meta) -> tuple[WorldSetup, Anchor]:
     if not is_clock_instant(setup.epoch_ms):
         raise ValueError("no clock shows the epoch of the world")
     return setup, msgspec.json.decode(meta["clock"], type=Anchor)
+
+
+async def read_base(store: Store) -> Checkpoint:
+    """What the world of a database began with. Raises UnusableDatabase."""
+    try:
+        return codec.decode_checkpoint((await store.meta())[schema.BASE_CHECKPOINT])
+    except files.DAMAGE as error:
+        raise files.UnusableDatabase(f"{store.path}: damaged: {error!r}") from error
 
 
 async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:

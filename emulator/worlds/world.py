@@ -248,18 +248,20 @@ class World:
         task.add_done_callback(self._uninterrupted.discard)
         await asyncio.shield(task)
 
-    async def close(self) -> None:
+    async def close(self) -> int:
+        """Let what is in flight finish for a moment, and close the files; how many attempts were cut off."""
         self.is_closed = True
         self.watches.wake()
         async with self._lock:
-            await self._stop(grace_s=0.5)
+            cut_off = await self._stop(grace_s=0.5)
             await self._store.close()
             await self.snapshots.close()
+        return cut_off
 
-    async def _stop(self, *, grace_s: float) -> None:
+    async def _stop(self, *, grace_s: float) -> int:
         self._timekeeper.cancel()
         await asyncio.wait((self._timekeeper,))
-        await self.driver.close(grace_s)
+        return await self.driver.close(grace_s)
 
 
 def _report_end(task: asyncio.Task[None]) -> None:
