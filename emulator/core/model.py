@@ -441,8 +441,8 @@ class Account(Record):
     """A queue account with every field of the interface document's table, in its units.
 
     The limits are enforced as they stand here: sizes in bytes, `max_delay` and `timeout` in
-    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002). `rate_limit` is only
-    shown (D-004).
+    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002). `rate_limit`,
+    the budget and the completion caps are only shown (D-004, D-265). `max_parallelism` bounds queues alone (D-264).
     `signing_keys` and `read_only_token` are the account's too, though its record does not show them.
     `burst_limit_is_set` tells that a test or a fixture chose `max_requests_per_second` (D-032).
     """

@@ -57,7 +57,7 @@ def configure(log_format: str, level: str) -> None:
 
 
 class DeliveryLog:
-    """An observer of worlds that logs every attempt that comes back, one line each.
+    """An observer of worlds that logs every attempt that comes back and every refused firing, one line each.
 
     `worlds` are those that exist already: after a restart their attempts may be under way.
     """
@@ -71,6 +71,9 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
+        for fact in produced:
+            if isinstance(fact, facts.ScheduleFired) and fact.error is not None:
+                _log_refused_firing(world.id, fact, fact.error)
         if not logger.isEnabledFor(logging.INFO):
             return
         for fact in produced:
@@ -80,6 +83,16 @@ class DeliveryLog:
                 message = self._under_way.pop((world.id, fact.message_id), None)
                 if message is not None:
                     _log_attempt(world.id, message, fact)
+
+
+def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) -> None:
+    logger.warning(
+        "%s schedule %s fired and made no message: %s",
+        iso(fact.at_ms),
+        fact.schedule_id,
+        error,
+        extra={"at_ms": fact.at_ms, "schedule_id": fact.schedule_id, "error": error, "world": world_id},
+    )
 
 
 def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -> None:

@@ -64,6 +64,8 @@ async def unknown_things(emulator: Checked) -> None:
         if operation.id in ("publishMessage", "enqueueMessage"):
             path = operation.path.replace("{queueName}", "q").replace("{destination}", "nobody")
             answer = await emulator.call("POST", path)
+        elif operation.id == "createSchedule":
+            answer = await emulator.call("POST", "/v2/schedules/nobody", {"Svc-Cron": "* * * * *"})
         elif operation.id == "removeEndpoints":
             answer = await emulator.call("DELETE", "/v2/topics/g/endpoints", (), {"endpoints": [{"name": "x"}]})
         elif operation.id == "setUrlGroupDefaults":

@@ -221,3 +221,21 @@ def test_the_rate_limit_of_the_record_limits_nothing() -> None:
     for _ in range(3):
         world.publish(URL)
     assert len(world.starts()) == 3
+
+
+def test_the_parallelism_of_the_account_bounds_no_endpoint() -> None:
+    """D-264."""
+    world = World(make_account(max_parallelism=1), answering=None)
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3
+
+
+def test_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
+    """D-265."""
+    tokens = {"max_completion_tokens_per_day": 0, "max_completion_tokens_per_minute": 0}
+    completions = {"max_completions_per_day": 0, "max_completions_per_minute": 0}
+    world = World(replace(make_account(budget=20), **tokens, **completions))
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3
