@@ -32,9 +32,8 @@ class ControlOptions:
     allowed_hosts: Sequence[str]
     contracts: Path = _CONTRACTS
 
-    def check_caller(self, parts: RequestParts) -> None:
-        """Raises Forbidden for what a web page may have sent, Unauthenticated without the server's control token."""
-        self._check_sender(parts)
+    def check_token(self, parts: RequestParts) -> None:
+        """Raises Unauthenticated without the server's control token."""
         if self.token is not None:
             given = authorization_token(parts) or ""
             if not given:
@@ -42,8 +41,11 @@ class ControlOptions:
             if not hmac.compare_digest(given.encode(), self.token.encode()):
                 raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
 
-    def _check_sender(self, parts: RequestParts) -> None:
-        """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls."""
+    def check_sender(self, parts: RequestParts) -> None:
+        """A web page must not drive a developer's emulator: neither by its origin nor by a name it controls.
+
+        Raises Forbidden for what one may have sent.
+        """
         host = parts.header("host") or parts.header(":authority") or ""
         if host and not self._is_own_name(_host_name(f"//{host}")):
             raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")

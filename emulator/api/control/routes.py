@@ -8,6 +8,7 @@ from emulator.api.control import (
     contract,
     deliveries,
     destinations,
+    pages,
     previews,
     snapshots,
     stream,
@@ -30,6 +31,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *trace.ROUTES,
     *stream.ROUTES,
     *contract.ROUTES,
+    *pages.ROUTES,
 )
 
 
