@@ -213,5 +213,8 @@ def method_not_allowed(method: str, allowed: tuple[str, ...]) -> Response:
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """The answer to a path that no operation has."""
-    response = Answer({"error": f"no operation has the path {scope['path']}"}, 404)
-    await response(scope, receive, send)
+    await no_operation(scope["path"])(scope, receive, send)
+
+
+def no_operation(path: str) -> Response:
+    return Answer({"error": f"no operation has the path {path}"}, 404)

@@ -21,7 +21,7 @@ class ControlOptions:
     token: str | None
     contracts: Path = _CONTRACTS
 
-    def check_caller(self, parts: RequestParts) -> None:
+    def check_token(self, parts: RequestParts) -> None:
         """Raises Unauthenticated without the server's control token."""
         if self.token is not None:
             given = authorization_token(parts) or ""

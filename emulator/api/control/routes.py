@@ -10,6 +10,7 @@ from emulator.api.control import (
     contract,
     deliveries,
     destinations,
+    pages,
     previews,
     snapshots,
     stream,
@@ -32,6 +33,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *trace.ROUTES,
     *stream.ROUTES,
     *contract.ROUTES,
+    *pages.ROUTES,
 )
 
 
