@@ -14,15 +14,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from emulator.contract import unapplied
 from emulator.contract.document import Api, example_of, items, resolved, table, text, texts
 from emulator.contract.operations import Match, Operation, named, operations_of
 from emulator.contract.words import described, meant, shown, spelt
 from emulator.core.errors import InvalidInput
 from emulator.core.language.headers import canonical_name
 from emulator.core.record import Record
-from emulator.core.rules.options import ignored_by_queues
 from emulator.wire.dialect import BUILT_IN, Dialect, load
-from emulator.wire.json_fields import Json, JsonObject, joined
+from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import Pairs, RequestParts
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 # Headers with which public clients describe themselves; the service ignores them.
 _TELEMETRY = "telemetry-"
 # Operations with rules of their own.
-_ENQUEUE, _PUBLISH, _SCHEDULE, _BATCH = "enqueueMessage", "publishMessage", "createSchedule", "publishBatch"
 _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
 # Headers that an HTTP server may add.
@@ -69,9 +68,13 @@ class Contract:
     def find(self, method: str, raw_path: str) -> Match:
         """What a request means. Where its path fits several, the one with the most fixed words is meant."""
         fitting = [each for each in self._operations if each.pattern.fullmatch(raw_path)]
-        path = max(fitting, key=lambda each: each.fixed_words).path if fitting else ""
-        by_method = {each.method: each for each in fitting if each.path == path}
-        return Match(operation=by_method.get(method), methods=tuple(by_method))
+        best = max(fitting, key=lambda each: each.fixed_words, default=None)
+        if best is None:
+            return Match(operation=None, methods=())
+        by_method = {each.method: each for each in fitting if each.path == best.path}
+        # A collection's path is also that of an operation with a destination, which is missing (D-310).
+        others = (each for each in fitting if each.method == method and each.fixed_words == best.fixed_words)
+        return Match(operation=by_method.get(method) or next(others, None), methods=tuple(by_method))
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -82,34 +85,13 @@ class Contract:
             return Findings(wrong=tuple(self._no_operation(match, parts)))
         of_body, content = self._body(operation, parts)
         wrong = [*self._headers(operation, parts), *self._query(operation, parts), *of_body]
-        ignored = self._ignored_by_queues(operation, parts, content)
-        if operation.id != _ENQUEUE:  # That operation does not have them: `_headers` has named them already.
-            for place, header in ignored:
-                what = f"{place}: header {header}" if place else f"header {header}"
-                wrong.append(f"{what}: does not apply to queued messages")
-        reason = "does not apply to queued messages, and strict mode refuses it"
-        refusal = InvalidInput(joined(*ignored[0]), reason) if ignored else None
+        ignored = list(unapplied.ignored_options(operation.id, parts, content, self._dialect))
+        # What the operation does not have, `_headers` has named already.
+        wrong += [f"{each.what}: {each.why}" for each in ignored if each.is_of_operation]
+        refusal = None
+        if ignored:
+            refusal = InvalidInput(ignored[0].field, f"{ignored[0].why}, and strict mode refuses it")
         return Findings(wrong=tuple(dict.fromkeys(wrong)), refusal=refusal)
-
-    def _ignored_by_queues(self, operation: Operation, parts: RequestParts, content: Json) -> list[tuple[str, str]]:
-        """Where there are headers of queued messages that do not apply to them, and which.
-
-        The emulator takes them, and strict mode refuses them (D-021). `content` is the JSON of the body.
-        """
-        queue_name = f"{self._dialect.lower_prefix}queue-name"
-        queued: dict[str, set[str]] = {}
-        if operation.id == _BATCH:
-            for number, item in enumerate(map(table, items(content))):
-                given = {name.lower() for name, value in table(item.get("headers")).items() if text(value).strip()}
-                if text(item.get("queue")) or queue_name in given:
-                    queued[f"[{number}].headers"] = given
-        elif operation.id in (_ENQUEUE, _PUBLISH, _SCHEDULE):
-            given = {name.lower() for name, value in (*parts.headers, *parts.query) if value.strip()}
-            if operation.id == _ENQUEUE or queue_name in given:
-                queued[""] = given
-        ignored = itertools.chain.from_iterable(ignored_by_queues(keeps_delay=operation.id == _SCHEDULE).values())
-        names = [self._dialect.rename_field_at_fault(each) for each in ignored]
-        return [(place, name) for place, given in queued.items() for name in names if name.lower() in given]
 
     def _no_operation(self, match: Match, parts: RequestParts) -> Iterator[str]:
         is_control = parts.path.lower().startswith("/_emulator")
@@ -206,13 +188,13 @@ class Contract:
 
     def _headers_in_body(self, operation: Operation, content: Json) -> Iterator[str]:
         """Headers that stand in a body: of a batch's items, and the defaults of a URL group."""
-        if operation.id == _BATCH:
+        if operation.id == unapplied.BATCH:
             entries = [(f"[{number}].", table(each)) for number, each in enumerate(items(content))]
         elif operation.id == _GROUP_DEFAULTS:
             entries = [("", table(content))]
         else:
             return
-        publish = next(each for each in self._operations if each.id == _PUBLISH)
+        publish = next(each for each in self._operations if each.id == unapplied.PUBLISH)
         for place, entry in entries:
             for name in table(entry.get("headers")):
                 if named(publish.headers, name.lower()) is None:

@@ -68,12 +68,14 @@ def _ready(api: Api, operation: document.Operation) -> Operation:
 
 def _pattern(path: str, in_path: Mapping[str, JsonObject]) -> re.Pattern[str]:
     """What a raw path of the operation looks like: fixed words in any case, perhaps a slash at the end (D-003)."""
-    pattern = ""
-    for number, piece in enumerate(re.split(r"\{([^}]*)\}", path)):
-        parameter = in_path.get(piece, {})
-        if number % 2 == 0:
-            pattern += re.escape(piece)
-        else:
-            holds_slashes = parameter.get("x-raw-path") is True or parameter.get("x-slashes") is True
-            pattern += ".+" if holds_slashes else "[^/]+"
+
+    def segment(parameter: JsonObject) -> str:
+        return ".+" if parameter.get("x-raw-path") is True or parameter.get("x-slashes") is True else "[^/]+"
+
+    pieces = re.split(r"\{([^}]*)\}", path)
+    pattern = "".join(
+        segment(in_path.get(piece, {})) if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
+    )
+    if path.endswith("}") and in_path.get(pieces[-2], {}).get("x-raw-path") is True:
+        pattern = f"{pattern.removesuffix('/.+')}(?:/.*)?"
     return re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL)

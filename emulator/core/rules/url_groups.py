@@ -77,7 +77,7 @@ def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[Non
 def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None]:
     """Delete a group, also one that is not there; refused while a schedule publishes to it (D-035)."""
     owner = account_state(state, command.account_id)
-    _check_has_no_schedule(owner, command.name, "name")
+    _check_has_no_schedule(owner, command.name, "url_group_name")
     if command.name in owner.groups:
         yield UrlGroupDeleted(account_id=command.account_id, name=command.name)
 
