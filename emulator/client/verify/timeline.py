@@ -29,6 +29,9 @@ EXPLAINED_LIMIT = 5
 # Kinds of due work that have an effect; the others are expiries.
 DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
 
+# The head of the list of whole ids.
+IDS = "Whole ids:"
+
 _GAP = "  "
 _HEADS = ("", "virtual time (UTC)", "after", "message", "try", "destination", "by", "answer")
 _DESTINATION = _HEADS.index("destination")
@@ -39,7 +42,8 @@ async def timeline_of(session: Session) -> str:
     """The timeline of a world, with why messages failed."""
     deliveries, upcoming = await session.deliveries(), await session.control("GET", "upcoming")
     explanations = await explain_all(session, worth_explaining(deliveries, upcoming))
-    return timeline(deliveries, clock=await session.clock(), upcoming=upcoming, explanations=explanations)
+    clock = await session.clock()
+    return timeline(deliveries, clock=clock, upcoming=upcoming, explanations=explanations, has_ids=True)
 
 
 async def explain_all(session: Session, message_ids: Iterable[str]) -> dict[str, str]:
@@ -60,13 +64,15 @@ def timeline(
     explanations: Mapping[str, str] | None = None,
     marked: Collection[str] = (),
     limit: int = DEFAULT_LIMIT,
+    has_ids: bool = False,
 ) -> str:
     """The attempts in the order of their start, then due work, waiting work, and the reasons of failures.
 
     In the table `after` is the time since the message was made. `upcoming` is the answer of
     `GET /_emulator/upcoming`, and `explanations` holds summaries of `.../explain` by message id; see
     `worth_explaining`. Attempts of the `marked` messages have a mark, and of more than `limit`
-    attempts those near a mark are shown, or else the first and the last ones.
+    attempts those near a mark are shown, or else the first and the last ones. `has_ids` adds the
+    ids as commands take them, of which the tables show the ends.
     """
     ordered = in_order(deliveries)
     waiting = (upcoming or {}).get("waiting", [])
@@ -87,6 +93,11 @@ def timeline(
     if explanations:
         parts += ["", "Why:"]
         parts += _listed(((ids[each], text) for each, text in explanations.items()), len(explanations))
+    if has_ids:
+        shown = "\n".join(parts)
+        short = {end: each for each, end in ids.items() if end != each and end in shown}
+        if short:
+            parts += ["", IDS, *_listed(short.items(), len(short))]
     return "\n".join(parts)
 
 
@@ -110,7 +121,7 @@ def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]
 
 def short_ids(message_ids: Iterable[str]) -> dict[str, str]:
     """The shortest ends of the ids that differ; whole ids begin alike and fill half a line."""
-    distinct = set(message_ids)
+    distinct = dict.fromkeys(message_ids)
     length = _MIN_ID
     while len({each[-length:] for each in distinct}) < len(distinct):
         length += 1
