@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from emulator import AsyncEmulator, Emulator
 
 TITLE = "svc-emulator timeline"
+# The head of the ids at the end of a timeline. The module that writes it is not imported without need.
+IDS = "Whole ids:"
 
 # A world always begins at the same instant, so that its tests do not depend on the day (D-251).
 DEFAULT_EPOCH = "2026-01-01T00:00:00Z"
@@ -264,7 +266,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Result[pytes
     result = yield
     world = item.stash.get(_WORLD, None)
     if world is not None and (report := result.get_result()).failed:
-        report.sections.append((TITLE, timeline(world)))
+        text = timeline(world)
+        if text.partition("\n")[0] in report.longreprtext:
+            # A failed `verify` shows the tables already, but not all ids.
+            text = "".join(("It is shown above.", *text.partition(f"\n\n{IDS}\n")[1:]))
+        report.sections.append((TITLE, text))
 
 
 def timeline(world: Emulator, timeout_s: float = _TIMEOUT_S) -> str:

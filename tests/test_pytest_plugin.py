@@ -299,6 +299,51 @@ def test_teardown(broken): pass
     result.stdout.no_fnmatch_line("*svc-emulator timeline*")
 
 
+def test_a_report_has_the_whole_ids_to_copy(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("""
+def test_ids(emulator):
+    print("made", emulator.publish("https://app.example.com/a"))
+    assert False
+""")
+
+    result = run()
+
+    [made] = [line.split()[1] for line in result.outlines if line.startswith("made ")]
+    assert len(made) > 50
+    result.stdout.fnmatch_lines(["*- svc-emulator timeline -*", "Whole ids:", f"  msg_..{made[-4:]}  {made}"])
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        pytest.param("emulator.verify(status=500)", id="verify"),
+        pytest.param("helper(emulator)", id="verify in a helper"),
+        pytest.param("assert emulator.verify(status=500) is None", id="verify in an assertion"),
+    ],
+)
+def test_a_failed_verify_shows_the_timeline_once(pytester: pytest.Pytester, run: Run, failing: str) -> None:
+    pytester.makepyfile(f"""
+def helper(emulator):
+    try:
+        emulator.verify(status=500)
+    except AssertionError as error:
+        raise RuntimeError("not delivered") from error
+
+def test_it(emulator):
+    ids = [emulator.publish("https://app.example.com/" + name) for name in "ab"]
+    print("made", *ids)
+    {failing}
+""")
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    assert sum("2 attempts of 2 messages; the clock is at " in line for line in result.outlines) == 1
+    [made] = [line.split()[1:] for line in result.outlines if line.startswith("made ")]
+    shown = ["*- svc-emulator timeline -*", "It is shown above.", "", "Whole ids:"]
+    result.stdout.fnmatch_lines([*shown, *(f"  msg_..{each[-4:]}  {each}" for each in made)], consecutive=True)
+
+
 def test_a_report_is_made_though_the_emulator_is_gone(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile("""
 def test_closed(emulator):

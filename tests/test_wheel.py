@@ -139,6 +139,7 @@ def test_a_failing_test_tells_what_happened(installation: Installation, project:
     assert "E       AssertionError: Expected a message to https://app.example.com/, answered 500; the nearest" in (
         completed.stdout
     )
+    assert completed.stdout.count("1 attempt of 1 message; the clock is at ") == 1
     assert "- svc-emulator timeline -" in completed.stdout
     # The test's own line is the last that is shown of the way to the failure.
     assert "test_failing.py:4: AssertionError" in completed.stdout

@@ -29,6 +29,9 @@ EXPLAINED_LIMIT = 5
 # Kinds of due work that have an effect; the others are expiries.
 _DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
 
+# The head of the list of whole ids.
+IDS = "Whole ids:"
+
 _GAP = "  "
 _HEADS = ("", "virtual time (UTC)", "after", "message", "try", "destination", "by", "answer")
 _DESTINATION = _HEADS.index("destination")
@@ -52,7 +55,7 @@ class Surroundings:
 async def timeline_of(session: Session) -> str:
     """The timeline of a world, with why messages failed."""
     deliveries = await session.deliveries()
-    return timeline(await surroundings_of(session, deliveries, deliveries))
+    return timeline(await surroundings_of(session, deliveries, deliveries), has_ids=True)
 
 
 async def surroundings_of(
@@ -70,11 +73,14 @@ async def surroundings_of(
     )
 
 
-def timeline(world: Surroundings, *, marked: Collection[str] = (), limit: int = DEFAULT_LIMIT) -> str:
+def timeline(
+    world: Surroundings, *, marked: Collection[str] = (), limit: int = DEFAULT_LIMIT, has_ids: bool = False
+) -> str:
     """The attempts in the order of their start, then due work, waiting work, and the reasons of failures.
 
     In the table `after` is the time since the message was made. Attempts of the `marked` messages have a
     mark, and of more than `limit` attempts those near a mark are shown, or else the first and the last ones.
+    `has_ids` adds the ids as commands take them, of which the tables show the ends.
     """
     ordered = in_order(world.deliveries)
     items, waiting, explanations = deeds(world.upcoming), world.upcoming["waiting"], world.explanations
@@ -91,6 +97,11 @@ def timeline(world: Surroundings, *, marked: Collection[str] = (), limit: int = 
         parts += ["", "Waiting:", *_listed([(ids[entry["message_id"]], _why(entry)) for entry in waiting])]
     if explanations:
         parts += ["", "Why:", *_listed([(ids[each], text) for each, text in explanations.items()])]
+    if has_ids:
+        shown = "\n".join(parts)
+        short = [(end, each) for each, end in ids.items() if end != each and end in shown]
+        if short:
+            parts += ["", IDS, *_listed(short)]
     return "\n".join(parts)
 
 
@@ -114,7 +125,7 @@ def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]
 
 def short_ids(message_ids: Iterable[str]) -> dict[str, str]:
     """The shortest ends of the ids that differ; whole ids begin alike and fill half a line."""
-    distinct = set(message_ids)
+    distinct = dict.fromkeys(message_ids)
     length = _MIN_ID
     while len({each[-length:] for each in distinct}) < len(distinct):
         length += 1
