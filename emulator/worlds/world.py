@@ -27,6 +27,7 @@ from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.queries.reports import Credentials, Snapshot
+from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
@@ -36,6 +37,9 @@ from emulator.worlds.watch import Watches
 from emulator.worlds.world_clock import WorldClock
 
 logger = logging.getLogger(__name__)
+
+# A clock that goes on slipping says so again after so long, in real time.
+_SLIP_LOGGED_EVERY_MS = 60_000
 
 # Called with a world, its state, and the facts that made it so.
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
@@ -67,6 +71,7 @@ class World:
         self.watches = Watches()
         self.generation = 0
         self.is_closed = False
+        self._slip_logged_ms: int | None = None
         self._options = options
         self._observers = observers
         # One reset, restoration or removal at a time.
@@ -87,6 +92,7 @@ class World:
             self.pace,
             limits=self._options.limits,
             observe=self._observed,
+            slipped=self._clock_slipped,
         )
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
@@ -104,6 +110,17 @@ class World:
             observer(self, state, produced)
         if self.watches:
             self.watches.notice(state.now_ms, produced, is_moving=self.driver.is_advancing)
+
+    def _clock_slipped(self) -> None:
+        at_ms = wall_ms()
+        if self._slip_logged_ms is None or at_ms - self._slip_logged_ms >= _SLIP_LOGGED_EVERY_MS:
+            self._slip_logged_ms = at_ms
+            logger.warning(
+                "the clock of the world %s slips: at rate %g more comes due than can be delivered; %s lost so far",
+                self.id,
+                self.pace.rate,
+                format_duration(self.pace.slipped_ms),
+            )
 
     async def _clock_was_moved(self) -> None:
         self.watches.wake()

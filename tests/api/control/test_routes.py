@@ -137,6 +137,7 @@ async def test_the_clock_tells_where_it_stands_and_what_waits() -> None:
             "next_due_ms": None,
             "pending": 0,
             "in_flight": 0,
+            "slipped_ms": 0,
         }
         await emulator.publish(URL, {"Svc-Delay": "1m"})
         await emulator.rule("https://slow.test/", respond={"latency": "30s"})

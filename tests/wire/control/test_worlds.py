@@ -104,6 +104,7 @@ def test_world_view_holds_credentials_and_clock() -> None:
             "next_due_ms": None,
             "pending": 0,
             "in_flight": 0,
+            "slipped_ms": 0,
         },
     }
 
