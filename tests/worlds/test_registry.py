@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import itertools
 import json
@@ -10,6 +11,8 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,7 +32,7 @@ from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
 from tests.harness.emulators import EPOCH, EPOCH_MS, Answer, InProcess, asgi_call, in_process
-from tests.harness.loops import on_loop
+from tests.harness.loops import on_loop, turns
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"
@@ -305,10 +308,24 @@ async def test_deleted_worlds_are_not_kept_in_memory() -> None:
         worlds = emulator.emulation.worlds
         world = await create(worlds, "a")
         await Caller(emulator, world).publish()
+        kept = weakref.ref(world)
+        del world
 
         await worlds.delete("a")
 
-        assert all(caller.world is not world for caller in worlds._callers.values())
+        await turns()
+        gc.collect()
+        assert kept() is None
+
+
+@on_loop
+async def test_idle_worlds_in_memory_have_no_database_and_no_thread() -> None:
+    async with in_process() as emulator:
+        before = threading.active_count()
+        for _ in range(50):
+            await emulator.control("POST", "/worlds")
+        assert threading.active_count() == before
+        assert all(world._store._connection._database is None for world in emulator.emulation.worlds.all())
 
 
 @on_loop
