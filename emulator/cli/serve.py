@@ -90,8 +90,6 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
                 ending=emulation.ending,
             )
         finally:
-            # What is there now goes with the process.
-            gc.disable()
             _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
 
 

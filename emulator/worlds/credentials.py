@@ -6,18 +6,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from emulator.core import facts
 from emulator.core.identifiers import token_text
 from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import WorldSetup
 from emulator.queries.reports import Credentials
-
-# After these the identifiers of a world may be others. A reset or a restored snapshot starts the world anew.
-_CHANGES = frozenset(
-    {facts.AccountChanged, facts.AccountTokenRotated, facts.SearchIndexCreated, facts.SearchIndexDeleted}
-)
 
 
 def login_of(setup: WorldSetup) -> tuple[str, str]:
@@ -65,8 +59,3 @@ def accounts_of(state: StateView) -> tuple[Account, ...]:
 def identifiers_of(state: StateView) -> set[str]:
     """All ids and tokens by which a call finds a world or what is in it."""
     return {*state.accounts, *tokens_of(*accounts_of(state)), *state.search_indexes, *state.vector_indexes}
-
-
-def changes_identifiers(produced: Iterable[facts.Fact]) -> bool:
-    """Whether a world may have other identifiers after these facts."""
-    return not _CHANGES.isdisjoint(map(type, produced))

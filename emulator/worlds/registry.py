@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InvalidInput, NotFound
-from emulator.core.model import Account
+from emulator.core.model import Account, AccountId
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
@@ -26,10 +27,18 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
-from emulator.worlds.directory import Caller, Directory
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who makes a messaging call: the world and account behind a token."""
+
+    world: World
+    account_id: AccountId
+    is_read_only: bool
 
 
 class Worlds:
@@ -48,7 +57,7 @@ class Worlds:
         self._worlds: dict[str, World] = {}
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
-        self._directory = Directory()
+        self._callers: dict[str, Caller] = {}
         self._made = 0
         # What the database of the default world held at the start, None without anything.
         self.kept: KeptWorld | None = None
@@ -79,11 +88,29 @@ class Worlds:
 
     def by_token(self, token: str) -> Caller | None:
         """Whose messaging token this is, in whichever world; None for nobody's."""
-        return self._directory.by_token(token)
+        known = self._callers.get(token)
+        if known is not None and self._still_holds(known, token):
+            return known
+        for world in self._worlds.values():
+            for account in accounts_of(world.state):
+                if token in (account.token, account.read_only_token):
+                    caller = Caller(world=world, account_id=account.id, is_read_only=token == account.read_only_token)
+                    self._callers[token] = caller
+                    return caller
+        self._callers.pop(token, None)
+        return None
+
+    def _still_holds(self, caller: Caller, token: str) -> bool:
+        if self._worlds.get(caller.world.id) is not caller.world:
+            return False
+        owner = caller.world.state.accounts.get(caller.account_id)
+        if owner is None:
+            return False
+        return token == (owner.account.read_only_token if caller.is_read_only else owner.account.token)
 
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are."""
-        return self._directory.by_login(username, password)
+        return next((world for world in self._worlds.values() if world.login == (username, password)), None)
 
     # -- making and removing ----------------------------------------------------------------
 
@@ -126,7 +153,7 @@ class Worlds:
         async with self._tokens_lock:
             world = self.get(world_id)
             del self._worlds[world_id]
-            self._directory.remove(world)
+            self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
             if self._options.keeps_state:
                 # Snapshots first: after a crash here, the next world of this name must not find them.
@@ -160,7 +187,6 @@ class Worlds:
                 options=self._options,
                 transport=self._new_transport(),
                 observers=self.observers,
-                identified=self._directory.put,
             )
             await world.history.load()
             world.snapshots.tidy()
@@ -196,10 +222,10 @@ class Worlds:
         except InvalidFixtures as invalid:
             problem = invalid.problems[0]
             raise InvalidInput(f"fixtures.{problem.field}", problem.reason) from None
-        for identifier in sorted(identifiers_of(state)):
-            for world in self._directory.holders(identifier):
-                if world.id != setup.id:
-                    raise Conflict(f"fixtures: {identifier} belongs to the world {world.id} already")
+        wanted = identifiers_of(state)
+        for world in self._worlds.values():
+            if world.id != setup.id and (both := wanted & identifiers_of(world.state)):
+                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
         return state
 
     # -- changes of a world that others must allow ------------------------------------------
@@ -225,8 +251,9 @@ class Worlds:
 
     async def _restore(self, world: World, name: str) -> None:
         def check(state: StateView) -> None:
-            for token in sorted(tokens_of(*accounts_of(state))):
-                for other in self._others_with(token, world):
+            wanted = tokens_of(*accounts_of(state))
+            for other in self._others(world):
+                if wanted & tokens_of(*accounts_of(other.state)):
                     text = f"an account of the world {other.id} has a token of the snapshot; delete or reset it first"
                     raise Conflict(text)
 
@@ -236,11 +263,11 @@ class Worlds:
     async def change_account(self, world: World, account: Account) -> None:
         """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
         async with self._tokens_lock:
-            wanted = tokens_of(account)
             rest = [each for each in accounts_of(world.state) if each.id != account.id]
-            if wanted & tokens_of(*rest) or any(self._others_with(token, world) for token in wanted):
+            rest += [each for other in self._others(world) for each in accounts_of(other.state)]
+            if tokens_of(account) & tokens_of(*rest):
                 raise Conflict("token: another account has this token already")
             await world.submit(ChangeAccount(account=account))
 
-    def _others_with(self, identifier: str, world: World) -> list[World]:
-        return [each for each in self._directory.holders(identifier) if each is not world]
+    def _others(self, world: World) -> Iterator[World]:
+        return (each for each in self._worlds.values() if each is not world)

@@ -28,7 +28,7 @@ from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.queries.reports import Credentials, Snapshot
 from emulator.wire.durations import format_duration
-from emulator.worlds.credentials import accounts_of, changes_identifiers, credentials_of, login_of, put_credentials
+from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
 from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, world_meta
@@ -62,9 +62,7 @@ class World:
         options: WorldOptions,
         transport: DeliveryTransport,
         observers: Sequence[Observer] = (),
-        identified: Callable[[World], None] = lambda world: None,
     ) -> None:
-        """`identified` is called when the world starts, and when its ids or tokens may have become others."""
         self.setup = setup
         self.pace = pace
         self.login = login_of(setup)
@@ -76,7 +74,6 @@ class World:
         self._slip_logged_ms: int | None = None
         self._options = options
         self._observers = observers
-        self._identified = identified
         # One reset, restoration or removal at a time.
         self._lock = asyncio.Lock()
         self._uninterrupted: set[asyncio.Task[None]] = set()
@@ -104,14 +101,11 @@ class World:
     def start(self) -> None:
         """Continue what was under way, and let time pass. Call once the world can be found."""
         # Before the clock can start anything else: only what is under way now has to be made again.
-        self._identified(self)
         self.driver.resume()
         self._timekeeper = asyncio.get_running_loop().create_task(self.driver.keep_time(), name=f"clock of {self.id}")
         self._timekeeper.add_done_callback(_report_end)
 
     def _observed(self, state: StateView, produced: Sequence[facts.Fact]) -> None:
-        if changes_identifiers(produced):
-            self._identified(self)
         for observer in self._observers:
             observer(self, state, produced)
         if self.watches:

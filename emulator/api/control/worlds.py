@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
@@ -12,9 +10,6 @@ from emulator.version import VERSION
 from emulator.wire.control.worlds import credentials_view, dialect_view, read_reset, read_world, world_view
 from emulator.wire.json_fields import Json
 from emulator.worlds.world import World
-
-# A list of very many worlds lets other calls have a turn.
-_LISTED_AT_ONCE = 50
 
 
 async def get_health(call: ControlCall) -> Response:
@@ -26,12 +21,7 @@ async def get_credentials(call: ControlCall) -> Response:
 
 
 async def list_worlds(call: ControlCall) -> Response:
-    views: list[Json] = []
-    for world in call.worlds.all():
-        views.append(await view_of(world))
-        if len(views) % _LISTED_AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return Answer({"worlds": views})
+    return Answer({"worlds": [await view_of(world) for world in call.worlds.all()]})
 
 
 async def create_world(call: ControlCall) -> Response:
