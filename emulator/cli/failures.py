@@ -7,6 +7,8 @@ from typing import IO, Any
 
 import click
 
+from emulator.server.terminals import printable
+
 
 class Failure(click.ClickException):
     """A command cannot go on."""
@@ -17,7 +19,7 @@ class Failure(click.ClickException):
         super().__init__(" ".join(message.split()))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"svc-emulator: {self.message}", file=file or sys.stderr)
+        click.echo(f"svc-emulator: {printable(self.message)}", file=file or sys.stderr)
 
 
 class WrongUsage(Failure):

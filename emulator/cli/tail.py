@@ -20,7 +20,7 @@ from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.failures import Failure
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
-from emulator.server.terminals import wants_colours
+from emulator.server.terminals import printable, printable_styled, wants_colours
 from emulator.wire.control.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
 
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
@@ -76,7 +76,7 @@ def tail(
     _end_with_the_pipe()
     for event in followed(control, from_start=from_start):
         if wanted.includes(event):
-            click.echo(show(event), color=is_coloured)
+            click.echo(printable_styled(show(event)), color=is_coloured)
         elif event.kind == Kind.RESET:
             _say("the world began anew; what follows is its whole history")
         elif event.kind == Kind.END:
@@ -85,7 +85,7 @@ def tail(
 
 
 def _say(text: str) -> None:
-    click.echo(f"svc-emulator: {text}", err=True)
+    click.echo(f"svc-emulator: {printable(text)}", err=True)
 
 
 def _object(event: StreamEvent) -> Mapping[str, Any]:

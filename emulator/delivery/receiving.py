@@ -80,6 +80,7 @@ class _Pieces(asyncio.BufferedProtocol):
     def __init__(self, handler: PacedHandler) -> None:
         self._handler = handler
         self._piece = bytearray(_PIECE_BYTES)
+        self._view = memoryview(self._piece)
         self.eof_received = handler.eof_received  # type: ignore[method-assign]  # nothing to add
         self.connection_lost = handler.connection_lost  # type: ignore[method-assign]
         self.pause_writing = handler.pause_writing  # type: ignore[method-assign]
@@ -89,7 +90,7 @@ class _Pieces(asyncio.BufferedProtocol):
         return self._piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._handler.take_in(bytes(memoryview(self._piece)[:nbytes]))
+        self._handler.take_in(bytes(self._view[:nbytes]))
 
 
 class PacedHandler(ResponseHandler):

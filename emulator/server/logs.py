@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.core import facts
 from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
 from emulator.core.state_view import StateView
-from emulator.server.terminals import wants_colours
+from emulator.server.terminals import printable, wants_colours
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ class _Text(logging.Formatter):
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = printable(record.getMessage())
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
+        if record.exc_info:
+            # Indented, so that no line of it can be taken for another entry.
+            text += "".join(f"\n  {printable(line)}" for line in self.formatException(record.exc_info).splitlines())
         colour = _COLOURS.get(record.levelno, "0")
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour != "0" else text
 
@@ -45,11 +48,16 @@ class _Json(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+def formatter(log_format: str, *, is_coloured: bool) -> logging.Formatter:
+    """What makes a line of an entry, as `json` or as text."""
+    return _Json() if log_format == "json" else _Text(colour=is_coloured)
+
+
 def configure(log_format: str, level: str) -> None:
     """Log to standard error; in colour only on a terminal, and not if NO_COLOR is set."""
     handler = logging.StreamHandler(sys.stderr)
     is_coloured = sys.stderr.isatty() and wants_colours()
-    handler.setFormatter(_Json() if log_format == "json" else _Text(colour=is_coloured))
+    handler.setFormatter(formatter(log_format, is_coloured=is_coloured))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

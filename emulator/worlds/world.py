@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 # A clock that goes on slipping says so again after so long, in real time.
 _SLIP_LOGGED_EVERY_MS = 60_000
 
-# Called with a world, its state, and the facts that made it so.
+# Called with a world, its state, and the facts that made it so; without facts when the world begins, or begins again.
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
 
 
@@ -97,6 +97,8 @@ class World:
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
         )
+        for observer in self._observers:
+            observer(self, state, ())
 
     def start(self) -> None:
         """Continue what was under way, and let time pass. Call once the world can be found."""

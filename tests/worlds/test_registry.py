@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import itertools
 import json
@@ -10,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -246,6 +248,56 @@ async def test_credentials_are_unique_across_worlds_of_the_same_seed() -> None:
 
 
 @on_loop
+async def test_credentials_are_found_with_the_same_work_however_many_worlds_there_are() -> None:
+    """D-276: counted in calls of functions, because time is that of the whole machine."""
+
+    def work(worlds: Worlds) -> list[int]:
+        counted = []
+        account, (username, password) = worlds.get(DEFAULT).account(), worlds.get(DEFAULT).login
+        for ask in (
+            lambda: worlds.by_token(account.token),
+            lambda: worlds.by_token(account.token[:-1] + "~"),
+            lambda: worlds.by_token("nobody's"),
+            lambda: worlds.by_login(username, password),
+            lambda: worlds.by_login(username, "nobody's"),
+        ):
+            calls = 0
+
+            def count(frame: object, event: str, argument: object) -> None:
+                nonlocal calls
+                calls += event in ("call", "c_call")
+
+            sys.setprofile(count)
+            ask()
+            sys.setprofile(None)
+            counted.append(calls)
+        return counted
+
+    async with in_process() as emulator:
+        worlds = emulator.emulation.worlds
+        alone = work(worlds)
+        for number in range(5):
+            await create(worlds, f"w{number}")
+        assert work(worlds) == alone
+
+
+@on_loop
+async def test_a_changed_token_is_found_at_once_and_the_old_one_is_nobodys() -> None:
+    """D-276."""
+    async with in_process() as emulator:
+        worlds, world = emulator.emulation.worlds, emulator.world
+        first = world.account()
+        await emulator.control("PUT", f"/accounts/{first.id}", {"token": "chosen"})
+        assert worlds.by_token(first.token) is None
+        assert worlds.by_token("chosen") is not None
+        await world.reset()
+        assert worlds.by_token("chosen") is None
+        found = worlds.by_token(first.token)
+        assert found is not None
+        assert found.account_id == first.id
+
+
+@on_loop
 async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
     async with in_process() as emulator:
         worlds = emulator.emulation.worlds
@@ -306,9 +358,12 @@ async def test_deleted_worlds_are_not_kept_in_memory() -> None:
         world = await create(worlds, "a")
         await Caller(emulator, world).publish()
 
+        gone = weakref.ref(world)
+        del world
         await worlds.delete("a")
 
-        assert all(caller.world is not world for caller in worlds._callers.values())
+        gc.collect()
+        assert gone() is None
 
 
 @on_loop

@@ -17,6 +17,7 @@ from emulator.client.records import Delivery
 from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
 from emulator.queries.reports import ClockStatus
+from emulator.server.terminals import printable
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
@@ -102,7 +103,8 @@ def timeline(
         short = [(end, each) for each, end in ids.items() if end != each and end in shown]
         if short:
             parts += ["", IDS, *_listed(short)]
-    return "\n".join(parts)
+    # A label or a URL may hold what rules a terminal (D-277).
+    return "\n".join(map(printable, parts))
 
 
 def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:

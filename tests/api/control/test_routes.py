@@ -99,6 +99,7 @@ async def test_only_pages_of_the_emulator_itself_may_call(origin: str, status: i
 
 @on_loop
 async def test_with_a_control_token_every_operation_needs_it() -> None:
+    """D-150, D-276."""
     async with in_process(control_token="s3cret") as emulator:
         for method, path in CALLS:
             for token in (None, "wrong", emulator.token):

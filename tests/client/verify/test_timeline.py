@@ -26,6 +26,13 @@ def test_nothing_is_a_line() -> None:
     assert timeline(world(clock=clock(90))) == "Nothing delivered; the clock is at 2026-01-01T00:01:30.000Z, frozen"
 
 
+def test_control_characters_of_a_delivery_are_shown_and_not_carried_out() -> None:
+    """D-277."""
+    text = timeline([delivery("a", url="https://app.test/\x1b[2J", status=None, error="bad\x1b[8m")])
+    assert "\x1b" not in text
+    assert "\\x1b[2J" in text
+
+
 def test_the_whole_of_a_small_world() -> None:
     deliveries = [
         delivery("welcome", url="https://app.test/welcome", via=Via.MOUNT),
