@@ -28,7 +28,7 @@ def test_nothing_is_a_line() -> None:
 
 def test_control_characters_of_a_delivery_are_shown_and_not_carried_out() -> None:
     """D-277."""
-    text = timeline([delivery("a", url="https://app.test/\x1b[2J", status=None, error="bad\x1b[8m")])
+    text = timeline(world(delivery("a", url="https://app.test/\x1b[2J", status=None, error="bad\x1b[8m")))
     assert "\x1b" not in text
     assert "\\x1b[2J" in text
 
