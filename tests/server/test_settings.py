@@ -45,6 +45,11 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"plan": "gold"}, "plan: expected one of free, paid, got 'gold'", id="plan"),
         pytest.param({"server": "apache"}, "server: expected one of uvicorn, hypercorn", id="server"),
         pytest.param({"external": "maybe"}, "external: expected one of capture, fail, allow", id="external"),
+        pytest.param({"allow_host": ("http://x",)}, "allow_host: expected a host name or an address", id="allow-host"),
+        pytest.param({"allow_host": ("a.test", "b:80")}, "allow_host: expected a host name", id="allow-host-port"),
+        pytest.param(
+            {"allow_control_host": ("*.test",)}, "allow_control_host: expected a host name", id="control-host"
+        ),
         pytest.param({"log_format": "xml"}, "log_format: expected one of text, json", id="log-format"),
         pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
     ],
@@ -54,6 +59,28 @@ def test_refuses_a_value_out_of_bounds_by_name(values: dict[str, Any], text: str
         Settings(**values)
 
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://x", "(did you mean x?)"),
+        ("https://api.example.com/v1?a=b", "(did you mean api.example.com?)"),
+        ("api.example.com:443", "(did you mean api.example.com?)"),
+        ("http://[::1]:80", "(did you mean ::1?)"),
+        ("api example com", "got 'api example com'"),
+    ],
+)
+def test_a_host_that_is_more_than_one_is_refused_with_the_host_that_was_meant(given: str, meant: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(allow_host=(given,))
+
+    assert str(caught.value).endswith(meant)
+
+
+@pytest.mark.parametrize("host", ["x", "api.example.com", "*.example.com", "10.0.0.1", "::1", "[::1]", "Ü.test"])
+def test_a_host_may_be_a_name_or_an_address(host: str) -> None:
+    assert Settings(allow_host=(host,)).allow_host == (host,)
 
 
 # -- emulator.toml ----------------------------------------------------------------------------

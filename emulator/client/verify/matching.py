@@ -9,7 +9,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice, zip_longest
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from emulator.client.records import Delivery, Dialect
 from emulator.client.verify.differences import bytes_difference, json_differences, shown, text_difference
 from emulator.client.verify.expectations import NOTHING, Expectation, HeaderValue, Moment, counted
 from emulator.client.verify.signatures import problem_with_signature
+from emulator.core.language.spelling import near
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import Credentials
 from emulator.wire.durations import format_duration
@@ -241,8 +241,7 @@ def _headers(expectation: Expectation, message: Sent) -> Iterator[str]:
             yield _unfit(name, wanted, ", ".join(values))
         elif wanted is not None:
             sent = [raw.decode("latin-1") for raw, _ in headers.raw]
-            near = get_close_matches(name.lower(), [each.lower() for each in sent], n=1)
-            hint = next((f"; did you mean {each}?" for each in sent if [each.lower()] == near), "")
+            hint = "".join(f"; did you mean {each}?" for each in near(name, sent))
             yield f"{name}: missing, expected {_wanted(wanted)}{hint}"
 
 
