@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.failures import Failure, WrongUsage, failure_of_fixtures
 from emulator.cli.options import read_settings, settings_options
 from emulator.server.settings import Settings, SettingsError
 from emulator.version import VERSION
@@ -57,7 +58,9 @@ def _run(settings: Settings, given: Collection[str]) -> None:
         serving.run(lambda: _serve(settings, given))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
-    except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
+    except FixturesError as error:
+        raise failure_of_fixtures(error.problems, settings.fixtures) from error
+    except (serving.CannotListen, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         # The normal end on Windows, where the loop has no signal handlers.
@@ -78,7 +81,7 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
         emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
-            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))
+            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme), listener.getsockname()[0]))
             gc.enable()
             gc.freeze()
             await serving.serve(
@@ -104,7 +107,17 @@ def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
         )
 
 
-async def _banner(emulation: Emulation, url: str) -> str:
+def _elsewhere(bound: str, url: str) -> Iterator[str]:
+    """How callers elsewhere reach a server whose `url` is for this machine alone: `bound` is no single address."""
+    from emulator.server.serving import local_host
+
+    if local_host(bound) != bound:
+        address = urlsplit(url)
+        by_name = f"{address.scheme}://NAME:{address.port}"
+        yield f"and on every other address of this machine ({bound}); from elsewhere {by_name}, by its name or address"
+
+
+async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     """Where the server is, the variables to copy, and where the clock stands."""
     from emulator.cli.clock import status_text
     from emulator.cli.env import Format, variables_of, written
@@ -120,6 +133,7 @@ async def _banner(emulation: Emulation, url: str) -> str:
     return "\n".join(
         (
             f"svc-emulator {VERSION} listens on {url}",
+            *_elsewhere(bound, url),
             "",
             written(variables_of(emulation, url), Format.DOTENV),
             "",

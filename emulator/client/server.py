@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
 from socket import socket
@@ -24,6 +23,7 @@ from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
+from emulator.core.language.spelling import near
 from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
@@ -72,8 +72,8 @@ class Options(TypedDict, total=False):
 def check_options(options: Options) -> None:
     """Raises TypeError for an option that does not exist."""
     for name in set(options) - Options.__annotations__.keys():
-        near = get_close_matches(name, Options.__annotations__, 1)
-        hint = f", did you mean {near[0]}?" if near else f"; there are {', '.join(Options.__annotations__)}"
+        close = near(name, Options.__annotations__)
+        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(Options.__annotations__)}"
         raise TypeError(f"no option is named {name}{hint}")
 
 
@@ -108,7 +108,9 @@ class Server:
         """Start a server that listens on a free port. Raises EmulatorError with one line."""
         try:
             return await Server._start(background, *_read(options), given=options.keys())
-        except (SettingsError, FixturesError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
+        except FixturesError as error:
+            raise EmulatorError("\n".join(error.problems)) from error
+        except (SettingsError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
             raise EmulatorError(str(error)) from error
 
     @staticmethod

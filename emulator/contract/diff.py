@@ -43,7 +43,12 @@ class Difference(Record):
 
 def common_paths(ours: JsonObject, theirs: JsonObject) -> int:
     """How many paths two documents share."""
-    return len({path for path, _ in _operations(ours)} & {path for path, _ in _operations(theirs)})
+    return len(path_keys(ours) & path_keys(theirs))
+
+
+def path_keys(document: JsonObject) -> set[str]:
+    """The paths of a document, equal if they are the same path whatever its parameters are called."""
+    return {path for path, _ in _operations(document)}
 
 
 def compare(ours: JsonObject, theirs: JsonObject) -> tuple[Difference, ...]:

@@ -138,6 +138,10 @@ class Settings:
             if "choices" in limits and value not in limits["choices"]:
                 raise SettingsError(f"{entry.name}: expected one of {', '.join(limits['choices'])}, got {value!r}")
 
+        for name in ("allow_host", "allow_control_host"):
+            for host in getattr(self, name):
+                _check_host(name, host)
+
     @property
     def rate(self) -> float:
         """How fast virtual time passes: 0 is frozen, 1 real time. Raises SettingsError."""
@@ -228,6 +232,17 @@ def _network(text: str) -> Network:
         raise SettingsError(
             f"trust_proxy: expected an IP address or network such as 10.0.0.0/8, got {text!r}"
         ) from None
+
+
+def _check_host(name: str, text: str) -> None:
+    """Refuse what can match no host, with the host that was meant if there is one. Raises SettingsError."""
+    host = text.removeprefix("*.") if name == "allow_host" else text
+    if canonical_host(host) is not None:
+        return
+    target = read_target(text) or read_target(f"http://{text}")
+    hint = "" if target is None else f" (did you mean {target.host}?)"
+    also = ", or *.example.com for every name below one" if name == "allow_host" else ""
+    raise SettingsError(f"{name}: expected a host name or an address such as api.example.com{also}, got {text!r}{hint}")
 
 
 def read_file(path: Path) -> dict[str, object]:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
 
-_MS_PER_UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TERM = re.compile(r"([0-9]+)(ms|[smhd])")
+_MS_PER_UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_TERM = re.compile(r"([0-9]+)(ms|[smhdw])")
 
 _UNITS = ("s", "m", "h", "d")
 MAX_DIGITS = 15
@@ -58,7 +58,7 @@ def parse_period_s(text: str) -> int:
 
 
 def parse_control_duration_ms(value: str | int) -> int:
-    """A duration of our own control API: a number of milliseconds, or a text with units ms, s, m, h, d.
+    """A duration of our own control API: a number of milliseconds, or a text with units ms, s, m, h, d, w.
 
     Units: milliseconds. Raises: Malformed.
     """

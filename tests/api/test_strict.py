@@ -195,7 +195,7 @@ async def test_what_matches_is_passed_in_silence(method: str, target: str, heade
             "/_emulator/clock/advance",
             {},
             {"by": "1 day"},
-            "request: by: expected `1d2h30m` with the units ms, s, m, h and d, each at most once; or milliseconds",
+            "request: by: expected `1d2h30m` with the units ms, s, m, h, d and w, each at most once; or milliseconds",
             id="form",
         ),
         pytest.param(

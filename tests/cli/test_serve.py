@@ -293,6 +293,40 @@ def test_second_process_on_the_same_database(tmp_path: Path) -> None:
         assert refused(tmp_path, "--port", "0", "--db", "state.db") == (1, "state.db: in use by another process")
 
 
+def test_a_fixtures_file_with_several_mistakes_shows_all_and_how_to_look_again(tmp_path: Path) -> None:
+    (tmp_path / "bad file.yaml").write_text("queues:\n  - name: 'a b'\n  - nam: c\nschedules:\n  - cron: x\n")
+
+    completed = run("serve", "--port", "0", "--fixtures", "bad file.yaml", folder=tmp_path)
+
+    *problems, last = completed.stderr.splitlines()
+    checked = run("fixtures", "check", "bad file.yaml", folder=tmp_path)
+    assert completed.returncode == 1
+    assert len(problems) > 2
+    assert problems == [f"svc-emulator: {line}" for line in checked.stderr.splitlines()]
+    assert last == (
+        f"svc-emulator: {len(problems)} problems (look again with svc-emulator fixtures check 'bad file.yaml')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "ours", "elsewhere"),
+    [
+        pytest.param("0.0.0.0", "127.0.0.1", "0.0.0.0", id="every IPv4 address"),
+        pytest.param("127.0.0.1", "127.0.0.1", "", id="this machine"),
+        pytest.param("localhost", "", "", id="by name"),
+    ],
+)
+def test_banner_tells_where_callers_elsewhere_reach_it(tmp_path: Path, host: str, ours: str, elsewhere: str) -> None:
+    with serving(folder=tmp_path, extra={"EMULATOR_HOST": host}) as server:
+        _, _, port = server.url.rpartition(":")
+        assert get(f"{server.url}/_emulator/health")["status"] == "ok"
+        second = server.banner[1]
+
+    assert ours in server.url
+    address = f"and on every other address of this machine ({elsewhere}); from elsewhere http://NAME:{port}, "
+    assert second == (f"{address}by its name or address" if elsewhere else "")
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [

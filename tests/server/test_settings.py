@@ -45,6 +45,11 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"plan": "gold"}, "plan: expected one of free, paid, got 'gold'", id="plan"),
         pytest.param({"server": "apache"}, "server: expected one of uvicorn, hypercorn", id="server"),
         pytest.param({"external": "maybe"}, "external: expected one of capture, fail, allow", id="external"),
+        pytest.param({"allow_host": ("http://x",)}, "allow_host: expected a host name or an address", id="allow-host"),
+        pytest.param({"allow_host": ("a.test", "b:80")}, "allow_host: expected a host name", id="allow-host-port"),
+        pytest.param(
+            {"allow_control_host": ("*.test",)}, "allow_control_host: expected a host name", id="control-host"
+        ),
         pytest.param({"log_format": "xml"}, "log_format: expected one of text, json", id="log-format"),
         pytest.param(
             {"allow_origin": ("console.example",)},
@@ -91,6 +96,28 @@ def test_a_file_without_a_control_token_is_refused(content: bytes, tmp_path: Pat
         Settings(control_token_file=str(tmp_path / "nowhere")).read_control_token()
     with pytest.raises(SettingsError, match="expected no control_token beside it"):
         Settings(control_token="x", control_token_file=str(path)).read_control_token()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://x", "(did you mean x?)"),
+        ("https://api.example.com/v1?a=b", "(did you mean api.example.com?)"),
+        ("api.example.com:443", "(did you mean api.example.com?)"),
+        ("http://[::1]:80", "(did you mean ::1?)"),
+        ("api example com", "got 'api example com'"),
+    ],
+)
+def test_a_host_that_is_more_than_one_is_refused_with_the_host_that_was_meant(given: str, meant: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(allow_host=(given,))
+
+    assert str(caught.value).endswith(meant)
+
+
+@pytest.mark.parametrize("host", ["x", "api.example.com", "*.example.com", "10.0.0.1", "::1", "[::1]", "Ü.test"])
+def test_a_host_may_be_a_name_or_an_address(host: str) -> None:
+    assert Settings(allow_host=(host,)).allow_host == (host,)
 
 
 # -- emulator.toml ----------------------------------------------------------------------------

@@ -153,7 +153,8 @@ def test_period_outside_a_second_to_a_week_is_malformed(text: str) -> None:
         pytest.param("250ms", 250, id="milliseconds"),
         pytest.param("1m", 60_000, id="minutes"),
         pytest.param("10m5ms", 600_005, id="minutes-and-milliseconds"),
-        pytest.param("1d2h3m4s5ms", 93_784_005, id="all-units"),
+        pytest.param("1w", 604_800_000, id="weeks"),
+        pytest.param("1w1d2h3m4s5ms", 698_584_005, id="all-units"),
     ],
 )
 def test_control_duration_is_milliseconds_or_text(value: str | int, expected_ms: int) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from re import fullmatch
 from typing import Any
+
+from emulator.core.language.spelling import near
 
 # How much of a value is shown, and where a difference in a long text is shown from.
 _SHOWN = 60
@@ -41,8 +42,7 @@ def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str) -> Ite
         if key in got:
             yield from json_differences(value, got[key], _joined(path, key))
         else:
-            near = get_close_matches(str(key), unexpected, n=1)
-            hint = f"; there is {json.dumps(near[0])}" if near else ""
+            hint = "".join(f"; there is {json.dumps(each)}" for each in near(str(key), unexpected))
             yield f"{_joined(path, key)}: missing, expected {shown(value)}{hint}"
     for key in unexpected:
         yield f"{_joined(path, key)}: unexpected, got {shown(got[key])}"

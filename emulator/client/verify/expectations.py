@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
@@ -14,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 from emulator.client.errors import is_argument_error
 from emulator.client.values import Duration, Instant, duration, instant
 from emulator.core.errors import Malformed
+from emulator.core.language.spelling import near
 from emulator.wire.durations import format_duration, parse_control_duration_ms
 from emulator.wire.instants import iso, read_instant_ms
 
@@ -120,8 +120,8 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
     unknown = expected.keys() - Expected.__annotations__.keys()
     if unknown:
         name, known = min(unknown), Expected.__annotations__
-        near = get_close_matches(name, known, 1)
-        hint = f", did you mean {near[0]}?" if near else f"; it knows {', '.join(known)}"
+        close = near(name, known)
+        hint = f", did you mean {close[0]}?" if close else f"; it knows {', '.join(known)}"
         raise TypeError(f"{name}: verify knows no such keyword{hint}")
     # None is anything, except that it is a JSON value, too.
     given = {name: value for name, value in expected.items() if value is not None or name == "body_json"}

@@ -9,7 +9,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from itertools import islice, zip_longest
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ from emulator.client.verify.differences import (
 )
 from emulator.client.verify.expectations import Expectation, HeaderValue, Key, Moment, counted
 from emulator.client.verify.signatures import problem_with_signature
+from emulator.core.language.spelling import near
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import Credentials
 from emulator.wire.durations import format_duration
@@ -224,8 +224,7 @@ def _headers(expected: Sequence[tuple[str, HeaderValue]], message: Sent) -> Iter
             yield _unfit(name, wanted, ", ".join(values))
         elif wanted is not None:
             sent = [raw.decode("latin-1") for raw, _ in headers.raw]
-            near = get_close_matches(name.lower(), [each.lower() for each in sent], n=1)
-            hint = next((f"; did you mean {each}?" for each in sent if [each.lower()] == near), "")
+            hint = "".join(f"; did you mean {each}?" for each in near(name, sent))
             yield f"{name}: missing, expected {_wanted(wanted)}{hint}"
 
 

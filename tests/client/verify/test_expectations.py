@@ -97,7 +97,7 @@ def test_an_expectation_is_the_object_of_a_sentence(expected: dict[str, Any], se
         (
             {"at": ["0s", "10x"]},
             ValueError,
-            "at[1]: expected a duration such as 10s or 1d10h30m, each of the units ms, s, m, h, d at most once, "
+            "at[1]: expected a duration such as 10s or 1d10h30m, each of the units ms, s, m, h, d, w at most once, "
             "got '10x'",
         ),
         (
