@@ -9,8 +9,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # How long running requests may take to end after a signal; what they did is recorded either way.
 GRACE_S = 0.2
-# Longer than clients keep idle connections: a client that closes first never sends into a closed one.
-KEEP_ALIVE_S = 75
 
 
 class WholeExchanges:

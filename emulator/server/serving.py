@@ -15,6 +15,7 @@ from typing import TypeVar
 from starlette.types import ASGIApp
 
 from emulator.server.certificates import Certificate
+from emulator.server.connections import ConnectionLimits
 from emulator.server.exchanges import WholeExchanges
 
 T = TypeVar("T")
@@ -63,7 +64,13 @@ def local_host(host: str) -> str:
 
 
 async def serve(
-    app: ASGIApp, listener: socket.socket, *, server: str, stop: asyncio.Event, certificate: Certificate | None = None
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    server: str,
+    stop: asyncio.Event,
+    certificate: Certificate | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then end within a second. The listener is closed at the end.
 
@@ -75,7 +82,7 @@ async def serve(
     else:
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
     async with _muted_after(stop):
-        await chosen.serve(WholeExchanges(app, stop), listener, stop, certificate)
+        await chosen.serve(WholeExchanges(app, stop), listener, stop, certificate, limits or ConnectionLimits())
 
 
 @contextlib.asynccontextmanager
