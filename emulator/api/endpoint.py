@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -53,11 +54,19 @@ class Answer(Response):
         self.raw_headers = raw_headers
 
 
+async def _nothing() -> AsyncIterator[bytes]:
+    """The pieces of a body that was read whole."""
+    return
+    yield
+
+
 class Request(Record):
     """A request as read, with the parameters its route found in the path (decoded)."""
 
     parts: RequestParts
     path_parameters: Mapping[str, str] = {}
+    # The body of a streamed request, piece by piece; the `body` of its parts is empty.
+    pieces: Callable[[], AsyncIterator[bytes]] = _nothing
 
     def raw_rest(self, fixed_segments: int) -> str:
         """The raw path behind its first segments: `/v2/publish/https://x` has two before the destination."""
@@ -80,13 +89,16 @@ class Route(NamedTuple, Generic[C, P]):
     path: str
     handler: Handler[C]
     policy: P
+    # The handler reads the body itself, which may have any size.
+    is_streamed: bool = False
 
 
 class Endpoint(Generic[C]):
     """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
     `incomplete` are operations of the path with a destination behind it, which is missing here: they
-    say so. `challenge` is the authentication that a client without credentials is told to use.
+    say so. `challenge` is the authentication that a client without credentials is told to use. The
+    handlers of the methods `streamed` read the body themselves.
     """
 
     def __init__(
@@ -97,7 +109,9 @@ class Endpoint(Generic[C]):
         *,
         incomplete: Mapping[str, Handler[C]] | None = None,
         challenge: str = "Bearer",
+        streamed: Collection[str] = (),
     ) -> None:
+        self._streamed = frozenset(streamed)
         self._dialect = dialect
         self._challenge = challenge
         self._open = open_call
@@ -119,7 +133,7 @@ class Endpoint(Generic[C]):
             return method_not_allowed(method, self.methods)
         query: Pairs = ()
         try:
-            request = await read_request(scope, receive)
+            request = await read_request(scope, receive, is_streamed=method in self._streamed)
             query = request.parts.query
             return await handler(await self._open(request))
         except Refused as refused:
@@ -152,12 +166,13 @@ def endpoints_of(
             {route.method: route.handler for route in found},
             incomplete={route.method: route.handler for route in longer},
             challenge=challenge,
+            streamed=[route.method for route in found if route.is_streamed],
         )
     return endpoints
 
 
-async def read_request(scope: Scope, receive: Receive) -> Request:
-    """Read a request whole. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
+async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = False) -> Request:
+    """Read a request, whole or only its head. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
     client = scope.get("client")
     raw_path = scope.get("raw_path")
     return Request(
@@ -166,10 +181,11 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
             raw_path=scope["path"].encode() if raw_path is None else raw_path,
             query_string=scope["query_string"],
             raw_headers=scope["headers"],
-            body=await _read_body(scope, receive),
+            body=b"" if is_streamed else await _read_body(scope, receive),
             client_ip="127.0.0.1" if client is None else client[0],
         ),
         path_parameters=scope.get("path_params", {}),
+        pieces=partial(_pieces, receive) if is_streamed else _nothing,
     )
 
 
@@ -190,6 +206,15 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         if whole.tell() > MAX_BODY:
             raise _too_large()
     return whole.getvalue()
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """A body as it comes. Raises InvalidInput if the client goes away before its end."""
+    more = True
+    while more:
+        message = await _piece(receive)
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _too_large() -> PayloadTooLarge:

@@ -55,7 +55,7 @@ class Control:
         body: Mapping[str, object] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        content: bytes | Iterator[bytes] | None = None,
         doing: str = "waiting",
     ) -> Any:
         """The JSON object of an answer, None without one."""

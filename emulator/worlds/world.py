@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
 
 from msgspec.structs import replace
 
@@ -182,7 +182,7 @@ class World:
             await self._write_clock()
             return await self.snapshots.save(name, self._store)
 
-    async def import_snapshot(self, name: str, content: bytes) -> tuple[Snapshot, bool]:
+    async def import_snapshot(self, name: str, content: AsyncIterable[bytes]) -> tuple[Snapshot, bool]:
         """Keep a database file as a snapshot; the flag tells whether the name was new. Raises InvalidInput (D-204)."""
         return await self.snapshots.put(name, content, read_world_meta)
 

@@ -29,8 +29,10 @@ from tests.harness.snapshots import (
     export,
     much_of_everything,
     names,
+    pieces,
     restore,
     save,
+    send,
     state_of,
     told,
 )
@@ -53,6 +55,49 @@ async def test_import_takes_the_place_of_the_snapshot_of_that_name() -> None:
         assert replaced.json["created_ms"] == EPOCH_MS
         assert await names(emulator) == ["copy", "early", "late"]
         assert (await restore(emulator, "late"))["clock"]["now_ms"] == EPOCH_MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_file_larger_than_any_other_request_is_imported(strict: bool, tmp_path: Path) -> None:
+    """D-204: whatever can be exported."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process(strict=strict, db=str(tmp_path / "state.db")) as emulator:
+            await save(emulator)
+            path = tmp_path / "large.db"
+            path.write_bytes(await export(emulator))
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                connection.execute("CREATE TABLE room (content BLOB)")
+                connection.executemany("INSERT INTO room VALUES (zeroblob(?))", [(1_000_000,)] * 106)
+                connection.commit()
+                # The pages stay in the file, and hold nothing.
+                connection.execute("DROP TABLE room")
+            assert path.stat().st_size > 100 * 1024 * 1024
+            with path.open("rb") as file:
+
+                async def content() -> AsyncIterator[bytes]:
+                    while piece := file.read(65_536):
+                        yield piece
+
+                answer = await send(emulator, content(), "large")
+            assert answer.status == 201, answer.body
+            assert await names(emulator) == ["large", "s"]
+
+    test()
+
+
+@on_loop
+async def test_an_import_that_breaks_off_leaves_nothing() -> None:
+    """D-204, D-230."""
+    async with in_process() as emulator:
+        await save(emulator)
+        content = await export(emulator)
+        answer = await send(emulator, pieces(content[: len(content) // 2], 1000), is_whole=False)
+        assert (answer.status, answer.json["field"]) == (400, "body")
+        assert await names(emulator) == ["s"]
+        assert (await restore(emulator))["clock"]["now_ms"] == EPOCH_MS
 
 
 @pytest.mark.slow
