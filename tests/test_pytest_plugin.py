@@ -12,7 +12,8 @@ from functools import partial
 import httpx
 import pytest
 
-from emulator import Emulator, pytest_plugin
+import svc_emulator_pytest
+from emulator import Emulator
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
@@ -139,16 +140,16 @@ def test_world(emulator, name):
     ],
 )
 def test_a_world_is_named_after_its_test(test: str, id: str) -> None:
-    found = pytest_plugin.world_id(test, shared=False)
+    found = svc_emulator_pytest.world_id(test, shared=False)
 
     assert found.startswith(id)
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", found)
-    assert pytest_plugin.world_id(test, shared=False) == found
+    assert svc_emulator_pytest.world_id(test, shared=False) == found
 
 
 def test_on_a_shared_server_a_worlds_name_ends_at_random() -> None:
     test = "tests/" + "x" * 100
-    found = {pytest_plugin.world_id(test, shared=True) for _ in range(10)}
+    found = {svc_emulator_pytest.world_id(test, shared=True) for _ in range(10)}
 
     assert len(found) == 10
     assert all(re.fullmatch(r"x{46}-[0-9a-f]{8}-[0-9a-f]{8}", each) for each in found)
@@ -298,6 +299,51 @@ def test_teardown(broken): pass
     result.stdout.no_fnmatch_line("*svc-emulator timeline*")
 
 
+def test_a_report_has_the_whole_ids_to_copy(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("""
+def test_ids(emulator):
+    print("made", emulator.publish("https://app.example.com/a"))
+    assert False
+""")
+
+    result = run()
+
+    [made] = [line.split()[1] for line in result.outlines if line.startswith("made ")]
+    assert len(made) > 50
+    result.stdout.fnmatch_lines(["*- svc-emulator timeline -*", "Whole ids:", f"  msg_..{made[-4:]}  {made}"])
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        pytest.param("emulator.verify(status=500)", id="verify"),
+        pytest.param("helper(emulator)", id="verify in a helper"),
+        pytest.param("assert emulator.verify(status=500) is None", id="verify in an assertion"),
+    ],
+)
+def test_a_failed_verify_shows_the_timeline_once(pytester: pytest.Pytester, run: Run, failing: str) -> None:
+    pytester.makepyfile(f"""
+def helper(emulator):
+    try:
+        emulator.verify(status=500)
+    except AssertionError as error:
+        raise RuntimeError("not delivered") from error
+
+def test_it(emulator):
+    ids = [emulator.publish("https://app.example.com/" + name) for name in "ab"]
+    print("made", *ids)
+    {failing}
+""")
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    assert sum("2 attempts of 2 messages; the clock is at " in line for line in result.outlines) == 1
+    [made] = [line.split()[1:] for line in result.outlines if line.startswith("made ")]
+    shown = ["*- svc-emulator timeline -*", "It is shown above.", "", "Whole ids:"]
+    result.stdout.fnmatch_lines([*shown, *(f"  msg_..{each[-4:]}  {each}" for each in made)], consecutive=True)
+
+
 def test_a_report_is_made_though_the_emulator_is_gone(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile("""
 def test_closed(emulator):
@@ -321,7 +367,7 @@ def test_a_report_does_not_wait_for_an_emulator_that_hangs(shared: Emulator) -> 
     with shared.new_world() as world:
         world.session.clock = lambda: asyncio.sleep(3600)  # type: ignore[assignment, method-assign, return-value]  # hangs
 
-        assert pytest_plugin.timeline(world, 0.01) == "The emulator did not tell it within 0.01 s."
+        assert svc_emulator_pytest.timeline(world, 0.01) == "The emulator did not tell it within 0.01 s."
 
 
 # -- a server that runs already -----------------------------------------------------------------
@@ -469,9 +515,9 @@ def test_the_plugin_imports_nothing_that_a_run_without_it_does_not_need() -> Non
     script = """
 import pytest, sys
 before = set(sys.modules)
-import emulator.pytest_plugin
+import svc_emulator_pytest
 print(*sorted(name for name in set(sys.modules) - before if "." not in name or name.startswith("emulator")))
 """
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
-    assert set(printed) - {"emulator", "emulator.pytest_plugin"} <= set(sys.stdlib_module_names) | {"_hashlib"}
+    assert set(printed) - {"svc_emulator_pytest"} <= set(sys.stdlib_module_names) | {"_hashlib"}

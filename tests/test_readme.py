@@ -162,6 +162,8 @@ def test_every_command_of_the_table_runs(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "team.yaml").write_text(found["text"])
     monkeypatch.chdir(tmp_path)
     ran = []
+    with server(db=str(tmp_path / "state.db")):
+        pass
     with server() as running:
         published = httpx.post(
             f"{running.url}/v2/publish/https://app.example.com",

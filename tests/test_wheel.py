@@ -139,6 +139,7 @@ def test_a_failing_test_tells_what_happened(installation: Installation, project:
     assert "E       AssertionError: Expected a message to https://app.example.com/, answered 500; the nearest" in (
         completed.stdout
     )
+    assert completed.stdout.count("1 attempt of 1 message; the clock is at ") == 1
     assert "- svc-emulator timeline -" in completed.stdout
     # The test's own line is the last that is shown of the way to the failure.
     assert "test_failing.py:4: AssertionError" in completed.stdout
@@ -154,6 +155,55 @@ def test_the_plugin_can_be_left_out(installation: Installation, project: Path) -
 
     assert "emulator_server [session scope]" in with_it.stdout
     assert "emulator" not in without.stdout
+
+
+@pytest.mark.parametrize("file", ["emulator.py", "emulator/__init__.py"], ids=["module", "package"])
+def test_a_projects_own_emulator_turns_the_plugin_off_with_one_warning(
+    installation: Installation, tmp_path: Path, file: str
+) -> None:
+    """Its warnings are errors, and it uses nothing of ours (D-290)."""
+    (tmp_path / "pyproject.toml").write_text(PROJECT.replace('emulator_epoch = "2026-03-28T12:00:00Z"\n', ""))
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("CPU = 6502")
+    (tmp_path / "test_own.py").write_text("from emulator import CPU\n\ndef test_it(): assert CPU == 6502\n")
+
+    completed = installation.attempt("python", "-m", "pytest", directory=tmp_path)
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "1 passed, 1 warning in " in completed.stdout
+    assert "the pytest plugin of svc-emulator is off, because `import emulator` means another module here: " in (
+        completed.stdout
+    )
+    assert str(tmp_path / file) in completed.stdout
+
+
+def test_a_fixture_of_the_plugin_says_why_it_is_off(installation: Installation, tmp_path: Path) -> None:
+    (tmp_path / "emulator.py").write_text("")
+    (tmp_path / "test_own.py").write_text("def test_it(emulator): pass\n")
+
+    completed = installation.attempt("python", "-m", "pytest", "-p", "no:cacheprovider", directory=tmp_path)
+
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert "\nthe pytest plugin of svc-emulator is off, because " in completed.stdout
+    assert "Traceback" not in completed.stdout
+
+
+def test_a_test_beside_its_own_emulator_imports_that_one(installation: Installation, tmp_path: Path) -> None:
+    """Its folder is put in front of ours only when the test is collected, and nothing of ours is imported by then."""
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "emulator.py").write_text("CPU = 6502")
+    (tmp_path / "unit" / "test_own.py").write_text("from emulator import CPU\n\ndef test_it(): assert CPU == 6502\n")
+
+    completed = installation.attempt("python", "-m", "pytest", "-p", "no:asyncio", directory=tmp_path)
+
+    assert "1 passed in " in completed.stdout, completed.stdout + completed.stderr
+
+
+def test_the_plugin_may_be_named_as_a_module_beside_its_registration(installation: Installation, project: Path) -> None:
+    completed = run_tests(installation, project, "-q", "-p", "no:xdist", "-p", "emulator.pytest_plugin")
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "\n8 passed in " in completed.stdout
 
 
 def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path) -> None:

@@ -15,6 +15,7 @@ from emulator.cli.options import Url, settings_options
 from emulator.cli.output import columns, counted, print_json, print_lines
 from emulator.contract.document import Api
 from emulator.contract.wanted import ALL, Format, read_apis
+from emulator.server.terminals import printable
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 
@@ -93,8 +94,9 @@ def _dialect(name: str) -> Dialect:
 def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: bool) -> None:
     """Compare an OpenAPI file with the emulator's contract, in both directions.
 
-    Paths, methods, parameters, fields, what is required, types and enumerations count. Exit code 1 if a
-    difference breaks a client, 0 if none does.
+    Paths, methods, parameters, fields, what is required, types and enumerations count. OTHER is compared in
+    the names that it is written in, unless --dialect names others. Exit code 1 if a difference breaks a
+    client, 0 if none does.
     """
     from emulator.contract import files as contract_files
     from emulator.contract.diff import Side, compare
@@ -103,7 +105,8 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
         theirs = contract_files.read(other)
     except contract_files.UnreadableContract as error:
         raise WrongUsage(str(error)) from error
-    apis, ours = _ours(theirs, None if api is None else read_apis(api), _dialect(dialect))
+    names = _recognized(other, theirs, _dialect(dialect))
+    apis, ours = _ours(theirs, None if api is None else read_apis(api), names)
     found = compare(ours, theirs)
     sides = {Side(clients)} if clients in (*Side,) else set(Side)
     breaking = [each for each in found if each.breaks & sides]
@@ -112,6 +115,7 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
             {
                 "other": str(other),
                 "apis": list(apis),
+                "dialect": names.name,
                 "breaking": len(breaking),
                 "differences": [
                     {
@@ -130,6 +134,25 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
         _show_table(found, breaking)
     if breaking:
         raise click.exceptions.Exit(1)
+
+
+def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
+    """The dialect to compare in, which is said if nobody asked for it (D-295)."""
+    from emulator.contract import files as contract_files
+    from emulator.contract.recognition import dialect_of
+
+    try:
+        found = dialect_of(theirs, expected)
+    except contract_files.UnreadableContract as error:
+        raise Failure(str(error)) from error
+    if found.header_prefix == expected.header_prefix:
+        return expected
+    source = click.get_current_context().get_parameter_source("dialect")
+    is_chosen = source is click.core.ParameterSource.COMMANDLINE
+    does = f"is compared in those of {expected.name}, as --dialect says" if is_chosen else "is compared in them"
+    written_in = f"has the names of the dialect {found.name} ({found.header_prefix}*)"
+    click.echo(f"svc-emulator: {other} {written_in} and {does}", err=True)
+    return expected if is_chosen else found
 
 
 def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) -> tuple[tuple[Api, ...], JsonObject]:
@@ -171,7 +194,9 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         style = "" if row[-1] == "nobody" else "red"
         # As Text, because a document's words are not mark-up.
-        table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
+        table.add_row(
+            *(Text(printable(cell), style=style if number == len(row) - 1 else "") for number, cell in enumerate(row))
+        )
     Console().print(table)
 
 

@@ -7,17 +7,20 @@ import re
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from emulator.cli.control import Control, NoServer, on_world
-from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.failures import WrongUsage, failure_of_fixtures
 from emulator.cli.options import read_settings, settings_options
 from emulator.server.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from emulator.server.bootstrap import Emulation
+
+_ON_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 
@@ -52,13 +55,34 @@ def env(control: Control, *, form: Format, dialect: str, fixtures: str, seed: in
     except NoServer as none:
         if control.world != "default":
             raise
-        click.echo(f"svc-emulator: {none.message}; these are the variables of a default one", err=True)
+        _tell(f"{none.message}; these are the variables of a default one")
         values = _of_settings(control.url, read_settings(dialect=dialect, fixtures=fixtures, seed=seed))
     else:
         from emulator.client.records import read_env
 
         values = read_env(answer, control.url)
+        _tell_what_is_not_applied(control.url, str(answer["dialect"]["name"]), dialect)
     click.echo(written(values, form))
+
+
+def _tell_what_is_not_applied(url: str, spoken: str, dialect: str) -> None:
+    """Options about a default server mean nothing to one that runs."""
+    context = click.get_current_context()
+    default = click.core.ParameterSource.DEFAULT
+    if context.get_parameter_source("dialect") is not default and spoken != Path(dialect).stem:
+        _tell(
+            f"{url} speaks the dialect {spoken}, not {dialect}, and these are its variables "
+            "(a dialect is chosen with the server: serve --dialect)"
+        )
+    # In the environment or the file they may be what the server itself was started with.
+    given = [name for name in ("fixtures", "seed") if context.get_parameter_source(name) is _ON_COMMAND_LINE]
+    if given:
+        names = " and ".join(f"--{name}" for name in given)
+        _tell(f"{url} runs already, so {names} {'is' if len(given) == 1 else 'are'} not applied")
+
+
+def _tell(text: str) -> None:
+    click.echo(f"svc-emulator: {text}", err=True)
 
 
 def _of_settings(url: str, settings: Settings) -> dict[str, str]:
@@ -80,7 +104,7 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
-        raise Failure(str(error)) from error
+        raise failure_of_fixtures(error.problems, settings.fixtures) from error
 
 
 def variables_of(emulation: Emulation, url: str) -> dict[str, str]:

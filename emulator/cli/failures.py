@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import IO, Any
 
 import click
+
+from emulator.server.terminals import printable
 
 
 class Failure(click.ClickException):
@@ -13,11 +17,20 @@ class Failure(click.ClickException):
 
     exit_code = 1
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+    def __init__(self, message: str, *more: str) -> None:
+        """Each is one line."""
+        self.lines = tuple(" ".join(line.split()) for line in (message, *more))
+        super().__init__(self.lines[0])
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"svc-emulator: {self.message}", file=file or sys.stderr)
+        for line in self.lines:
+            click.echo(f"svc-emulator: {printable(line)}", file=file or sys.stderr)
+
+
+def failure_of_fixtures(problems: Sequence[str], file: str) -> Failure:
+    """All that is wrong in a fixtures file; of several problems, the last line says how to look again."""
+    hint = [f"{len(problems)} problems (look again with svc-emulator fixtures check {shlex.quote(file)})"]
+    return Failure(*problems, *(hint if len(problems) > 1 else ()))
 
 
 class WrongUsage(Failure):

@@ -18,6 +18,7 @@ from emulator.core.errors import Malformed
 from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
 from emulator.wire.durations import parse_control_duration_ms
 from emulator.wire.instants import read_instant_ms
+from emulator.wire.urls import read_target
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -156,7 +157,8 @@ class Url(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
         if not text.startswith(("http://", "https://")):
-            self.fail(f"expected an address such as http://127.0.0.1:8080, got {text!r}", param, ctx)
+            hint = f" (did you mean http://{text}?)" if read_target(f"http://{text}") and "://" not in text else ""
+            self.fail(f"expected an address such as http://127.0.0.1:8080, got {text!r}{hint}", param, ctx)
         return text.rstrip("/")
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage
+from emulator.cli.failures import Failure, WrongUsage, failure_of_fixtures
 from emulator.cli.options import read_settings, settings_options
 from emulator.server.settings import Settings, SettingsError
 from emulator.version import VERSION
 
 if TYPE_CHECKING:
     from emulator.server.bootstrap import Emulation
+
+
+logger = logging.getLogger(__name__)
 
 
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
@@ -30,32 +35,39 @@ def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
     precedes the variable, the variable the file. A variable lists several values between commas.
     """
     settings = read_settings(**values)
+    context = click.get_current_context()
+    given = {name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT}
     # What is imported and opened at the start never becomes garbage, so collecting then only takes time.
     gc.disable()
     try:
-        (run or _run)(settings)
+        if run is not None:
+            run(settings)
+        else:
+            _run(settings, given)
     finally:
         gc.enable()
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, given: Collection[str]) -> None:
     from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
     from emulator.server import serving
     from emulator.server.certificates import UnusableCertificate
 
     try:
-        serving.run(lambda: _serve(settings))
+        serving.run(lambda: _serve(settings, given))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
-    except (serving.CannotListen, FixturesError, UnusableCertificate, UnusableDatabase) as error:
+    except FixturesError as error:
+        raise failure_of_fixtures(error.problems, settings.fixtures) from error
+    except (serving.CannotListen, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         # The normal end on Windows, where the loop has no signal handlers.
         raise click.exceptions.Exit(0) from None
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, given: Collection[str]) -> None:
     from emulator.server import bootstrap, logs, serving
     from emulator.server.certificates import read_certificate
 
@@ -66,20 +78,48 @@ async def _serve(settings: Settings) -> None:
     certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
-        emulation = await bootstrap.start(settings)
+        emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
-            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme)))
+            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme), listener.getsockname()[0]))
             gc.enable()
             gc.freeze()
-            await serving.serve(emulation.app, listener, server=settings.server, stop=stop, certificate=certificate)
+            await serving.serve(
+                emulation.app,
+                listener,
+                server=settings.server,
+                stop=stop,
+                certificate=certificate,
+                ending=emulation.ending,
+            )
         finally:
-            await emulation.close()
+            _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
     if failures := emulation.worlds.failures:
         raise Failure("; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()))
 
 
-async def _banner(emulation: Emulation, url: str) -> str:
+def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
+    if attempts:
+        rest = "made again at the next start" if keeps_state else "lost with the state, which was in memory"
+        logger.warning(
+            "%s under way and cut off: %s %s",
+            "1 attempt was" if attempts == 1 else f"{attempts} attempts were",
+            "it is" if attempts == 1 else "they are",
+            rest,
+        )
+
+
+def _elsewhere(bound: str, url: str) -> Iterator[str]:
+    """How callers elsewhere reach a server whose `url` is for this machine alone: `bound` is no single address."""
+    from emulator.server.serving import local_host
+
+    if local_host(bound) != bound:
+        address = urlsplit(url)
+        by_name = f"{address.scheme}://NAME:{address.port}"
+        yield f"and on every other address of this machine ({bound}); from elsewhere {by_name}, by its name or address"
+
+
+async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     """Where the server is, the variables to copy, and where the clock stands."""
     from emulator.cli.clock import status_text
     from emulator.cli.env import Format, variables_of, written
@@ -95,6 +135,7 @@ async def _banner(emulation: Emulation, url: str) -> str:
     return "\n".join(
         (
             f"svc-emulator {VERSION} listens on {url}",
+            *_elsewhere(bound, url),
             "",
             written(variables_of(emulation, url), Format.DOTENV),
             "",

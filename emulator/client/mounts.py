@@ -7,11 +7,13 @@ network, with every header and the signature. An exception is logged and answere
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
@@ -76,27 +78,48 @@ def origin_to_mount(url: str) -> str:
     return target.origin
 
 
-def mount_of(application: Application, interface: Interface, loop: EventLoop, threads: Executor) -> Mount:
-    """The application as the transport calls it: asynchronous ones on `loop`, the others in `threads`."""
+# The server and the world whose delivery the application answers at this moment, if it does.
+ANSWERING: ContextVar[object] = ContextVar("answering", default=None)
+
+
+@contextlib.contextmanager
+def _answering(delivered_by: object) -> Iterator[None]:
+    token = ANSWERING.set(delivered_by)
+    try:
+        yield
+    finally:
+        ANSWERING.reset(token)
+
+
+def mount_of(
+    application: Application, interface: Interface, loop: EventLoop, threads: Executor, delivered_by: object = None
+) -> Mount:
+    """The application as the transport calls it: asynchronous ones on `loop`, the others in `threads`.
+
+    Code that it runs finds `delivered_by` in `ANSWERING`.
+    """
     if interface is Interface.ASGI:
-        return _on_loop(_asgi(cast(AsgiApp, application)), loop)
+        return _on_loop(_asgi(cast(AsgiApp, application)), loop, delivered_by)
     if interface is Interface.WSGI:
-        return _in_thread(_wsgi(cast(WsgiApp, application)), threads)
+        return _in_thread(_wsgi(cast(WsgiApp, application)), threads, delivered_by)
     function = cast(Function, application)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
         async def answer(request: MountedRequest) -> model.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))
 
-        return _on_loop(answer, loop)
-    return _in_thread(lambda request: _response(cast(Answer, function(_as_request(request)))), threads)
+        return _on_loop(answer, loop, delivered_by)
+    return _in_thread(lambda request: _response(cast(Answer, function(_as_request(request)))), threads, delivered_by)
 
 
-def _on_loop(exchange: Callable[[MountedRequest], Awaitable[model.Response]], loop: EventLoop) -> Mount:
+def _on_loop(
+    exchange: Callable[[MountedRequest], Awaitable[model.Response]], loop: EventLoop, delivered_by: object
+) -> Mount:
     async def call(request: MountedRequest) -> model.Response:
         async def guarded() -> model.Response:
             try:
-                return await exchange(request)
+                with _answering(delivered_by):
+                    return await exchange(request)
             except Exception:  # An edge: an application's own failure is an answer.
                 return _failure()
 
@@ -105,10 +128,11 @@ def _on_loop(exchange: Callable[[MountedRequest], Awaitable[model.Response]], lo
     return call
 
 
-def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor) -> Mount:
+def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor, delivered_by: object) -> Mount:
     def guarded(request: MountedRequest) -> model.Response:
         try:
-            return exchange(request)
+            with _answering(delivered_by):
+                return exchange(request)
         except Exception:  # An edge, as above.
             return _failure()
 

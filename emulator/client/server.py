@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from difflib import get_close_matches
+from http import HTTPStatus
 from pathlib import Path
 from socket import socket
 from typing import Any, TypedDict, cast
@@ -16,12 +16,15 @@ from typing import Any, TypedDict, cast
 import httpx
 from starlette.types import ASGIApp
 
+from emulator.api.ending import Ending
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
-from emulator.client.errors import EmulatorError, is_emulator_error
+from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
-from emulator.client.mounts import Application, Interface, interface_of, mount_of, origin_to_mount
+from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import instant
+from emulator.core.language.spelling import near
+from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
 from emulator.server import bootstrap, serving
@@ -51,11 +54,16 @@ class Options(TypedDict, total=False):
     concurrency: int
     max_attempts_per_instant: int
     db: str | Path
+    fresh: bool
     server: str
     host: str
     port: int
     control_token: str
+    control_token_file: str | Path
     allow_control_host: Sequence[str]
+    public_host: Sequence[str]
+    allow_origin: Sequence[str]
+    trust_proxy: Sequence[str]
     strict: bool
     tls_cert: str | Path
     tls_key: str | Path
@@ -64,8 +72,8 @@ class Options(TypedDict, total=False):
 def check_options(options: Options) -> None:
     """Raises TypeError for an option that does not exist."""
     for name in set(options) - Options.__annotations__.keys():
-        near = get_close_matches(name, Options.__annotations__, 1)
-        hint = f", did you mean {near[0]}?" if near else f"; there are {', '.join(Options.__annotations__)}"
+        close = near(name, Options.__annotations__)
+        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(Options.__annotations__)}"
         raise TypeError(f"no option is named {name}{hint}")
 
 
@@ -99,28 +107,38 @@ class Server:
     async def start(background: Background, options: Options) -> Server:
         """Start a server that listens on a free port. Raises EmulatorError with one line."""
         try:
-            return await Server._start(background, *_read(options))
-        except (SettingsError, FixturesError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
+            return await Server._start(background, *_read(options), given=options.keys())
+        except FixturesError as error:
+            raise EmulatorError("\n".join(error.problems)) from error
+        except (SettingsError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
             raise EmulatorError(str(error)) from error
 
     @staticmethod
-    async def _start(background: Background, settings: Settings, document: Mapping[str, Any] | None) -> Server:
+    async def _start(
+        background: Background, settings: Settings, document: Mapping[str, Any] | None, given: Collection[str]
+    ) -> Server:
         scheme = settings.scheme
         certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
         listener = serving.listen(settings.host, settings.port)
         url = serving.url_of(listener, scheme=scheme)
         async with AsyncExitStack() as undo:
             undo.callback(listener.close)
-            emulation = await bootstrap.start(settings, document)
+            emulation = await bootstrap.start(settings, document, given=given)
             undo.push_async_callback(emulation.close)
             await undo.enter_async_context(
-                served(emulation.app, listener, server=settings.server, certificate=certificate)
+                served(
+                    emulation.app,
+                    listener,
+                    server=settings.server,
+                    certificate=certificate,
+                    ending=emulation.ending,
+                )
             )
             # Calls need no socket in this process. Streams do: that transport waits for the whole response.
             # The certificate is the one given above, so it is not verified.
             http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
             streams = await undo.enter_async_context(_client(httpx.AsyncHTTPTransport(verify=False)))
-            server = Server(background, url, settings.control_token or None, http, streams, emulation)
+            server = Server(background, url, settings.read_control_token() or None, http, streams, emulation)
             server._closing = undo.pop_all()
         return server
 
@@ -185,7 +203,12 @@ class Server:
                 application = lifespan.app
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
-        transport.mount(origin, mount_of(application, interface, loop, self._threads))
+        transport.mount(origin, mount_of(application, interface, loop, self._threads, (self, world)))
+
+    def check_may_move_clock(self, world: str) -> None:
+        """Raises Refused in the handler of an application that is mounted in this world (D-293)."""
+        if ANSWERING.get() == (self, world):
+            raise Refused(f"an attempt is under way; {NOT_FROM_A_HANDLER}", status=HTTPStatus.CONFLICT)
 
     def _loop_of_apps(self) -> EventLoop:
         """A loop apart from the emulator's, so that an application that blocks it does not block the emulator."""
@@ -210,12 +233,18 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    app: ASGIApp, listener: socket, *, server: str = "uvicorn", certificate: Certificate | None = None
+    app: ASGIApp,
+    listener: socket,
+    *,
+    server: str = "uvicorn",
+    certificate: Certificate | None = None,
+    ending: Ending | None = None,
 ) -> AsyncIterator[None]:
-    """Serve an application for the length of a block."""
+    """Serve an application for the length of a block; `ending` answers the calls that are under way at its end."""
     stop = asyncio.Event()
     task = asyncio.get_running_loop().create_task(
-        serving.serve(app, listener, server=server, stop=stop, certificate=certificate), name="emulator server"
+        serving.serve(app, listener, server=server, stop=stop, certificate=certificate, ending=ending),
+        name="emulator server",
     )
     try:
         yield
@@ -237,10 +266,10 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
         given["fixtures"] = str(fixtures)
     if "epoch" in given:
         given["epoch"] = str(instant(given["epoch"]))
-    for name in ("clock", "dialect", "db", "tls_cert", "tls_key"):
+    for name in ("clock", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
         if name in given:
             given[name] = str(given[name])
-    for name in ("allow_host", "allow_control_host"):
+    for name in ("allow_host", "allow_control_host", "public_host", "allow_origin", "trust_proxy"):
         if name in given:
             # A single string is one host.
             given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])

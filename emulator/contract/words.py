@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from emulator.contract.document import items, table, text, texts
 from emulator.core.language.headers import canonical_name
+from emulator.core.language.spelling import near
 from emulator.wire.json_fields import WHOLE, Json, JsonObject, joined, kind_of
 
 if TYPE_CHECKING:
@@ -80,9 +80,8 @@ def _distance(errors: list[ValidationError]) -> tuple[int, int]:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """A hint at the name that was meant, nothing if none is like it."""
-    by_lower = {each.lower(): each for each in known if not each.endswith("*")}
-    close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
-    return f", did you mean {by_lower[close[0]]}?" if close else ""
+    close = near(name, (each for each in known if not each.endswith("*")))
+    return f", did you mean {close[0]}?" if close else ""
 
 
 def spelt(parameter: JsonObject, lower_name: str) -> str:

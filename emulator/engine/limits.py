@@ -20,7 +20,14 @@ class Limits(Record):
     # How long an advance waits for the next outcome of attempts that left before it began. The
     # caller may be their receiver.
     patience_s: float = 15
+    # The same while a call waits for the deliveries it caused: the two wait for each other then, if
+    # the caller of the advance is a receiver in its handler (D-293).
+    deadlock_s: float = 0.25
     # A clock faster than real time slips when catching up with it takes longer than this.
     slip_after_ms: int = 200
+    # A clock that catches up waits for deliveries while so many messages are due and have not ended.
+    most_due: int = 1_000
+    # It waits no longer than this for the next of them.
+    crowded_s: float = 1.0
     # How long after a failed write a world tries to open its database again, and after each further try.
     mend_after_s: float = 1.0

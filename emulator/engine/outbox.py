@@ -23,10 +23,14 @@ from emulator.delivery.route import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
 from emulator.engine.guard import InstantGuard
 from emulator.engine.limits import Limits
+from emulator.queries.waiting import waiting_for_slots
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+# The end of every refusal to move the clock while an attempt is under way.
+NOT_FROM_A_HANDLER = "a receiver cannot move the clock from its handler"
 
 # How many attempts one call answers without leaving the event loop.
 _INSIDE_PER_CALL = 64
@@ -39,6 +43,8 @@ class Door(Protocol):
     def state(self) -> StateView: ...
     @property
     def is_closed(self) -> bool: ...
+    @property
+    def is_catching_up(self) -> bool: ...
     def handle(self, command: Command[R]) -> R: ...
     def check(self) -> None: ...
     def stop(self, reason: str, error: BaseException | None = None) -> None: ...
@@ -98,7 +104,11 @@ class Outbox:
         # Set when nothing is in flight, or waiting for that would be in vain.
         self._quiet = asyncio.Event()
         self._quiet.set()
+        # Set by every outcome that is recorded.
+        self._came_back = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The time limits of the calls that wait for the deliveries they caused.
+        self._waiting_calls: set[asyncio.Timeout] = set()
         self._is_draining = False
         # Whether an advance has the outbox to itself.
         self.is_held = False
@@ -108,6 +118,22 @@ class Outbox:
     def is_waiting(self) -> bool:
         """Whether an attempt waits to leave."""
         return bool(self._waiting)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many messages are due that time should wait until attempts in flight come back (D-300)."""
+        state, most = self._door.state, self._limits.most_due
+        if self.in_flight == 0 or len(state.messages) < most:
+            return False
+        return self.in_flight >= most or self.in_flight + waiting_for_slots(state) >= most
+
+    async def wait_for_outcome(self, seconds: float) -> bool:
+        """Return True when an attempt has come back, False if none does for so long."""
+        self._came_back.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._came_back.wait()
+        return self._came_back.is_set()
 
     @property
     def _under_way(self) -> int:
@@ -127,8 +153,17 @@ class Outbox:
     async def wait_for_a_moment(self) -> None:
         """Return when nothing is in flight, or after `settle_s`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.settle_s):
-                await self._quiet.wait()
+            async with asyncio.timeout(self._limits.settle_s) as limit:
+                self._waiting_calls.add(limit)
+                try:
+                    await self._quiet.wait()
+                finally:
+                    self._waiting_calls.discard(limit)
+
+    def hurry(self) -> None:
+        """Let the calls in `wait_for_a_moment` go on."""
+        for limit in self._waiting_calls:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     # -- leaving ----------------------------------------------------------------------------
 
@@ -228,7 +263,9 @@ class Outbox:
         else:
             async with self._rooms.at(route.origin):
                 outcome = await self._leave(entry.attempt, route)
-        await self._door.catch_up()
+        if not self._door.is_catching_up:
+            # Otherwise it is recorded at the instant that was reached: what is due next may wait for it.
+            await self._door.catch_up()
         self._record(entry, outcome)
         self.pump()
         await self._door.commit()
@@ -258,6 +295,7 @@ class Outbox:
             )
         finally:
             self.in_flight -= 1
+            self._came_back.set()
             if self.in_flight == 0:
                 self._quiet.set()
 
@@ -267,10 +305,11 @@ class Outbox:
     async def held(self) -> AsyncIterator[None]:
         """Have the outbox to oneself: nothing is under way, and nothing leaves but by `drain`.
 
-        Raises Conflict while another holds it, and when no attempt under way has come back for `patience_s`.
+        Raises Conflict while another holds it, and when no attempt under way has come back for
+        `patience_s`, or for `deadlock_s` if a call waits for it.
         """
         if self.is_held:
-            raise Conflict("the clock is being advanced already; a receiver cannot advance it from its handler")
+            raise Conflict(f"the clock is being advanced already; {NOT_FROM_A_HANDLER}")
         self.is_held = True
         try:
             await self._wait_for_tasks()
@@ -282,11 +321,15 @@ class Outbox:
     async def _wait_for_tasks(self) -> None:
         while self._tasks:
             under_way = self._under_way
-            _, pending = await asyncio.wait(tuple(self._tasks), timeout=self._limits.patience_s)
+            patience_s = self._limits.patience_s
+            if self._waiting_calls:
+                patience_s = min(patience_s, self._limits.deadlock_s)
+            _, pending = await asyncio.wait(tuple(self._tasks), timeout=patience_s)
             if pending and self._under_way == under_way:
+                attempts = "1 attempt is" if under_way == 1 else f"{under_way} attempts are"
                 raise Conflict(
-                    f"{under_way} attempts are still under way after {self._limits.patience_s} s, and time moves only "
-                    "when none is; a receiver cannot advance the clock from its handler"
+                    f"{attempts} still under way after {patience_s:g} s, and time moves only when none is; "
+                    f"{NOT_FROM_A_HANDLER}"
                 )
 
     def stop(self) -> None:

@@ -519,6 +519,10 @@ class Store:
     async def _meta(self) -> dict[str, bytes]:
         return codec.whole_meta(await self._connection.execute_fetchall(schema.SELECT_META))
 
+    async def base_checkpoint(self) -> Checkpoint:
+        """The state that a reset returns to."""
+        return codec.decode_checkpoint((await self.meta())[schema.BASE_CHECKPOINT])
+
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()
         async with self._lock:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from starlette.routing import Router
 
 from emulator.api import application
 from emulator.api.control.options import ControlOptions
+from emulator.api.ending import Ending
+from emulator.api.proxies import Proxies
+from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
@@ -26,9 +30,11 @@ from emulator.journal.dropping import Keep
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import read_clock_instant_ms
+from emulator.wire.instants import iso, read_clock_instant_ms
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +47,28 @@ class Emulation:
     app: Router
     client: HttpClient
 
-    async def close(self) -> None:
-        """Finish or record what is in flight, and close files and connections."""
-        await self.worlds.close()
+    @property
+    def ending(self) -> Ending:
+        """What the calls under way are told when the server around it ends."""
+        return Ending(self.worlds)
+
+    async def close(self) -> int:
+        """Finish or record what is in flight, and close files and connections; how many attempts were cut off."""
+        cut_off = await self.worlds.close()
         await self.client.close()
+        return cut_off
 
 
 async def start(
-    settings: Settings, document: Mapping[str, object] | None = None, limits: Limits | None = None
+    settings: Settings,
+    document: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    given: Collection[str] = (),
 ) -> Emulation:
     """Open the worlds that the settings describe; a fixtures document given as such precedes their file.
+
+    `given` names settings that were asked for although they are the default. What a database that
+    holds a world already makes void is logged.
 
     Raises SettingsError, FixturesError for a fixtures file that cannot be used, and UnusableDatabase
     for a database that cannot be opened; each is one line.
@@ -68,6 +86,7 @@ async def start(
     options = WorldOptions(
         dialect=dialect,
         db=settings.db,
+        fresh=settings.fresh,
         limits=replace(
             limits or Limits(),
             concurrency=settings.concurrency or None,
@@ -81,19 +100,52 @@ async def start(
         options=options,
         new_transport=lambda: DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, client=client),
     )
-    control = ControlOptions(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
+    control = ControlOptions(token=settings.read_control_token() or None)
+    senders = Senders(
+        control_hosts=settings.control_hosts, public_hosts=settings.public_hosts, origins=settings.origins
+    )
     middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
 
         middleware.append(Middleware(StrictMode, dialect=dialect))
-    app = application.build(worlds, control, middleware)
+    app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
     try:
         await worlds.start()
+        not_applied = _not_applied(settings, setup, worlds, given, has_fixtures=fixtures is not None)
     except BaseException:
         await worlds.close()
         raise
+    if not_applied:
+        logger.warning(
+            "%s holds a world already, so these settings are not applied: %s (--fresh starts over)",
+            settings.db,
+            ", ".join(not_applied),
+        )
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
+
+
+def _not_applied(
+    settings: Settings, wanted: WorldSetup, worlds: Worlds, given: Collection[str], *, has_fixtures: bool
+) -> list[str]:
+    """The settings for a new world that the one in the database was not made with, each with what it has (D-292)."""
+    kept = worlds.kept
+    if kept is None:
+        return []
+    default = Settings()
+    pairs = {
+        "epoch": (iso(wanted.epoch_ms), iso(kept.setup.epoch_ms)),
+        "seed": (wanted.seed, kept.setup.seed),
+        "plan": (wanted.plan.value, kept.setup.plan.value),
+    }
+    found = [
+        f"{name} {asked} (it has {has})"
+        for name, (asked, has) in pairs.items()
+        if asked != has and (name in given or getattr(settings, name) != getattr(default, name))
+    ]
+    if has_fixtures and not worlds.begins_as(kept):
+        found.append(f"fixtures {settings.fixtures}".rstrip() + " (it began with others)")
+    return found
 
 
 def read_fixtures(settings: Settings) -> Fixtures:
@@ -118,6 +170,7 @@ def _setup(settings: Settings) -> WorldSetup:
         epoch_ms=_epoch_ms(settings.epoch),
         rate=settings.rate,
         plan=Plan(settings.plan),
+        epoch_is_given=bool(settings.epoch),
     )
 
 

@@ -14,7 +14,9 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp
 
+from emulator.api.ending import Ending
 from emulator.server.certificates import Certificate
+from emulator.server.connections import ConnectionLimits
 from emulator.server.exchanges import WholeExchanges
 
 T = TypeVar("T")
@@ -63,9 +65,18 @@ def local_host(host: str) -> str:
 
 
 async def serve(
-    app: ASGIApp, listener: socket.socket, *, server: str, stop: asyncio.Event, certificate: Certificate | None = None
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    server: str,
+    stop: asyncio.Event,
+    certificate: Certificate | None = None,
+    ending: Ending | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then end within a second. The listener is closed at the end.
+
+    `ending` answers the calls that are under way then.
 
     With a certificate https alone is served, with HTTP/2 for clients that offer it to hypercorn;
     without one hypercorn takes HTTP/2 from clients that begin with it or ask for it (h2c).
@@ -74,8 +85,9 @@ async def serve(
         from emulator.server import hypercorn_server as chosen
     else:
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
-    async with _muted_after(stop):
-        await chosen.serve(WholeExchanges(app, stop), listener, stop, certificate)
+    exchanges = WholeExchanges(app, stop, ending)
+    async with _muted_after(stop), exchanges.ended_after_stop():
+        await chosen.serve(exchanges, listener, stop, certificate, limits or ConnectionLimits())
 
 
 @contextlib.asynccontextmanager

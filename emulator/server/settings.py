@@ -6,6 +6,7 @@ environment variable, and in `emulator.toml` its key. Nothing else reads the env
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -15,6 +16,9 @@ from typing import TypeVar
 
 from emulator.core.errors import Malformed
 from emulator.wire.durations import parse_control_duration_ms
+from emulator.wire.urls import canonical_host, read_target
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PREFIX = "EMULATOR_"
 FILE_NAME = "emulator.toml"
@@ -44,6 +48,9 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on. Only this machine can reach the default.")
     port: int = _setting(8080, "Port to listen on; 0 picks a free one and prints it.", least=0, most=65_535)
     db: str = _setting(_MEMORY, "SQLite file to keep state in; ':memory:' keeps none.", metavar="FILE")
+    fresh: bool = _setting(
+        False, "Start over: throw away what the database holds, all worlds of it. Its snapshots stay."
+    )
     keep_history: str = _setting(
         "",
         "How much of what has happened is kept: a number of its newest entries (about four a delivery), an age in "
@@ -54,7 +61,12 @@ class Settings:
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )
     epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")
-    seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.", least=-_EXACT, most=_EXACT)
+    seed: int = _setting(
+        0,
+        "Seeds every random choice: tokens, keys, statistics, and with the epoch the ids of messages.",
+        least=-_EXACT,
+        most=_EXACT,
+    )
     fixtures: str = _setting(
         "",
         "YAML or JSON file of accounts, indexes, URL groups, queues, schedules and destination rules. "
@@ -92,8 +104,25 @@ class Settings:
     control_token: str = _setting(
         "", "Bearer token that every control request must carry. Default: none needed.", metavar="TOKEN"
     )
+    control_token_file: str = _setting(
+        "", "File that holds the control token, which no list of processes shows then. Default: none.", metavar="FILE"
+    )
     allow_control_host: tuple[str, ...] = _setting(
-        (), "Further host name under which the control API may be called. Repeatable.", metavar="HOST"
+        (), "Further host name under which all APIs may be called, the control API too. Repeatable.", metavar="HOST"
+    )
+    public_host: tuple[str, ...] = _setting(
+        (),
+        "Further host name under which the messaging and management APIs may be called, such as a tunnel's. "
+        "Repeatable.",
+        metavar="HOST",
+    )
+    allow_origin: tuple[str, ...] = _setting(
+        (),
+        "Origin of web pages that may call the messaging API, such as https://example.com. Repeatable.",
+        metavar="ORIGIN",
+    )
+    trust_proxy: tuple[str, ...] = _setting(
+        (), "Address or network of a proxy whose X-Forwarded-For is believed. Repeatable.", metavar="ADDRESS"
     )
     strict: bool = _setting(
         False, "Hold every request and answer against the contract; log what does not match, and say it in a header."
@@ -105,8 +134,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
-        self.rate  # noqa: B018  # raises for a clock that is none
-        self.kept  # noqa: B018  # raises for what says neither how much nor how long
+        # Each raises for a value that is none.
+        _ = self.rate, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -120,6 +149,10 @@ class Settings:
             if "choices" in limits and value not in limits["choices"]:
                 raise SettingsError(f"{entry.name}: expected one of {', '.join(limits['choices'])}, got {value!r}")
 
+        for name in ("allow_host", "allow_control_host"):
+            for host in getattr(self, name):
+                _check_host(name, host)
+
     @property
     def rate(self) -> float:
         """How fast virtual time passes: 0 is frozen, 1 real time. Raises SettingsError."""
@@ -132,6 +165,34 @@ class Settings:
         if not 0 <= rate <= 1_000_000:
             raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
         return rate
+
+    def read_control_token(self) -> str:
+        """The token that control requests must carry, empty if none is needed. Raises SettingsError."""
+        if not self.control_token_file:
+            return self.control_token
+        if self.control_token:
+            raise SettingsError("control_token_file: expected no control_token beside it")
+        return read_token_file(self.control_token_file)
+
+    @property
+    def control_hosts(self) -> tuple[str, ...]:
+        """The host names under which all APIs are served, in one spelling. Raises SettingsError."""
+        return tuple(_host("allow_control_host", each) for each in self.allow_control_host)
+
+    @property
+    def public_hosts(self) -> tuple[str, ...]:
+        """The host names under which all but the control API is served, in one spelling. Raises SettingsError."""
+        return tuple(_host("public_host", each) for each in self.public_host)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins of pages that may call the messaging API, in one spelling. Raises SettingsError."""
+        return tuple(_origin(each) for each in self.allow_origin)
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        """The networks of trusted proxies. Raises SettingsError."""
+        return tuple(_network(each) for each in self.trust_proxy)
 
     @property
     def kept(self) -> tuple[int | None, int | None]:
@@ -165,6 +226,59 @@ def _at_least_1(number: int) -> int:
     if not number:
         raise Malformed("expected more than nothing")
     return number
+
+
+def read_token_file(name: str) -> str:
+    """The control token in a file, without the white space around it. Raises SettingsError."""
+    try:
+        token = Path(name).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"control_token_file: {name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(f"control_token_file: {name} is not a UTF-8 text file") from error
+    if not token or len(token.split()) > 1 or not token.isprintable():
+        # An empty token would be none at all.
+        raise SettingsError(f"control_token_file: expected one word in {name}")
+    return token
+
+
+def _host(setting: str, text: str) -> str:
+    """A host name as `Host` headers are compared with. Raises SettingsError."""
+    host = canonical_host(text)
+    if host is None:
+        raise SettingsError(
+            f"{setting}: expected a host name such as example.com, without scheme and port, got {text!r}"
+        )
+    return host
+
+
+def _origin(text: str) -> str:
+    """An origin in one spelling. Raises SettingsError."""
+    target = read_target(text)
+    if target is None or target.credentials or target.request_target != "/" or text[-1:] in "?#" or "*" in text:
+        raise SettingsError(f"allow_origin: expected the origin of a page, such as https://example.com, got {text!r}")
+    return target.origin
+
+
+def _network(text: str) -> Network:
+    """The network that an address or network names. Raises SettingsError."""
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise SettingsError(
+            f"trust_proxy: expected an IP address or network such as 10.0.0.0/8, got {text!r}"
+        ) from None
+
+
+def _check_host(name: str, text: str) -> None:
+    """Refuse what can match no host, with the host that was meant if there is one. Raises SettingsError."""
+    host = text.removeprefix("*.") if name == "allow_host" else text
+    if canonical_host(host) is not None:
+        return
+    target = read_target(text) or read_target(f"http://{text}")
+    hint = "" if target is None else f" (did you mean {target.host}?)"
+    also = ", or *.example.com for every name below one" if name == "allow_host" else ""
+    raise SettingsError(f"{name}: expected a host name or an address such as api.example.com{also}, got {text!r}{hint}")
 
 
 def read_file(path: Path) -> dict[str, object]:

@@ -40,6 +40,13 @@ def check_accepts_json(parts: RequestParts) -> None:
     )
 
 
+def prefers_html(parts: RequestParts) -> bool:
+    """Whether the client asks for HTML by name, and not for JSON before it: a browser does."""
+    qualities = dict(read_accept(parts))
+    html = qualities.get("text/html", 0.0)
+    return html > 0 and html >= qualities.get("application/json", 0.0)
+
+
 def check_is_json(parts: RequestParts) -> None:
     """Raises InvalidInput for a body that says to be anything but JSON; one that says nothing is fine (D-175)."""
     content_type = parts.header("content-type")

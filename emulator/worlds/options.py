@@ -16,10 +16,14 @@ from emulator.wire.dialect import Dialect
 
 
 class WorldOptions(Record):
-    """`fixtures` None stands for the built-in ones; `db` is the database of the default world."""
+    """`fixtures` None stands for the built-in ones; `db` is the database of the default world.
+
+    With `fresh`, what it and the databases of other worlds hold is thrown away.
+    """
 
     dialect: Dialect
     db: str = MEMORY
+    fresh: bool = False
     limits: Limits = Limits()
     fixtures: Fixtures | None = None
     keep_history: Keep = KEEP_ALL

@@ -7,15 +7,24 @@ import json
 import msgspec
 from msgspec.structs import asdict, replace
 
+from emulator.core.checkpoint import Checkpoint
+from emulator.core.record import Record
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
 from emulator.core.world_setup import WorldSetup, parse_world_name
-from emulator.engine.clock import Anchor, PacedClock
-from emulator.journal import files
+from emulator.engine.clock import Anchor, PacedClock, wall_ms
+from emulator.journal import codec, files, schema
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store
 from emulator.wire.control.clock import is_rate
+
+
+class KeptWorld(Record):
+    """A world that a database held: what it was made from, and what it began with."""
+
+    setup: WorldSetup
+    base: Checkpoint
 
 
 def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
@@ -23,6 +32,16 @@ def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
     content = asdict(setup)
     del content["fixtures"]
     return {"world": json.dumps(content).encode(), **clock_meta(anchor)}
+
+
+def first_anchor(setup: WorldSetup) -> Anchor:
+    """Where the clock of a new world meets real time: now.
+
+    A real-time world whose epoch is the wall clock stands at the wall clock, however long its making takes (D-261).
+    """
+    stands_at_the_wall_clock = setup.rate == 1 and not setup.epoch_is_given
+    met_ms = setup.epoch_ms if stands_at_the_wall_clock else wall_ms()
+    return Anchor(virtual_ms=setup.epoch_ms, wall_ms=met_ms, rate=setup.rate)
 
 
 def clock_meta(anchor: Anchor) -> dict[str, bytes]:
@@ -39,6 +58,14 @@ def read_world_meta(meta: Meta) -> tuple[WorldSetup, Anchor]:
         raise ValueError("no clock goes at the rate of the world's")
     parse_world_name(setup.id)
     return setup, anchor
+
+
+async def read_base(store: Store) -> Checkpoint:
+    """What the world of a database began with. Raises UnusableDatabase."""
+    try:
+        return codec.decode_checkpoint((await store.meta())[schema.BASE_CHECKPOINT])
+    except files.DAMAGE as error:
+        raise files.UnusableDatabase(f"{store.path}: damaged: {error!r}") from error
 
 
 async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:

@@ -152,7 +152,18 @@ def test_a_file_in_a_dialects_names_is_compared_in_them(tmp_path: Path) -> None:
     file.write_text(invoke("--format", "json", "--dialect", "upstash").stdout, encoding="utf-8")
 
     assert invoke("diff", str(file), "--dialect", "upstash").exit_code == 0
-    assert invoke("diff", str(file)).exit_code == 1
+    found = invoke("diff", str(file))
+    other = invoke("diff", str(file), "--dialect", "svc")
+
+    assert (found.exit_code, found.stdout) == (0, "no difference\n")
+    assert found.stderr == (
+        f"svc-emulator: {file} has the names of the dialect upstash (Upstash-*) and is compared in them\n"
+    )
+    assert other.exit_code == 1
+    assert other.stderr == (
+        f"svc-emulator: {file} has the names of the dialect upstash (Upstash-*) and is compared in those of svc, "
+        "as --dialect says\n"
+    )
 
 
 @pytest.mark.parametrize(

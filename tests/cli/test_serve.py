@@ -10,10 +10,12 @@ import socket
 import sqlite3
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import httpx
 import jwt
 import pytest
 
@@ -113,7 +115,8 @@ def test_delivery_in_flight_at_the_end_is_made_again_after_a_restart(tmp_path: P
                 message_id = publish(server.url, server.variables["SVC_TOKEN"], f"{receiver.url}/slow")
                 receiver.wait_for(1)
                 server.stop(signal.SIGTERM)
-            assert (server.exit_code, server.log) == (0, "")
+            assert server.exit_code == 0
+            assert server.log == "warning: 1 attempt was under way and cut off: it is made again at the next start\n"
             assert server.stopping_s < 2
         finally:
             answers.set()
@@ -126,6 +129,135 @@ def test_delivery_in_flight_at_the_end_is_made_again_after_a_restart(tmp_path: P
     signature = requests[1].headers["svc-signature"]
     key = again.variables["SVC_CURRENT_SIGNING_KEY"]
     assert jwt.decode(signature, key, algorithms=["HS256"])["sub"] == f"{receiver.url}/slow"
+
+
+@pytest.mark.parametrize("name", ["uvicorn", "hypercorn"])
+def test_an_advance_under_way_at_the_end_is_told_where_the_clock_stands(tmp_path: Path, name: str) -> None:
+    """The receiver of the message does not answer before the server has gone (D-291)."""
+    answers = Event()
+
+    def respond(_: emulators.Received) -> int:
+        answers.wait(20)
+        return 200
+
+    arguments = ("--server", name, "--clock", "frozen", "--epoch", "2026-01-01")
+    with emulators.receiver(respond) as receiver, ThreadPoolExecutor() as threads:
+        try:
+            with serving(*arguments, folder=tmp_path) as server:
+                headers = {"Authorization": f"Bearer {server.variables['SVC_TOKEN']}", "Svc-Delay": "1h"}
+                get(f"{server.url}/v2/publish/{receiver.url}/slow", headers, b"{}")
+                call = threads.submit(
+                    httpx.post, f"{server.url}/_emulator/clock/advance", json={"by": "1d"}, timeout=20
+                )
+                receiver.wait_for(1)
+                server.stop(signal.SIGTERM)
+                answer = call.result(20)
+        finally:
+            answers.set()
+
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"error": "the server is stopping, the clock stands at 2026-01-01T01:00:00.000Z"}
+    assert server.exit_code == 0
+    assert server.log == (
+        "warning: 1 attempt was under way and cut off: it is lost with the state, which was in memory\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["uvicorn", "hypercorn"])
+def test_a_publish_that_waits_for_its_delivery_at_the_end_is_answered(tmp_path: Path, name: str) -> None:
+    """What it did is done, so 503 would make its client publish twice (D-291)."""
+    answers = Event()
+
+    def respond(_: emulators.Received) -> int:
+        answers.wait(20)
+        return 200
+
+    with emulators.receiver(respond) as receiver, ThreadPoolExecutor() as threads:
+        try:
+            with serving("--server", name, "--clock", "frozen", folder=tmp_path) as server:
+                headers = {"Authorization": f"Bearer {server.variables['SVC_TOKEN']}"}
+                url = f"{server.url}/v2/publish/{receiver.url}/slow"
+                call = threads.submit(httpx.post, url, headers=headers, timeout=20)
+                receiver.wait_for(1)
+                server.stop(signal.SIGTERM)
+                answer = call.result(20)
+        finally:
+            answers.set()
+
+    assert answer.status_code == 200
+    assert answer.json()["messageId"].startswith("msg_")
+
+
+# -- a database that holds a world already (D-292) --------------------------------------------
+
+MADE = ("--db", "state.db", "--clock", "frozen", "--epoch", "2026-01-01", "--seed", "7", "--plan", "free")
+FIXTURES = """
+queues:
+  - name: billing
+"""
+
+
+def log_of(folder: Path, *arguments: str) -> str:
+    with serving(*arguments, folder=folder) as server:
+        server.stop(signal.SIGTERM)
+    return server.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ignored"),
+    [
+        pytest.param((), "", id="nothing asked for"),
+        pytest.param(MADE[2:], "", id="the same"),
+        pytest.param(("--fixtures", "made.yaml"), "", id="the same fixtures"),
+        pytest.param(("--seed", "0"), "seed 0 (it has 7)", id="a default asked for"),
+        pytest.param(("--fixtures", "other.yaml"), "fixtures other.yaml (it began with others)", id="fixtures"),
+        pytest.param(
+            ("--epoch", "2027-01-01", "--seed", "8", "--plan", "paid"),
+            "epoch 2027-01-01T00:00:00.000Z (it has 2026-01-01T00:00:00.000Z), seed 8 (it has 7), "
+            "plan paid (it has free)",
+            id="several",
+        ),
+    ],
+)
+def test_settings_that_the_database_makes_void_are_told(
+    tmp_path: Path, arguments: tuple[str, ...], ignored: str
+) -> None:
+    (tmp_path / "made.yaml").write_text(FIXTURES)
+    (tmp_path / "other.yaml").write_text(FIXTURES.replace("billing", "orders"))
+    assert log_of(tmp_path, *MADE, "--fixtures", "made.yaml") == ""
+
+    log = log_of(tmp_path, "--db", "state.db", *arguments)
+
+    text = f"state.db holds a world already, so these settings are not applied: {ignored} (--fresh starts over)"
+    assert log == (f"warning: {text}\n" if ignored else "")
+
+
+def test_fresh_starts_over_with_the_settings_of_this_start(tmp_path: Path) -> None:
+    with serving(*MADE, folder=tmp_path) as server:
+        publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        get(f"{server.url}/_emulator/worlds", body=b'{"id": "b"}')
+        get(f"{server.url}/_emulator/snapshots", body=b'{"name": "before"}')
+        server.stop(signal.SIGTERM)
+
+    with serving("--db", "state.db", "--fresh", "--clock", "frozen", "--epoch", "2027-01-01", folder=tmp_path) as again:
+        assert again.value_after("clock: ") == "frozen at 2027-01-01T00:00:00.000Z"
+        assert again.variables["SVC_TOKEN"] != server.variables["SVC_TOKEN"]
+        assert get(f"{again.url}/_emulator/deliveries")["deliveries"] == []
+        assert [world["id"] for world in get(f"{again.url}/_emulator/worlds")["worlds"]] == ["default"]
+        assert [each["name"] for each in get(f"{again.url}/_emulator/snapshots")["snapshots"]] == ["before"]
+        again.stop(signal.SIGTERM)
+
+    assert log_of(tmp_path, "--db", "state.db", "--epoch", "2027-01-01", "--seed", "0", "--plan", "paid") == ""
+
+
+def test_fresh_leaves_a_file_of_another_program_alone(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_bytes(b"# notes\n" * 100)
+
+    code, line = refused(tmp_path, "--port", "0", "--db", "other.db", "--fresh")
+
+    assert (code, line) == (1, "other.db: not a database of svc-emulator (nor any SQLite file); nothing was changed")
+    assert (tmp_path / "other.db").read_bytes() == b"# notes\n" * 100
 
 
 # -- what cannot be ---------------------------------------------------------------------------
@@ -160,6 +292,40 @@ def test_host_that_is_not_ours(tmp_path: Path) -> None:
 def test_second_process_on_the_same_database(tmp_path: Path) -> None:
     with serving("--db", "state.db", folder=tmp_path):
         assert refused(tmp_path, "--port", "0", "--db", "state.db") == (1, "state.db: in use by another process")
+
+
+def test_a_fixtures_file_with_several_mistakes_shows_all_and_how_to_look_again(tmp_path: Path) -> None:
+    (tmp_path / "bad file.yaml").write_text("queues:\n  - name: 'a b'\n  - nam: c\nschedules:\n  - cron: x\n")
+
+    completed = run("serve", "--port", "0", "--fixtures", "bad file.yaml", folder=tmp_path)
+
+    *problems, last = completed.stderr.splitlines()
+    checked = run("fixtures", "check", "bad file.yaml", folder=tmp_path)
+    assert completed.returncode == 1
+    assert len(problems) > 2
+    assert problems == [f"svc-emulator: {line}" for line in checked.stderr.splitlines()]
+    assert last == (
+        f"svc-emulator: {len(problems)} problems (look again with svc-emulator fixtures check 'bad file.yaml')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "ours", "elsewhere"),
+    [
+        pytest.param("0.0.0.0", "127.0.0.1", "0.0.0.0", id="every IPv4 address"),
+        pytest.param("127.0.0.1", "127.0.0.1", "", id="this machine"),
+        pytest.param("localhost", "", "", id="by name"),
+    ],
+)
+def test_banner_tells_where_callers_elsewhere_reach_it(tmp_path: Path, host: str, ours: str, elsewhere: str) -> None:
+    with serving(folder=tmp_path, extra={"EMULATOR_HOST": host}) as server:
+        _, _, port = server.url.rpartition(":")
+        assert get(f"{server.url}/_emulator/health")["status"] == "ok"
+        second = server.banner[1]
+
+    assert ours in server.url
+    address = f"and on every other address of this machine ({elsewhere}); from elsewhere http://NAME:{port}, "
+    assert second == (f"{address}by its name or address" if elsewhere else "")
 
 
 @pytest.mark.parametrize(

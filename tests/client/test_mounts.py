@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -14,7 +14,7 @@ from starlette.requests import Request as StarletteRequest
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from emulator import Delivery, Emulator, Request, Response
+from emulator import Delivery, Emulator, Refused, Request, Response
 from emulator.client.mounts import Interface, interface_of
 from tests.harness import emulators, loops
 
@@ -321,3 +321,58 @@ def test_a_rule_comes_before_a_mount_and_may_forward_to_it(emu: Emulator) -> Non
     assert ruled is not None
     assert forwarded is not None
     assert (ruled.status, forwarded.text) == (204, "https://app.test/orders")
+
+
+# -- the clock from a handler (D-293) ---------------------------------------------------------
+
+
+def moves_of(emulator: Emulator) -> list[Callable[[], object]]:
+    clock = emulator.clock
+    return [lambda: clock.advance("1h"), clock.next, clock.drain, lambda: clock.set("2027-01-01")]
+
+
+@pytest.mark.parametrize("kind", ["function", "asynchronous function", "wsgi", "asgi"])
+@pytest.mark.parametrize("rate", [0, 1])
+def test_a_handler_that_moves_the_clock_is_refused_at_once(server: Emulator, kind: str, rate: int) -> None:
+    """In real time no call waits for the delivery, so that only the handler's own thread or task tells."""
+    refusals: list[str] = []
+    with server.new_world(epoch=emulators.EPOCH, rate=rate) as emu:
+
+        def move() -> None:
+            for each in moves_of(emu):
+                with pytest.raises(Refused) as refused:
+                    each()
+                refusals.append(f"{refused.value.status} {refused.value}")
+
+        async def function(_: Request) -> None:
+            move()
+
+        def wsgi(environ: Any, start_response: Any) -> list[bytes]:
+            move()
+            start_response("200 OK", [])
+            return []
+
+        async def hook(_: StarletteRequest) -> JSONResponse:
+            move()
+            return JSONResponse({})
+
+        applications: dict[str, Any] = {
+            "function": lambda _: move(),
+            "asynchronous function": function,
+            "wsgi": wsgi,
+            "asgi": Starlette(routes=[Route("/hook", hook, methods=["POST"])]),
+        }
+        emu.mount("https://app.test", applications[kind])
+        emu.publish("https://app.test/hook")
+        emu.wait_for("https://app.test/hook", status=200)
+
+        assert refusals == ["409 an attempt is under way; a receiver cannot move the clock from its handler"] * 4
+
+
+def test_a_handler_may_move_the_clock_of_another_world(server: Emulator, emu: Emulator) -> None:
+    with server.new_world(epoch=emulators.EPOCH) as other:
+        emu.mount("https://app.test", lambda _: str(other.clock.advance("1h").deliveries))
+        emu.publish("https://app.test/hook")
+
+        emu.verify("https://app.test/hook", status=200)
+        assert other.clock.now().hour == 1

@@ -168,6 +168,8 @@ async def contract_and_reference(emulator: Checked) -> None:
     await emulator.control("GET", "/contract?format=yaml&api=messaging")
     await emulator.control("GET", "/contract", headers={"Accept": "application/yaml"})
     await emulator.control("GET", "/reference?api=control")
+    await emulator.call("GET", "/", {"Accept": "text/html"})
+    await emulator.control("GET", "", headers={"Accept": "text/html"})
     assert (await emulator.control("GET", "/contract", headers={"Accept": "text/html"})).status == 406
 
 

@@ -60,7 +60,9 @@ def cited_in(paths: list[Path]) -> dict[str, set[str]]:
 
 
 def sources(folder: str) -> list[Path]:
-    return [path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)]
+    # The pytest plugin lies beside the package (D-290).
+    beside = [ROOT / "svc_emulator_pytest.py"] if folder == "emulator" else []
+    return [*(path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)), *beside]
 
 
 @functools.cache

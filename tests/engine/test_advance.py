@@ -399,6 +399,29 @@ async def test_advance_from_inside_a_receiver_conflicts_with_the_one_that_runs()
 
 
 @on_loop
+async def test_advance_from_inside_a_receiver_is_refused_at_once_while_a_publish_waits_for_it() -> None:
+    """D-293: the publish would wait for the receiver, and the receiver for the advance."""
+    engine = Engine(settle_s=1000, patience_s=1000, deadlock_s=0.001)
+    conflicts: list[str] = []
+
+    async def receive(_: Attempt) -> AttemptOutcome:
+        with pytest.raises(Conflict) as conflict:
+            await engine.driver.advance.by(SECOND)
+        conflicts.append(conflict.value.text)
+        return answered()
+
+    engine.transport.handlers[A] = receive
+
+    await engine.publish(A)
+
+    assert engine.finished() == [(A, 0)]
+    assert conflicts == [
+        "1 attempt is still under way after 0.001 s, and time moves only when none is; "
+        "a receiver cannot move the clock from its handler"
+    ]
+
+
+@on_loop
 async def test_advance_from_inside_a_receiver_without_an_advance_conflicts_as_well() -> None:
     engine = Engine(patience_s=0.01)
     conflicts: list[str] = []
@@ -416,7 +439,7 @@ async def test_advance_from_inside_a_receiver_without_an_advance_conflicts_as_we
     await engine.driver.settle()
 
     assert len(conflicts) == 1
-    assert "1 attempts are still under way" in conflicts[0]
+    assert "1 attempt is still under way after 0.01 s" in conflicts[0]
     assert engine.now_ms == 0
     assert engine.finished() == [(A, 0)]
     assert (await engine.driver.advance.by(SECOND)).to_ms == EPOCH_MS + SECOND

@@ -225,7 +225,14 @@ def server(**settings: Any) -> Iterator[Server]:
             )
             started.set_result((found, lambda: loop.call_soon_threadsafe(stop.set)))
             certificate = read_certificate(wanted.tls_cert, wanted.tls_key) if wanted.scheme == "https" else None
-            await serving.serve(emulation.app, listener, server=wanted.server, stop=stop, certificate=certificate)
+            await serving.serve(
+                emulation.app,
+                listener,
+                server=wanted.server,
+                stop=stop,
+                certificate=certificate,
+                ending=emulation.ending,
+            )
         finally:
             await emulation.close()
 

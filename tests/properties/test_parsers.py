@@ -195,7 +195,7 @@ PARSERS = (
     Parser(name="duration", parse=_of_text(durations.parse_duration_ms), samples=[b"1d10h30m5s", b"0s"]),
     Parser(name="period", parse=_of_text(durations.parse_period_s), samples=[b"60", b"1h30m"]),
     Parser(
-        name="control duration", parse=_of_text(durations.parse_control_duration_ms), samples=[b"1d2h3m4s5ms", b"0ms"]
+        name="control duration", parse=_of_text(durations.parse_control_duration_ms), samples=[b"1w1d2h3m4s5ms", b"0ms"]
     ),
     Parser(
         name="instant", parse=_of_text(instants.read_instant_ms), samples=[b"2026-01-01T00:00:00.5Z", b"2026-01-01"]

@@ -214,3 +214,24 @@ def test_a_raw_destination_reaches_the_emulator_untouched(emulator: Server) -> N
     assert message["url"] == "https://x.test//a/../b%2F%41?q=%20"
     refused = raw("/v2/publish/https://x.test/a#b")
     assert b" 400 " in refused[:20]
+
+
+def test_a_receiver_that_moves_the_clock_from_its_handler_is_refused_before_the_publish_returns(
+    emulator: Server,
+) -> None:
+    """D-293."""
+    refusals: list[Any] = []
+
+    def advance_inside(_: Received) -> int:
+        url = f"{emulator.url}/_emulator/clock/advance"
+        refusals.append(httpx.post(url, json={"by": "1h"}, timeout=PATIENCE_S, trust_env=False))
+        return 200
+
+    with receiver(advance_inside) as hook:
+        post(emulator, f"publish/{hook.url}/a")
+        deliveries = control(emulator, "GET", "/deliveries")["deliveries"]
+
+    assert [each["response"]["status"] for each in deliveries] == [200]
+    [refusal] = refusals
+    assert refusal.status_code == 409
+    assert refusal.json()["error"].endswith("a receiver cannot move the clock from its handler")

@@ -63,10 +63,13 @@ class Policy(Record):
 
     # The handler reads the query, and refuses what it does not know. Without it `world` is the only parameter.
     reads_query: bool = False
+    # Whether it needs the control token, if the server has one.
+    needs_token: bool = True
 
 
 WORLD_ONLY = Policy()
 OWN_QUERY = Policy(reads_query=True)
+PUBLIC = Policy(reads_query=True, needs_token=False)
 
 ControlRoute: TypeAlias = Route[ControlCall, Policy]
 
@@ -75,12 +78,14 @@ def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, Polic
     """What makes a call of a request to one path, whose operations have these policies by method."""
 
     async def open_call(request: Request) -> ControlCall:
-        if not policies[request.parts.method].reads_query:
+        policy = policies[request.parts.method]
+        if not policy.reads_query:
             for name, _ in request.parts.query:
                 if name != "world":
                     # A misspelt `world` must not act on the default one (D-127).
                     raise InvalidInput(name, "unknown parameter, expected world")
-        options.check_caller(request.parts)
+        if policy.needs_token:
+            options.check_token(request.parts)
         return ControlCall(request=request, worlds=worlds, options=options)
 
     return open_call

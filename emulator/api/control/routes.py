@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from emulator.api.control import (
     accounts,
     clock,
     contract,
     deliveries,
     destinations,
+    pages,
     previews,
     snapshots,
     stream,
@@ -30,9 +33,10 @@ ROUTES: tuple[ControlRoute, ...] = (
     *trace.ROUTES,
     *stream.ROUTES,
     *contract.ROUTES,
+    *pages.ROUTES,
 )
 
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:
     """Every path of the API with its operations."""
-    return endpoints_of(registry.dialect, ROUTES, lambda policies: opener(registry, options, policies))
+    return endpoints_of(registry.dialect, ROUTES, partial(opener, registry, options))

@@ -37,7 +37,7 @@ class AsyncClock:
             1
 
         Returns when nothing is in flight; `max_deliveries` stops it early. Raises Refused during
-        another advance.
+        another advance, and in the handler of a receiver.
         """
         return await self._move("advance", by=duration(by), max_deliveries=max_deliveries)
 
@@ -55,6 +55,7 @@ class AsyncClock:
 
     async def set(self, now: Instant) -> ClockStatus:
         """Set the clock: forward does the work on the way, back is refused once anything has happened."""
+        self._check_may_move()
         return read_clock(await self._link.control("PUT", "clock", {"now": instant(now)}))
 
     async def rate(self, rate: float) -> ClockStatus:
@@ -62,4 +63,9 @@ class AsyncClock:
         return read_clock(await self._link.control("PUT", "clock", {"rate": rate}))
 
     async def _move(self, how: str, **wanted: Any) -> AdvanceReport:
+        self._check_may_move()
         return read_report(await self._link.control("POST", f"clock/{how}", given(wanted)))
+
+    def _check_may_move(self) -> None:
+        session = self._link.session
+        session.server.check_may_move_clock(session.world)

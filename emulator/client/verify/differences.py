@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from re import fullmatch
 from typing import Any
+
+from emulator.core.language.spelling import near
 
 # How much of a value is shown, and where a difference in a long text is shown from.
 _SHOWN = 60
@@ -41,8 +42,7 @@ def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str) -> Ite
         if key in got:
             yield from json_differences(value, got[key], _joined(path, key))
         else:
-            near = get_close_matches(str(key), unexpected, n=1)
-            hint = f"; there is {json.dumps(near[0])}" if near else ""
+            hint = "".join(f"; there is {json.dumps(each)}" for each in near(str(key), unexpected))
             yield f"{_joined(path, key)}: missing, expected {shown(value)}{hint}"
     for key in unexpected:
         yield f"{_joined(path, key)}: unexpected, got {shown(got[key])}"
@@ -66,7 +66,7 @@ def bytes_difference(expected: bytes, got: bytes) -> str:
     try:
         return text_difference(expected.decode(), got.decode())
     except UnicodeDecodeError:
-        at = _first_difference(expected, got)
+        at = first_difference(expected, got)
         return (
             f"expected {len(expected)} bytes, got {len(got)}, which differ from byte {at} on: "
             f"expected {expected[at : at + 10]!r}, got {got[at : at + 10]!r}"
@@ -75,14 +75,15 @@ def bytes_difference(expected: bytes, got: bytes) -> str:
 
 def text_difference(expected: str, got: str) -> str:
     """Both texts; of long ones, the part where the difference begins."""
-    at = _first_difference(expected, got)
+    at = first_difference(expected, got)
     if max(len(expected), len(got)) <= _SHOWN:
         return f"expected {shown(expected)}, got {shown(got)}"
     sizes = "" if len(expected) == len(got) else f" ({len(expected)} and {len(got)} characters long)"
     return f"expected {_excerpt(expected, at)}, got {_excerpt(got, at)}: they differ from character {at} on{sizes}"
 
 
-def _first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
+def first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
+    """The index of the first difference; the length of the shorter one if it begins the other."""
     places = enumerate(zip(expected, got, strict=False))
     return next((place for place, (left, right) in places if left != right), min(len(expected), len(got)))
 

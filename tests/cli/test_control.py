@@ -57,6 +57,27 @@ def test_clock_advance_does_the_work_on_the_way(server: emulators.Server) -> Non
     assert lines[1] == "deliveries: 1 (1 succeeded, 0 failed); messages created: 0; schedules fired: 0"
 
 
+def test_clock_advance_takes_weeks(server: emulators.Server) -> None:
+    assert "(8d in " in printed(server, "clock", "advance", "1w1d")
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("localhost:8080", " (did you mean http://localhost:8080?) ("),
+        ("127.0.0.1", " (did you mean http://127.0.0.1?) ("),
+        ("ftp://localhost", "'ftp://localhost' ("),
+        ("no address", "'no address' ("),
+    ],
+)
+def test_an_address_without_a_scheme_is_refused_with_the_one_that_was_meant(url: str, hint: str) -> None:
+    result = CliRunner().invoke(main, ["clock", "show", "--url", url])
+
+    assert result.exit_code == 2
+    assert "expected an address such as http://127.0.0.1:8080, got " in result.stderr
+    assert hint in result.stderr
+
+
 def test_clock_answers_as_json(server: emulators.Server) -> None:
     assert json.loads(printed(server, "clock", "advance", "90000", "--json"))["to_ms"] == emulators.EPOCH_MS + 90_000
     assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == emulators.EPOCH_MS + 90_000
@@ -218,6 +239,20 @@ def test_env_of_a_running_server_in_every_format(server: emulators.Server) -> No
 def test_env_speaks_the_dialect_of_the_server() -> None:
     with emulators.server(dialect="upstash") as server:
         assert json.loads(printed(server, "env", "--format", "json"))["QSTASH_TOKEN"] == server.token
+
+
+def test_env_says_which_options_a_running_server_makes_void() -> None:
+    with emulators.server(dialect="upstash") as server:
+        silent = invoke(server, "env", "--dialect", "upstash")
+        told = invoke(server, "env", "--dialect", "svc", "--seed", "7", "--fixtures", "f.yaml")
+
+    assert silent.stderr == ""
+    assert told.stdout == silent.stdout
+    assert told.stderr.splitlines() == [
+        f"svc-emulator: {server.url} speaks the dialect upstash, not svc, and these are its variables "
+        "(a dialect is chosen with the server: serve --dialect)",
+        f"svc-emulator: {server.url} runs already, so --fixtures and --seed are not applied",
+    ]
 
 
 def test_env_of_another_world(server: emulators.Server) -> None:

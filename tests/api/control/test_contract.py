@@ -120,3 +120,33 @@ async def test_the_reference_of_one_api() -> None:
 async def test_without_the_files_there_is_no_reference() -> None:
     async with without_contracts() as emulator:
         assert (await emulator.control("GET", "/reference")).status == 404
+
+
+# -- a browser --------------------------------------------------------------------------------
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("path", ["/", "/?a=1", "/_emulator", "/_emulator/"])
+@on_loop
+async def test_a_browser_is_sent_to_the_page_that_says_what_this_is(path: str) -> None:
+    """D-294."""
+    async with in_process(control_token="secret") as emulator:
+        answer = await emulator.get(path, {"Accept": BROWSER}, token=None)
+        headers = {"Accept": BROWSER, "Authorization": "Bearer secret"}
+        page = await emulator.get(answer.headers["location"], headers, token=None)
+
+    assert (answer.status, answer.headers["location"]) == (307, "/_emulator/reference")
+    assert page.headers["content-type"].startswith("text/html")
+    assert b"A local emulator of an HTTP message-scheduling service" in page.body
+    assert b"<code>svc-emulator env</code>" in page.body
+
+
+@pytest.mark.parametrize("path", ["/", "/_emulator"])
+@pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/json, text/html;q=0.5"])
+@on_loop
+async def test_other_clients_are_told_that_the_path_has_no_operation(path: str, accept: str) -> None:
+    async with in_process() as emulator:
+        answer = await emulator.get(path, {"Accept": accept} if accept else {}, token=None)
+
+    assert (answer.status, answer.json) == (404, {"error": f"no operation has the path {path}"})

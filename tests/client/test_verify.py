@@ -129,7 +129,8 @@ def test_the_timeline_explains_what_failed_and_what_waits(emulator: Emulator) ->
 
     assert text.startswith("3 attempts of 3 messages; the clock is at 2026-01-01T00:00:00.000Z, frozen\n")
     sections = dict(re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n?)+)", text, re.MULTILINE))
-    assert list(sections) == ["Still to come", "Waiting", "Why"]
+    assert list(sections) == ["Still to come", "Waiting", "Why", "Whole ids"]
+    assert failed in sections["Whole ids"]
     assert f"msg_..{retried[-4:]}" in sections["Still to come"]
     assert f"msg_..{held[-4:]}" in sections["Waiting"]
     assert f"msg_..{failed[-4:]}" in sections["Why"]

@@ -1,0 +1,24 @@
+"""`/` and `/_emulator`: where a browser is sent, because somebody who opens them asks what runs here."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.control.call import PUBLIC, ControlCall, ControlRoute
+from emulator.api.endpoint import Answer, no_operation
+from emulator.wire.media_types import prefers_html
+
+_PAGE = "/_emulator/reference"
+
+
+async def show_page(call: ControlCall) -> Response:
+    """A page for a browser, and for any other client what it is told of a path without an operation (D-294)."""
+    if not prefers_html(call.parts):
+        return no_operation(call.parts.path)
+    return Answer(status=307, headers=(("Location", _PAGE), ("Vary", "Accept")))
+
+
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/", show_page, PUBLIC),
+    ControlRoute("GET", "/_emulator", show_page, PUBLIC),
+)

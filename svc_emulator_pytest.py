@@ -1,0 +1,290 @@
+"""The pytest plugin: a fresh world for every test, and its timeline in the report of a test that fails.
+
+    def test_reminder(emulator: Emulator) -> None:
+        emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+        emulator.clock.advance("1d")
+        emulator.verify(url="https://app.example.com/remind", at="1d")
+
+It is loaded into every test run of an environment that has the distribution, so it imports nothing
+of the emulator until a test asks for a fixture: other runs cost nothing, and coverage measures the
+modules that tests import. It lies beside the package, because a project may have a module or a
+package of its own called `emulator`: then the plugin is off, and says so (D-290).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import secrets
+import sys
+import warnings
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pluggy import Result
+
+    from emulator import AsyncEmulator, Emulator
+
+TITLE = "svc-emulator timeline"
+# The head of the ids at the end of a timeline. The module that writes it is not imported without need.
+IDS = "Whole ids:"
+
+# A world always begins at the same instant, so that its tests do not depend on the day (D-251).
+DEFAULT_EPOCH = "2026-01-01T00:00:00Z"
+DEFAULT_EPOCH_MS = 1_767_225_600_000
+DEFAULT_SEED = 0
+
+# The longest id that a world can have.
+_MAX_ID = 64
+# How long a report waits for an emulator that hangs, seconds of real time.
+_TIMEOUT_S = 10.0
+
+_HELP = {
+    "seed": f"seeds the ids and tokens of every test's world (default: {DEFAULT_SEED})",
+    "epoch": f"the first instant of every test's world, ISO 8601 (default: {DEFAULT_EPOCH})",
+    "dialect": "the names on the wire: svc, upstash or a TOML file (default: svc)",
+    "url": "use the emulator that runs there, such as a CI service container, instead of starting one "
+    "(default: the environment variable EMULATOR_URL, if it is set)",
+    "control-token": "the control token of the emulator at --emulator-url "
+    "(default: the environment variable EMULATOR_CONTROL_TOKEN, if it is set)",
+}
+_VARIABLES = {"url": "EMULATOR_URL", "control-token": "EMULATOR_CONTROL_TOKEN"}
+
+
+@dataclass(frozen=True)
+class _Options:
+    seed: int
+    epoch_ms: int
+    dialect: str | None
+    url: str | None
+    control_token: str | None
+
+
+class SvcEmulatorWarning(pytest.PytestWarning):
+    """The plugin is off."""
+
+
+_OPTIONS = pytest.StashKey[_Options]()
+_OFF = pytest.StashKey[str]()
+_WORLD = pytest.StashKey["Emulator"]()
+
+
+# -- options ----------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("svc-emulator", "svc-emulator (each option is also an ini option: emulator_seed ...)")
+    for name, text in _HELP.items():
+        group.addoption(f"--emulator-{name}", metavar=name.upper().replace("-", "_"), help=text)
+        parser.addini(_ini_name(name), text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options, so that one that cannot be used is refused before any test runs."""
+    reason = _why_off()
+    if reason is not None:
+        config.stash[_OFF] = reason
+        # Under pytest-xdist the workers' warnings are shown as well.
+        if not hasattr(config, "workerinput"):
+            _warn(config, reason)
+        return
+    config.stash[_OPTIONS] = _Options(
+        seed=_read_seed(_option(config, "seed")),
+        epoch_ms=_read_epoch_ms(_option(config, "epoch")),
+        dialect=_option(config, "dialect"),
+        url=_option(config, "url"),
+        control_token=_option(config, "control-token"),
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    options = config.stash.get(_OPTIONS, None)
+    return None if options is None or options.url is None else f"svc-emulator: {options.url}"
+
+
+def _why_off() -> str | None:
+    """Why the plugin is off: `import emulator` finds, or found, another module than ours."""
+    try:
+        spec = importlib.util.find_spec("emulator")
+    except ValueError:  # A module without a spec was put in its place.
+        spec = None
+    places = [] if spec is None else list(spec.submodule_search_locations or [])
+    if any(Path(place, "pytest_plugin.py").is_file() for place in places):
+        return None
+    found = getattr(sys.modules.get("emulator"), "__file__", None) if spec is None else spec.origin
+    where = found or next(iter(places), "a module without a file")
+    return f"the pytest plugin of svc-emulator is off, because `import emulator` means another module here: {where}"
+
+
+def _warn(config: pytest.Config, text: str) -> None:
+    """Put a warning into the summary. Not by `warnings`: a project whose warnings are errors must still run."""
+    message = warnings.WarningMessage(SvcEmulatorWarning(f"{text} (-p no:svc-emulator)"), SvcEmulatorWarning, "", 0)
+    config.hook.pytest_warning_recorded.call_historic(
+        kwargs={"warning_message": message, "nodeid": "", "when": "config", "location": None}
+    )
+
+
+def _ini_name(name: str) -> str:
+    return f"emulator_{name.replace('-', '_')}"
+
+
+def _option(config: pytest.Config, name: str) -> str | None:
+    """The flag, the variable or the ini option, the first that is there and not empty."""
+    flag: str | None = config.getoption(_ini_name(name))
+    variable = os.environ.get(_VARIABLES.get(name, ""))
+    ini: str | None = config.getini(_ini_name(name))
+    return flag or variable or ini or None
+
+
+def _read_seed(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_SEED
+    try:
+        return int(text)
+    except ValueError:
+        raise pytest.UsageError(f"--emulator-seed: expected an integer, got {text!r}") from None
+
+
+def _read_epoch_ms(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_EPOCH_MS
+    from emulator.core.errors import Malformed
+    from emulator.wire.instants import EARLIEST_VIRTUAL_MS, read_instant_ms
+
+    try:
+        epoch_ms = read_instant_ms(int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else text)
+    except Malformed as malformed:
+        raise pytest.UsageError(f"--emulator-epoch: {malformed.reason}") from None
+    if epoch_ms < EARLIEST_VIRTUAL_MS:
+        raise pytest.UsageError("--emulator-epoch: expected an instant after 1970-01-01T00:00:00Z")
+    return epoch_ms
+
+
+# -- fixtures ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
+    """The emulator of the whole run: one started for it, or the one at --emulator-url.
+
+    As an `emulator.Emulator` it stands for the server's `default` world. Under pytest-xdist every
+    worker starts one of its own.
+    """
+    # Asked again: the folder of a test module may have come before ours meanwhile.
+    off = pytestconfig.stash.get(_OFF, None) or _why_off()
+    if off is not None:
+        pytest.fail(off, pytrace=False)
+    from emulator import Emulator
+
+    options = pytestconfig.stash[_OPTIONS]
+    if options.url is None:
+        server = Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc")
+    else:
+        server = Emulator.connect(options.url, control_token=options.control_token)
+    reason = _reason_not_to_start(server, options)
+    if reason is not None:
+        pytest.fail(f"svc-emulator: {reason}", pytrace=False)
+    with server:
+        yield server
+
+
+@pytest.fixture
+def emulator(request: pytest.FixtureRequest, emulator_server: Emulator) -> Iterator[Emulator]:
+    """A fresh world with a frozen clock, deleted after the test.
+
+    It begins at --emulator-epoch and is seeded by --emulator-seed. Its ids and tokens are the same
+    whenever the test runs, unless it runs on a server at --emulator-url. If the test fails, its
+    report shows the timeline of the world.
+    """
+    options = request.config.stash[_OPTIONS]
+    id = world_id(request.node.nodeid, shared=options.url is not None)
+    with emulator_server.new_world(id=id, seed=options.seed, epoch=options.epoch_ms) as world:
+        request.node.stash[_WORLD] = world
+        yield world
+        del request.node.stash[_WORLD]
+
+
+@pytest.fixture
+def async_emulator(emulator: Emulator) -> AsyncEmulator:
+    """The world of `emulator` with awaits, for tests on asyncio or trio under any plugin."""
+    from emulator import AsyncEmulator
+
+    return AsyncEmulator.sharing(emulator)
+
+
+def world_id(test: str, *, shared: bool) -> str:
+    """An id for the world of a test, given the test's own.
+
+    On a server of this run alone it is a function of the test, and with it all ids and tokens of
+    the world (D-251). On a shared server the same test may run elsewhere at the same moment, so
+    there the id ends at random.
+    """
+    ends = [hashlib.blake2b(test.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()]
+    if shared:
+        # Not from `random`, which some plugins seed again for every test.
+        ends.append(secrets.token_hex(4))
+    end = "".join(f"-{each}" for each in ends)
+    # The end of a test's id is the most specific; a world's id begins with a letter or a digit.
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", test)[-(_MAX_ID - len(end)) :].strip("-._")
+    return f"{name or 'test'}{end}"
+
+
+def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
+    """Start the server or connect to it; if that cannot be, why not."""
+    from emulator import EmulatorError, Refused
+
+    try:
+        server.start()
+    except EmulatorError as error:
+        if isinstance(error, Refused) and error.status == HTTPStatus.UNAUTHORIZED:
+            does = "needs its control token" if options.control_token is None else "has another control token"
+            return f"{options.url} {does} (--emulator-control-token)"
+        return str(error)
+    if options.url is not None and options.dialect is not None:
+        # A mismatch would fail every test without a reason.
+        spoken, name = server.dialect.name, Path(options.dialect).stem
+        if spoken != name:
+            server.close()
+            return f"{options.url} speaks the dialect {spoken}, not {name}"
+    return None
+
+
+# -- reports ----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Result[pytest.TestReport], None]:
+    """Add the timeline to the report of a failed test, or of a fixture that failed beside the world."""
+    result = yield
+    world = item.stash.get(_WORLD, None)
+    if world is not None and (report := result.get_result()).failed:
+        text = timeline(world)
+        if text.partition("\n")[0] in report.longreprtext:
+            # A failed `verify` shows the tables already, but not all ids.
+            text = "".join(("It is shown above.", *text.partition(f"\n\n{IDS}\n")[1:]))
+        report.sections.append((TITLE, text))
+
+
+def timeline(world: Emulator, timeout_s: float = _TIMEOUT_S) -> str:
+    """The timeline, or why there is none: a report is made in any case."""
+    try:
+        from emulator.client.verify.timeline import timeline_of
+
+        session = world.session
+        text = session.server.background.submit(timeline_of(session))
+        try:
+            return text.result(timeout_s)
+        finally:
+            text.cancel()
+    except TimeoutError:
+        return f"The emulator did not tell it within {timeout_s:g} s."
+    except Exception as error:  # An edge: the test's own failure must be reported, whatever is wrong here.
+        return f"It cannot be told: {str(error) or type(error).__name__}"
