@@ -210,16 +210,14 @@ class HttpClient:
     def _open_session(self) -> ClientSession:
         import aiohttp
 
-        from emulator.delivery.receiving import handlers
+        from emulator.delivery.receiving import PacedConnector
 
-        connector = aiohttp.TCPConnector(
+        connector = PacedConnector(
             limit=0,
             # The resolver has the interface, but not the base class: that would import aiohttp.
             resolver=cast("AbstractResolver", self._resolver),
             keepalive_timeout=_KEEPALIVE_S,
         )
-        # aiohttp has no public way to choose the protocol of its connections.
-        connector._factory = handlers(asyncio.get_running_loop())  # type: ignore[assignment]  # a function as well
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),

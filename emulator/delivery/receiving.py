@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
-from aiohttp import ClientPayloadError
+from aiohttp import ClientPayloadError, TCPConnector
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
@@ -197,7 +196,12 @@ class PacedHandler(ResponseHandler):
             self.transport.pause_reading()
 
 
-def handlers(loop: asyncio.AbstractEventLoop) -> Callable[[], PacedHandler]:
-    """What makes the handlers of a connector's connections."""
-    turns = Turns(loop)
-    return lambda: PacedHandler(loop, turns)
+class PacedConnector(TCPConnector):
+    """A connector whose connections share the turns of their event loop."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        loop = asyncio.get_running_loop()
+        turns = Turns(loop)
+        # aiohttp has no public way to choose the protocol of its connections.
+        self._factory = lambda: PacedHandler(loop, turns)  # type: ignore[assignment]  # a function as well

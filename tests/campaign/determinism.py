@@ -39,9 +39,9 @@ def play(round: Round) -> None:
     if found is None or "record" not in round.shared:
         return
     difference = first_difference(round.shared["record"], found)
-    variant = f"{Path(python).name} {' '.join(flags)} {variables}"
+    variant = f"{python} {' '.join(flags)} {variables}"
     round.report.expect(not difference, "the record of a run differs", f"{variant}: {difference}")
-    round.report.count(f"runs with {Path(python).name}")
+    round.report.count("runs compared")
     round.report.count("bytes compared", len(found))
 
 
