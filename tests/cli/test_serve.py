@@ -431,7 +431,8 @@ def test_exit_code_is_1_if_a_world_had_stopped(tmp_path: Path) -> None:
         (tmp_path / "state.db").unlink()
         with pytest.raises(urllib.error.HTTPError) as refused:
             publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
-        assert refused.value.code == 503
+        with refused.value as answer:
+            assert answer.code == 503
         health = run("health", "--port", server.url.rpartition(":")[2], folder=tmp_path)
         assert health.returncode == 1
         assert "is not well: " in health.stderr
