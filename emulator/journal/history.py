@@ -263,7 +263,10 @@ class History:
         """Every event and attempt in order that was not dropped, read `step` at a time."""
         last = await self._last_seq()
         for start in range(self.dropped.seq, last, step):
-            for entry in await self.since(start, min(step, last - start)):
+            entries = await self.since(start, min(step, last - start))
+            if len(entries) < min(step, last - start):
+                raise self._store.damaged(f"entries of its history after the {start}th are missing")
+            for entry in entries:
                 yield entry
 
     async def since(self, seq: int, count: int) -> list[Event | Delivery]:

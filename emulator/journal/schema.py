@@ -22,8 +22,8 @@ FORMAT = 2
 class Table(Record):
     """A table: its columns with their definitions, and the columns that order its rows in a checksum.
 
-    `indexes` maps names of indexes to columns. `key` is a primary key of several columns, the second of
-    them a number. `counts` are the columns to which later writes add. `is_numbered` if SQLite numbers the rows.
+    `indexes` maps names of indexes to columns. `key` is a primary key of several columns.
+    `counts` are the columns to which later writes add. `is_numbered` if SQLite numbers the rows.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Table(Record):
         Of counts it is a sum that grows with them, so that adding to a row needs no reading.
         """
         if self.counts:
-            of_row = f"{values[self.key[1]]} % 997"
+            of_row = f"row_checksum({', '.join(values[name] for name in self.key)}) % 997"
             products = (f"{values[name]} * ({11 + 2 * at} + {of_row})" for at, name in enumerate(self.counts))
             return " + ".join(products)
         covered = list(values.values())[self.is_numbered :]

@@ -46,8 +46,8 @@ def test_statements_of_a_table_name_every_column() -> None:
 
 def test_every_change_of_a_value_of_a_row_is_noticed() -> None:
     for table in schema.TABLES:
-        # SQLite may number the rows itself; of counts, the account is known by the sums that it has part in.
-        free = {"id"} if table.is_numbered else {"account_id"} if table.counts else set()
+        # SQLite may number the rows itself.
+        free = {"id"} if table.is_numbered else set()
         for name in table.columns.keys() - free:
             connection = created()
             row = [7 if "INTEGER" in definition else b"x" for definition in table.columns.values()]
