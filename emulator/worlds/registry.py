@@ -55,6 +55,8 @@ class Worlds:
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
+        # The ids by what a file system that ignores case makes of them (D-296).
+        self._files: dict[str, str] = {}
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
         self._callers: dict[str, Caller] = {}
@@ -138,6 +140,9 @@ class Worlds:
             read_field("id", world_id, parse_world_name)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
+            twin = self._files.get(world_id.lower())
+            if twin is not None and self._options.keeps_state:
+                raise Conflict(f"world {twin} exists already, and some file systems would keep both in one file")
             return await self._open(replace(setup, id=world_id))
 
     def _unused_id(self) -> str:
@@ -153,6 +158,7 @@ class Worlds:
         async with self._tokens_lock:
             world = self.get(world_id)
             del self._worlds[world_id]
+            self._files.pop(world_id.lower(), None)
             self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
             await world.close()
             if self._options.keeps_state:
@@ -194,6 +200,7 @@ class Worlds:
             await store.close()
             raise
         self._worlds[setup.id] = world
+        self._files[setup.id.lower()] = setup.id
         world.start()
         return world
 
