@@ -33,8 +33,7 @@ COPY --from=build /install /usr/local
 COPY --from=build --chown=10001:10001 /volume /
 
 # Inside a container only other interfaces than loopback can be published.
-ENV EMULATOR_HOST=0.0.0.0 \
-    PYTHONUNBUFFERED=1
+ENV EMULATOR_HOST=0.0.0.0
 # A number, because whoever forbids root has to see from outside that it is another.
 USER 10001:10001
 WORKDIR /state

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -31,6 +32,9 @@ P = TypeVar("P")
 # The interface document's limit of one batch call, and so of any request (Limits 5).
 MAX_BODY = 100 * 1024 * 1024
 
+# How the path of an operation ends that takes a destination.
+DESTINATION = "/{destination:path}"
+
 _encode = msgspec.json.Encoder().encode
 _JSON_TYPE = (b"content-type", b"application/json")
 
@@ -50,11 +54,19 @@ class Answer(Response):
         self.raw_headers = raw_headers
 
 
+async def _nothing() -> AsyncIterator[bytes]:
+    """The pieces of a body that was read whole."""
+    return
+    yield
+
+
 class Request(Record):
     """A request as read, with the parameters its route found in the path (decoded)."""
 
     parts: RequestParts
     path_parameters: Mapping[str, str] = {}
+    # The body of a streamed request, piece by piece; the `body` of its parts is empty.
+    pieces: Callable[[], AsyncIterator[bytes]] = _nothing
 
     def raw_rest(self, fixed_segments: int) -> str:
         """The raw path behind its first segments: `/v2/publish/https://x` has two before the destination."""
@@ -77,12 +89,16 @@ class Route(NamedTuple, Generic[C, P]):
     path: str
     handler: Handler[C]
     policy: P
+    # The handler reads the body itself, which may have any size.
+    is_streamed: bool = False
 
 
 class Endpoint(Generic[C]):
     """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
-    `challenge` is the authentication that a client without credentials is told to use.
+    `incomplete` are operations of the path with a destination behind it, which is missing here: they
+    say so. `challenge` is the authentication that a client without credentials is told to use. The
+    handlers of the methods `streamed` read the body themselves.
     """
 
     def __init__(
@@ -91,12 +107,16 @@ class Endpoint(Generic[C]):
         open_call: Opener[C],
         handlers: Mapping[str, Handler[C]],
         *,
+        incomplete: Mapping[str, Handler[C]] | None = None,
         challenge: str = "Bearer",
+        streamed: Collection[str] = (),
     ) -> None:
+        self._streamed = frozenset(streamed)
         self._dialect = dialect
         self._challenge = challenge
         self._open = open_call
         self._handlers = dict(handlers)
+        self._incomplete = dict(incomplete or {})
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -108,12 +128,12 @@ class Endpoint(Generic[C]):
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         method = scope["method"]
-        handler = self._handlers.get(method)
+        handler = self._handlers.get(method) or self._incomplete.get(method)
         if handler is None:
             return method_not_allowed(method, self.methods)
         query: Pairs = ()
         try:
-            request = await read_request(scope, receive)
+            request = await read_request(scope, receive, is_streamed=method in self._streamed)
             query = request.parts.query
             return await handler(await self._open(request))
         except Refused as refused:
@@ -137,19 +157,22 @@ def endpoints_of(
     by_path: dict[str, list[Route[C, P]]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)
-    return {
-        path: Endpoint(
+    endpoints = {}
+    for path, found in by_path.items():
+        longer = by_path.get(path + DESTINATION, [])
+        endpoints[path] = Endpoint(
             dialect,
-            opener({route.method: route.policy for route in found}),
+            opener({route.method: route.policy for route in (*longer, *found)}),
             {route.method: route.handler for route in found},
+            incomplete={route.method: route.handler for route in longer},
             challenge=challenge,
+            streamed=[route.method for route in found if route.is_streamed],
         )
-        for path, found in by_path.items()
-    }
+    return endpoints
 
 
-async def read_request(scope: Scope, receive: Receive) -> Request:
-    """Read a request whole. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
+async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = False) -> Request:
+    """Read a request, whole or only its head. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
     client = scope.get("client")
     raw_path = scope.get("raw_path")
     return Request(
@@ -158,10 +181,11 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
             raw_path=scope["path"].encode() if raw_path is None else raw_path,
             query_string=scope["query_string"],
             raw_headers=scope["headers"],
-            body=await _read_body(scope, receive),
+            body=b"" if is_streamed else await _read_body(scope, receive),
             client_ip="127.0.0.1" if client is None else client[0],
         ),
         path_parameters=scope.get("path_params", {}),
+        pieces=partial(_pieces, receive) if is_streamed else _nothing,
     )
 
 
@@ -182,6 +206,15 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         if whole.tell() > MAX_BODY:
             raise _too_large()
     return whole.getvalue()
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """A body as it comes. Raises InvalidInput if the client goes away before its end."""
+    more = True
+    while more:
+        message = await _piece(receive)
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _too_large() -> PayloadTooLarge:

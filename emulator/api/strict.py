@@ -38,6 +38,12 @@ class StrictMode:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        raw_path = scope.get("raw_path") or scope["path"].encode()
+        found = self._opened().find(scope["method"], raw_path.decode("latin-1")).operation
+        if found is not None and found.content.get("x-streamed") is True:
+            # Its body may be larger than the memory, and is held against nothing but itself.
+            await self._app(scope, receive, send)
+            return
         try:
             request = await read_request(scope, receive)
         except Refused as refused:

@@ -42,6 +42,8 @@ def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:
         wait_ms = max(0, status["next_due_ms"] - status["now_ms"])
         yield f"next due: {iso(status['next_due_ms'])} (in {format_duration(wait_ms)})"
     yield f"messages: {status['pending']} pending, {status['in_flight']} in flight"
+    if status.get("slipped_ms"):
+        yield f"slipped: {format_duration(status['slipped_ms'])} lost at this rate, as too much came due"
 
 
 def _report_lines(report: Mapping[str, Any]) -> Iterator[str]:

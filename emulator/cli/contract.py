@@ -15,6 +15,7 @@ from emulator.cli.options import Url, settings_options
 from emulator.cli.output import columns, counted, print_document, print_json, print_lines
 from emulator.contract.document import Api
 from emulator.contract.wanted import ALL, Format, read_apis
+from emulator.server.terminals import printable
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.json_fields import JsonObject
 
@@ -193,7 +194,9 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         style = "" if row[-1] == "nobody" else "red"
         # As Text, because a document's words are not mark-up.
-        table.add_row(*(Text(cell, style=style if number == len(row) - 1 else "") for number, cell in enumerate(row)))
+        table.add_row(
+            *(Text(printable(cell), style=style if number == len(row) - 1 else "") for number, cell in enumerate(row))
+        )
     Console().print(table)
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from emulator.cli.failures import Failure
+from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import Url
 from emulator.cli.output import expected_of, progress
-from emulator.server.settings import PREFIX
+from emulator.server.settings import PREFIX, Settings, SettingsError
 
 if TYPE_CHECKING:
     import httpx
@@ -55,7 +55,7 @@ class Control:
         body: Mapping[str, object] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        content: bytes | Iterator[bytes] | None = None,
         doing: str = "waiting",
     ) -> Any:
         """The JSON object of an answer, None without one."""
@@ -168,6 +168,13 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
         help="Bearer token, if the server wants one for control requests.",
     )
     @click.option(
+        "--control-token-file",
+        envvar=f"{PREFIX}CONTROL_TOKEN_FILE",
+        show_envvar=True,
+        metavar="FILE",
+        help="File that holds the bearer token.",
+    )
+    @click.option(
         "--ca",
         # The second is what other programs of the same shell read.
         envvar=[f"{PREFIX}CA", "SSL_CERT_FILE"],
@@ -177,17 +184,27 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
     )
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        url, world, token, ca = (kwargs.pop(name, None) for name in ("url", "world", "control_token", "ca"))
+        url, world, token, token_file, ca = (
+            kwargs.pop(name, None) for name in ("url", "world", "control_token", "control_token_file", "ca")
+        )
         control = click.get_current_context().find_object(Control) or Control(
             url=str(url),
             world=str(world or "default"),
-            token=str(token) if token else None,
+            token=_token(token, token_file),
             ca=str(ca) if ca else None,
         )
         with expected_of(control.url):
             return command(control, *args, **kwargs)
 
     return run
+
+
+def _token(token: object, file: object) -> str | None:
+    """The control token that was given, or that stands in a file. Raises WrongUsage."""
+    try:
+        return Settings(control_token=str(token or ""), control_token_file=str(file or "")).read_control_token() or None
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
 
 
 def on_world(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:

@@ -12,11 +12,15 @@ from emulator.cli.control import Control, on_world
 from emulator.cli.output import answered
 
 _COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}
+_COLOURS |= {"refused": "red", "would_be_refused": "red", "paused": "yellow"}
 
 
 def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
-    """The message, the sentence about it, and a line for each reason: when, what about, and what."""
-    yield f"{explanation['message_id']} to {explanation['url']}"
+    """The message or schedule, the sentence about it, and a line for each reason: when, what about, and what."""
+    if "schedule_id" in explanation:
+        yield f"{explanation['schedule_id']} to {explanation['destination']}"
+    else:
+        yield f"{explanation['message_id']} to {explanation['url']}"
     yield click.style(explanation["summary"], bold=True)
     yield ""
     reasons = explanation["reasons"]
@@ -31,5 +35,10 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 @answered(explanation_lines)
 @on_world
 def explain(control: Control, *, id: str) -> Any:
-    """Tell why the message ID is where it is: what made it, held it, answered it, delayed it and ended it."""
-    return control.call("GET", f"messages/{quote(id, safe='')}/explain")
+    """Tell why the message or schedule ID is where it is.
+
+    Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: what came of
+    its last firing, when it fires next, and whether that would be refused as things are.
+    """
+    kind = "messages" if id.startswith("msg_") else "schedules"
+    return control.call("GET", f"{kind}/{quote(id, safe='')}/explain")

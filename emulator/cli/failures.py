@@ -9,6 +9,8 @@ from typing import IO, Any
 
 import click
 
+from emulator.server.terminals import printable
+
 
 class Failure(click.ClickException):
     """A command cannot go on."""
@@ -22,7 +24,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
-            click.echo(f"svc-emulator: {line}", file=file or sys.stderr)
+            click.echo(f"svc-emulator: {printable(line)}", file=file or sys.stderr)
 
 
 def failure_of_fixtures(problems: Sequence[str], file: str) -> Failure:

@@ -8,6 +8,7 @@ import click
 
 from emulator.cli.failures import WrongUsage
 from emulator.cli.options import read_settings, settings_options
+from emulator.server.terminals import printable
 
 
 @click.group(epilog="Example: svc-emulator fixtures check ./fixtures.yaml")
@@ -35,7 +36,7 @@ def check(file: Path, *, dialect: str, plan: str, seed: int) -> None:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
         for problem in error.problems:
-            click.echo(problem, err=True)
+            click.echo(printable(problem), err=True)
         raise click.exceptions.Exit(1) from None
     counts = {
         "accounts": len(found.accounts) or 1,

@@ -6,6 +6,7 @@ import contextlib
 import ssl
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
 
 import click
 
@@ -19,23 +20,23 @@ _PATIENCE_S = 2.0
 
 
 @click.command(epilog="Example: svc-emulator health --port 8080")
-@settings_options("host", "port", "tls_cert", "tls_key", "control_token")
-def health(host: str, port: int, tls_cert: str, tls_key: str, control_token: str) -> None:
+@settings_options("host", "port", "tls_cert", "tls_key", "control_token", "control_token_file")
+def health(**values: Any) -> None:
     """Ask the server that `serve` starts here whether it is well.
 
     It is found by the same options, variables and emulator.toml, which makes this the health check
     of a container. Exit code 0 if it is well, 1 if it does not answer.
     """
-    settings = read_settings(host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, control_token=control_token)
+    settings = read_settings(**values)
     if settings.port == 0:
         raise WrongUsage("port: expected the server's own, 0 names none")
     try:
-        scheme = settings.scheme
+        scheme, token = settings.scheme, settings.read_control_token()
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     name = f"{scheme}://{local_host(settings.host)} port {settings.port}"
     try:
-        status = _status(settings, scheme)
+        status = _status(settings, scheme, token)
     except (OSError, HTTPException) as error:
         raise Failure(f"no server answers at {name}: {error}") from error
     if status != 200:
@@ -44,7 +45,7 @@ def health(host: str, port: int, tls_cert: str, tls_key: str, control_token: str
     click.echo("ok")
 
 
-def _status(settings: Settings, scheme: str) -> int:
+def _status(settings: Settings, scheme: str, token: str) -> int:
     """The status of the health operation. Raises OSError, HTTPException."""
     host, port = local_host(settings.host), settings.port
     if scheme == "https":
@@ -56,6 +57,5 @@ def _status(settings: Settings, scheme: str) -> int:
     else:
         connection = HTTPConnection(host, port, timeout=_PATIENCE_S)
     with contextlib.closing(connection):
-        token = settings.control_token
         connection.request("GET", "/_emulator/health", headers={"Authorization": f"Bearer {token}"} if token else {})
         return connection.getresponse().status

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TextIO
 import click
 
 from emulator.cli.failures import Failure
-from emulator.server.terminals import wants_colours
+from emulator.server.terminals import printable_styled, wants_colours
 
 P = ParamSpec("P")
 
@@ -25,7 +25,7 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print styled lines; only a terminal gets the style, and none with NO_COLOR."""
     color = None if wants_colours() else False
     for line in lines:
-        click.echo(line, color=color)
+        click.echo(printable_styled(line), color=color)
 
 
 def print_json(answer: object) -> None:

@@ -18,6 +18,7 @@ from emulator.cli.failures import Failure
 from emulator.cli.output import answered, columns
 
 _STREAM = "-"
+_PIECE_BYTES = 1024 * 1024
 
 
 @click.group(epilog="Example: svc-emulator snapshot save before")
@@ -109,11 +110,22 @@ def import_(control: Control, *, name: str, file: Path) -> Any:
 
     It takes the place of a snapshot of that name. The world itself changes when NAME is restored.
     """
+    with _read(file) as stream:
+        content = iter(lambda: stream.read(_PIECE_BYTES), b"")
+        return control.call("PUT", f"snapshots/{_quoted(name)}/file", content=content, doing="importing")
+
+
+@contextlib.contextmanager
+def _read(file: Path) -> Iterator[BinaryIO]:
+    """A stream to read the file from. Raises Failure."""
+    if str(file) == _STREAM:
+        yield sys.stdin.buffer
+        return
     try:
-        content = sys.stdin.buffer.read() if str(file) == _STREAM else file.read_bytes()
+        with file.open("rb") as stream:
+            yield stream
     except OSError as error:
         raise Failure(f"{file}: {error.strerror or error}") from error
-    return control.call("PUT", f"snapshots/{_quoted(name)}/file", content=content, doing="importing")
 
 
 @contextlib.contextmanager

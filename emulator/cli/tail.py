@@ -20,7 +20,7 @@ from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.failures import Failure
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
-from emulator.server.terminals import wants_colours
+from emulator.server.terminals import printable, printable_styled, wants_colours
 from emulator.wire.control.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
 
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
@@ -40,8 +40,8 @@ class Wanted:
                 return self._concerns(_object(event))
             case Kind.EVENT:
                 return self.events and self._concerns(_object(event))
-            case Kind.CLOCK:
-                # A clock move belongs to no message.
+            case Kind.CLOCK | Kind.FIRING:
+                # Neither a clock move nor a refused firing belongs to a message.
                 return self.events and self.message is None and self.url is None
             case _:
                 return False
@@ -53,7 +53,11 @@ class Wanted:
 @click.command(epilog="Example: svc-emulator tail --to 'https://api.example.com/*'")
 @click.option("--message", metavar="ID", help="Only what concerns this message.")
 @click.option("--to", "destination", metavar="GLOB", help="Only what goes to such URLs; * stands for any characters.")
-@click.option("--events", is_flag=True, help="Also print the events of messages, and moves of the clock.")
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Also print the events of messages, firings that made no message, and moves of the clock.",
+)
 @click.option("--from-start", is_flag=True, help="Begin with all that has happened in the world.")
 @click.option("--json", "as_json", is_flag=True, help="Print each entry as a line of JSON, as the server sends it.")
 @on_world
@@ -72,7 +76,7 @@ def tail(
     _end_with_the_pipe()
     for event in followed(control, from_start=from_start):
         if wanted.includes(event):
-            click.echo(show(event), color=is_coloured)
+            click.echo(printable_styled(show(event)), color=is_coloured)
         elif event.kind == Kind.RESET:
             _say("the world began anew; what follows is its whole history")
         elif event.kind == Kind.END:
@@ -81,7 +85,7 @@ def tail(
 
 
 def _say(text: str) -> None:
-    click.echo(f"svc-emulator: {text}", err=True)
+    click.echo(f"svc-emulator: {printable(text)}", err=True)
 
 
 def _object(event: StreamEvent) -> Mapping[str, Any]:
@@ -178,6 +182,9 @@ def _shown(event: StreamEvent) -> str:
             state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""
             return f"{data['at']} {state} {data['url']}{due} {data['message_id']}"
+        case Kind.FIRING:
+            text = click.style("REFUSED", fg="red")
+            return f"{data['at']} {text} schedule {data['schedule_id']} fired and made no message: {data['error']}"
         case _:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"

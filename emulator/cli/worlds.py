@@ -69,5 +69,8 @@ def delete(control: Control, *, id: str) -> None:
 @answered(_was_reset)
 @on_world
 def reset(control: Control) -> Any:
-    """Make a world again as it was created: same credentials, same seed."""
+    """Make a world again as it was created: same credentials, same seed.
+
+    Its clock stands at its epoch again, or, if none was given, at the present.
+    """
     return control.call("POST", "reset")

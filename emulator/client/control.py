@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,10 @@ _CONNECT_S = 5.0
 TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
 
 
+# A body as it is, whole or in pieces.
+Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlApi:
     """The APIs of the server at `url`, for one of its worlds; `token` is the control token."""
@@ -45,7 +49,7 @@ class ControlApi:
         body: Any = None,
         *,
         query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        content: Content | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: httpx.Timeout = TIMEOUT,
     ) -> httpx.Request:

@@ -59,7 +59,11 @@ class Options(TypedDict, total=False):
     host: str
     port: int
     control_token: str
+    control_token_file: str | Path
     allow_control_host: Sequence[str]
+    public_host: Sequence[str]
+    allow_origin: Sequence[str]
+    trust_proxy: Sequence[str]
     strict: bool
     tls_cert: str | Path
     tls_key: str | Path
@@ -134,7 +138,7 @@ class Server:
             # The certificate is the one given above, so it is not verified.
             http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
             streams = await undo.enter_async_context(_client(httpx.AsyncHTTPTransport(verify=False)))
-            server = Server(background, url, settings.control_token or None, http, streams, emulation)
+            server = Server(background, url, settings.read_control_token() or None, http, streams, emulation)
             server._closing = undo.pop_all()
         return server
 
@@ -262,10 +266,10 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
         given["fixtures"] = str(fixtures)
     if "epoch" in given:
         given["epoch"] = str(instant(given["epoch"]))
-    for name in ("clock", "dialect", "db", "tls_cert", "tls_key"):
+    for name in ("clock", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
         if name in given:
             given[name] = str(given[name])
-    for name in ("allow_host", "allow_control_host"):
+    for name in ("allow_host", "allow_control_host", "public_host", "allow_origin", "trust_proxy"):
         if name in given:
             # A single string is one host.
             given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])

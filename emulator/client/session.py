@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from emulator.client.background import Background
-from emulator.client.control import ControlApi, segment
+from emulator.client.control import Content, ControlApi, segment
 from emulator.client.errors import is_emulator_error
 from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
 from emulator.client.server import Options, Server, check_options
@@ -31,6 +31,7 @@ T = TypeVar("T")
 __tracebackhide__ = is_emulator_error
 
 _PAGE = "1000"
+_PIECE_BYTES = 1024 * 1024
 
 
 class Session:
@@ -78,7 +79,7 @@ class Session:
         body: Any = None,
         *,
         query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        content: Content | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Any call; see `ControlApi.request`."""
@@ -157,8 +158,13 @@ class Session:
 
     async def import_snapshot(self, name: str, file: Path) -> Any:
         """Take a file in as a snapshot; the snapshot's JSON. Raises OSError."""
-        content = await asyncio.to_thread(file.read_bytes)
-        return self.api.read(await self.request("PUT", f"snapshots/{segment(name)}/file", content=content))
+        with await asyncio.to_thread(file.open, "rb") as opened:
+
+            async def pieces() -> AsyncIterator[bytes]:
+                while piece := await asyncio.to_thread(opened.read, _PIECE_BYTES):
+                    yield piece
+
+            return self.api.read(await self.request("PUT", f"snapshots/{segment(name)}/file", content=pieces()))
 
 
 # -- how a session begins and ends ----------------------------------------------------------------

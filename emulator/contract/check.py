@@ -7,15 +7,16 @@ secrets, and in strict mode the line goes into a log and a response header.
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from emulator.contract import operations, queued
+from emulator.contract import unapplied
 from emulator.contract.document import Api, example_of, items, resolved, table, text, texts
-from emulator.contract.operations import Match, Operation, named
-from emulator.contract.schemas import Schemas
+from emulator.contract.operations import Match, Operation, named, operations_of
 from emulator.contract.words import described, meant, shown, spelt
 from emulator.core.errors import InvalidInput
 from emulator.core.language.headers import canonical_name
@@ -24,13 +25,22 @@ from emulator.wire.dialect import BUILT_IN, Dialect, load
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.wire.parts import Pairs, RequestParts
 
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
 # Headers with which public clients describe themselves; the service ignores them.
 _TELEMETRY = "telemetry-"
+# Operations with rules of their own.
 _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
 # Headers that an HTTP server may add.
 _OF_HTTP = frozenset(
-    ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
+    (
+        *("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"),
+        # What browsers ask for, whatever the operation is (D-270, D-271).
+        *("access-control-allow-origin", "access-control-expose-headers", "vary", "x-content-type-options"),
+    )
 )
 _ERROR: JsonObject = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
 _NO_METHOD: JsonObject = {**_ERROR, "headers": {"Allow": {"required": True, "schema": {"type": "string"}}}}
@@ -49,12 +59,22 @@ class Contract:
     def __init__(self, documents: Mapping[Api, JsonObject], dialect: Dialect) -> None:
         self._documents = documents
         self._dialect = dialect
-        self._operations = [each for item in documents.items() for each in operations.operations_of(*item)]
-        self._schemas = Schemas(documents)
+        self._operations = [each for item in documents.items() for each in operations_of(*item)]
+        self._headers_of: dict[Api, dict[str, JsonObject]] = {api: {} for api in documents}
+        for each in self._operations:
+            self._headers_of[each.api].update(each.headers)
+        self._validators: dict[tuple[Api, str, bool], Validator] = {}
 
     def find(self, method: str, raw_path: str) -> Match:
-        """What a request means."""
-        return operations.find(self._operations, method, raw_path)
+        """What a request means. Where its path fits several, the one with the most fixed words is meant."""
+        fitting = [each for each in self._operations if each.pattern.fullmatch(raw_path)]
+        best = max(fitting, key=lambda each: each.fixed_words, default=None)
+        if best is None:
+            return Match(operation=None, methods=())
+        by_method = {each.method: each for each in fitting if each.path == best.path}
+        # A collection's path is also that of an operation with a destination, which is missing (D-310).
+        others = (each for each in fitting if each.method == method and each.fixed_words == best.fixed_words)
+        return Match(operation=by_method.get(method) or next(others, None), methods=tuple(by_method))
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -65,11 +85,12 @@ class Contract:
             return Findings(wrong=tuple(self._no_operation(match, parts)))
         of_body, content = self._body(operation, parts)
         wrong = [*self._headers(operation, parts), *self._query(operation, parts), *of_body]
-        ignored = list(queued.ignored_options(operation.id, parts, content, self._dialect))
-        if operation.id != queued.ENQUEUE:  # That operation does not have them: `_headers` has named them already.
-            wrong += [f"{each.what}: does not apply to queued messages" for each in ignored]
-        reason = "does not apply to queued messages, and strict mode refuses it"
-        refusal = InvalidInput(ignored[0].field, reason) if ignored else None
+        ignored = list(unapplied.ignored_options(operation.id, parts, content, self._dialect))
+        # What the operation does not have, `_headers` has named already.
+        wrong += [f"{each.what}: {each.why}" for each in ignored if each.is_of_operation]
+        refusal = None
+        if ignored:
+            refusal = InvalidInput(ignored[0].field, f"{ignored[0].why}, and strict mode refuses it")
         return Findings(wrong=tuple(dict.fromkeys(wrong)), refusal=refusal)
 
     def _no_operation(self, match: Match, parts: RequestParts) -> Iterator[str]:
@@ -89,7 +110,7 @@ class Contract:
         for name, value in parts.headers:
             parameter = named(operation.headers, name)
             if parameter is None:
-                if value.strip() or named(self._all_headers(operation.api), name) is None:
+                if value.strip() or named(self._headers_of[operation.api], name) is None:
                     yield from self._unknown_header(operation, name)
             elif value.strip():
                 yield from self._texts(operation.api, f"header {spelt(parameter, name)}", parameter, [value.strip()])
@@ -102,7 +123,7 @@ class Contract:
     def _unknown_header(self, operation: Operation, name: str) -> Iterator[str]:
         prefix = self._dialect.lower_prefix
         what = f"header {canonical_name(name)}"
-        all_headers = self._all_headers(operation.api)
+        all_headers = self._headers_of[operation.api]
         hint = meant(name, (text(each.get("name")) for each in (operation.headers or all_headers).values()))
         if name.startswith(f"{prefix}{_TELEMETRY}"):
             return
@@ -115,9 +136,6 @@ class Contract:
             name, [each for each in operation.headers if each.startswith(prefix)]
         ):
             yield f"{what}: unknown{hint}"
-
-    def _all_headers(self, api: Api) -> dict[str, JsonObject]:
-        return {name: each for one in self._operations if one.api is api for name, each in one.headers.items()}
 
     def _query(self, operation: Operation, parts: RequestParts) -> Iterator[str]:
         tokens = [self._dialect.token_parameter] if operation.api is Api.MESSAGING else []
@@ -148,7 +166,7 @@ class Contract:
 
     def _body(self, operation: Operation, parts: RequestParts) -> tuple[list[str], Json]:
         """What is wrong with a body, and its JSON; that is None where it is not read, or is no JSON."""
-        body = resolved(self._documents[operation.api], operation.content.get("requestBody"))
+        body = operation.resolved(operation.content.get("requestBody"))
         contents = table(body.get("content"))
         media = contents.get("application/json")
         if not parts.body.strip():
@@ -170,13 +188,13 @@ class Contract:
 
     def _headers_in_body(self, operation: Operation, content: Json) -> Iterator[str]:
         """Headers that stand in a body: of a batch's items, and the defaults of a URL group."""
-        if operation.id == queued.BATCH:
+        if operation.id == unapplied.BATCH:
             entries = [(f"[{number}].", table(each)) for number, each in enumerate(items(content))]
         elif operation.id == _GROUP_DEFAULTS:
             entries = [("", table(content))]
         else:
             return
-        publish = next(each for each in self._operations if each.id == queued.PUBLISH)
+        publish = next(each for each in self._operations if each.id == unapplied.PUBLISH)
         for place, entry in entries:
             for name in table(entry.get("headers")):
                 if named(publish.headers, name.lower()) is None:
@@ -238,7 +256,7 @@ class Contract:
 
     def value(self, api: Api, schema: Json, value: Json, *, is_closed: bool = False) -> Iterator[str]:
         """What is wrong with a value by a schema of an API; a closed schema takes no fields that it does not name."""
-        errors = self._schemas.validator(api, schema, is_closed=is_closed).iter_errors(value)
+        errors = self._validator(api, schema, is_closed=is_closed).iter_errors(value)
         for error in itertools.islice(errors, _MOST_ERRORS):
             yield from described(error)
 
@@ -251,11 +269,45 @@ class Contract:
             content = resolved(self._documents[api], schema)
             values = [piece.strip() for value in values for piece in value.split(",") if piece.strip()]
         kinds = texts(content.get("type")) or ("string",)
-        validator = self._schemas.validator(api, schema)
+        validator = self._validator(api, schema)
         for value in values:
             if not any(validator.is_valid(_typed(value, kind)) for kind in kinds):
                 yield f"{what}: not as the contract says{_hint(content, parameter)}"
                 return
+
+    def _validator(self, api: Api, schema: Json, *, is_closed: bool = False) -> Validator:
+        """The validator of a schema that stands in the document of an API, or could stand there."""
+        from jsonschema import Draft202012Validator
+
+        key = (api, json.dumps(schema, sort_keys=True), is_closed)
+        if key not in self._validators:
+            # References lead to the components of the document.
+            whole = {**table(schema), "components": self._documents[api].get("components", {})}
+            self._validators[key] = (_closed_validator() if is_closed else Draft202012Validator)(whole)
+        return self._validators[key]
+
+
+@functools.cache
+def _closed_validator() -> type[Validator]:
+    """The validator of closed schemas, which take no fields that they do not name.
+
+    The service ignores what it does not know, so its contract lets that pass, and in strict mode it is a mistake.
+    """
+    from jsonschema import Draft202012Validator, validators
+
+    check_named = Draft202012Validator.VALIDATORS["properties"]
+
+    def properties(validator: Any, known: JsonObject, value: Json, schema: JsonObject) -> Iterator[ValidationError]:
+        if schema.get("type") == "object" and "additionalProperties" not in schema:
+            unknown = {"properties": dict.fromkeys(known, True), "additionalProperties": False}
+            yield from validator.descend(value, unknown)
+        yield from check_named(validator, known, value, schema)
+
+    # Without types in its stubs.
+    closed: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
+        Draft202012Validator, {"properties": properties}
+    )
+    return closed
 
 
 def _beginning(path: str) -> str:

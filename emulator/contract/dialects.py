@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from emulator.contract.document import Api, Component, components, items, references, table
+from emulator.contract.document import Api, Component, by_kind, components, items, references, table
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json, JsonObject
 
@@ -96,13 +96,9 @@ def _with_account_fields(document: JsonObject, names: Mapping[str, str]) -> Json
     return {
         **document,
         "paths": {path: _with_fields(entry, names) if path in mine else entry for path, entry in paths.items()},
-        "components": {
-            kind: {
-                name: _with_fields(each, names) if (kind, name) in renamed else each
-                for name, each in table(entries).items()
-            }
-            for kind, entries in table(document.get("components")).items()
-        },
+        "components": by_kind(
+            {key: _with_fields(each, names) if key in renamed else each for key, each in own.items()}
+        ),
     }
 
 

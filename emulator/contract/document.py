@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -100,23 +101,40 @@ def _at(document: JsonObject, reference: str) -> JsonObject:
     return table(found)
 
 
-def operations(document: JsonObject) -> Iterator[tuple[str, str, JsonObject]]:
-    """Every operation: its path, its method in capitals, and what the document says of it."""
+class Operation(Record):
+    """One operation of a document; `content` is what the document says of it."""
+
+    document: JsonObject
+    path: str
+    method: str  # in capitals
+    content: JsonObject
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def id(self) -> str:
+        return text(self.content.get("operationId"))
+
+    def resolved(self, value: Json) -> JsonObject:
+        """The object that a value is or refers to within the document; empty if there is none."""
+        return resolved(self.document, value)
+
+    def parameters(self) -> tuple[JsonObject, ...]:
+        """The parameters, those of the path among them, each as it is after following references."""
+        item = self.resolved(table(self.document.get("paths")).get(self.path))
+        given = map(self.resolved, (*items(item.get("parameters")), *items(self.content.get("parameters"))))
+        return tuple({(text(each.get("in")), text(each.get("name"))): each for each in given}.values())
+
+
+def operations(document: JsonObject) -> Iterator[Operation]:
+    """Every operation."""
     for path, entry in table(document.get("paths")).items():
         item = resolved(document, entry)
         for method in METHODS:
             if isinstance(item.get(method), Mapping):
-                yield path, method.upper(), table(item[method])
-
-
-def parameters(document: JsonObject, path: str, operation: JsonObject) -> tuple[JsonObject, ...]:
-    """The parameters of an operation, those of its path among them, each as it is after following references."""
-    item = resolved(document, table(document.get("paths")).get(path))
-    found: dict[tuple[str, str], JsonObject] = {}
-    for each in (*items(item.get("parameters")), *items(operation.get("parameters"))):
-        parameter = resolved(document, each)
-        found[(text(parameter.get("in")), text(parameter.get("name")))] = parameter
-    return tuple(found.values())
+                yield Operation(document=document, path=path, method=method.upper(), content=table(item[method]))
 
 
 def example_of(holder: JsonObject) -> Json:
@@ -136,6 +154,14 @@ def components(document: JsonObject) -> dict[Component, Json]:
         for kind, entries in table(document.get("components")).items()
         for name, each in table(entries).items()
     }
+
+
+def by_kind(found: Mapping[Component, Json]) -> JsonObject:
+    """Components as a document holds them."""
+    kinds: dict[str, dict[str, Json]] = {}
+    for (kind, name), each in found.items():
+        kinds.setdefault(kind, {})[name] = each
+    return kinds
 
 
 def references(value: Json) -> Iterator[Component]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from emulator.contract.document import (
     METHODS,
     Api,
     Component,
+    by_kind,
     components,
     items,
     operations,
@@ -40,39 +41,36 @@ def merged(documents: Mapping[Api, JsonObject], version: str) -> JsonObject:
     operation_ids: set[str] = set()
     for api, document in documents.items():
         separate = _apart(document, api, taken, operation_ids)
-        operation_ids.update(text(operation.get("operationId")) for _, _, operation in operations(separate))
+        operation_ids.update(each.id for each in operations(separate))
         for path, entry in table(separate.get("paths")).items():
             paths[path] = {**table(paths.get(path)), **table(entry)}
         taken.update(components(separate))
         for tag in items(separate.get("tags")):
             tags.setdefault(text(table(tag).get("name")), tag)
+    first = _first(documents.values())
     return {
-        "openapi": next((document["openapi"] for document in documents.values() if "openapi" in document), "3.1.0"),
-        "info": _info(documents, version),
-        "servers": next((document["servers"] for document in documents.values() if "servers" in document), []),
+        "openapi": first.get("openapi", "3.1.0"),
+        "info": _info([table(document.get("info")) for document in documents.values()], version),
+        "servers": first.get("servers", []),
         "tags": list(tags.values()),
         "paths": paths,
-        "components": _by_kind(taken),
+        "components": by_kind(taken),
     }
 
 
-def _info(documents: Mapping[Api, JsonObject], version: str) -> JsonObject:
-    infos = [table(document.get("info")) for document in documents.values()]
-    licence = next(({"license": each["license"]} for each in infos if "license" in each), {})
+def _first(found: Collection[JsonObject]) -> JsonObject:
+    """Each field as the first has it that has it at all."""
+    return {key: value for each in reversed([*found]) for key, value in each.items()}
+
+
+def _info(infos: Collection[JsonObject], version: str) -> JsonObject:
     return {
         "title": "svc-emulator",
         "version": version,
         "summary": "Every API of the emulator.",
         "description": "\n".join(f"# {text(each.get('title'))}\n\n{text(each.get('description'))}" for each in infos),
-        **licence,
+        **{key: value for key, value in _first(infos).items() if key == "license"},
     }
-
-
-def _by_kind(found: Mapping[Component, Json]) -> JsonObject:
-    kinds: dict[str, dict[str, Json]] = {}
-    for (kind, name), each in found.items():
-        kinds.setdefault(kind, {})[name] = each
-    return kinds
 
 
 def _apart(document: JsonObject, api: Api, taken: Mapping[Component, Json], operation_ids: set[str]) -> JsonObject:
@@ -106,7 +104,7 @@ def _apart(document: JsonObject, api: Api, taken: Mapping[Component, Json], oper
             }
             for path, entry in table(renamed.get("paths")).items()
         },
-        "components": _by_kind(
+        "components": by_kind(
             {(kind, new_names.get((kind, name), name)): each for (kind, name), each in components(renamed).items()}
         ),
     }

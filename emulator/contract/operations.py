@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from emulator.contract.document import Api, operations, parameters, text
+from emulator.contract import document
+from emulator.contract.document import Api, text
 from emulator.core.record import Record
 from emulator.wire.json_fields import JsonObject
 
 
-class Operation(Record):
+class Operation(document.Operation):
     """One operation: the headers and query parameters that it reads, each by its name (headers in lower case)."""
 
     api: Api
-    path: str
-    method: str
     pattern: re.Pattern[str]
-    content: JsonObject
     headers: Mapping[str, JsonObject]
     query: Mapping[str, JsonObject]
     takes_any_query: bool
 
     @property
-    def name(self) -> str:
-        return f"{self.method} {self.path}"
-
-    @property
-    def id(self) -> str:
-        return text(self.content.get("operationId"))
+    def fixed_words(self) -> int:
+        """How many segments of the path are no parameters."""
+        return sum(not segment.startswith("{") for segment in self.path.split("/"))
 
 
 class Match(Record):
@@ -36,18 +31,6 @@ class Match(Record):
 
     operation: Operation | None
     methods: tuple[str, ...]
-
-
-def find(among: Iterable[Operation], method: str, raw_path: str) -> Match:
-    """What a request means. Where its path fits several, the one with the most fixed words is meant."""
-    fitting = [each for each in among if each.pattern.fullmatch(raw_path)]
-    path = max(fitting, key=lambda each: _fixed_words(each.path)).path if fitting else ""
-    by_method = {each.method: each for each in fitting if each.path == path}
-    return Match(operation=by_method.get(method), methods=tuple(by_method))
-
-
-def _fixed_words(path: str) -> int:
-    return sum(not segment.startswith("{") for segment in path.split("/"))
 
 
 def named(among: Mapping[str, JsonObject], name: str) -> JsonObject | None:
@@ -58,32 +41,28 @@ def named(among: Mapping[str, JsonObject], name: str) -> JsonObject | None:
     return among[max(wildcards, key=len)] if wildcards else None
 
 
-def operations_of(api: Api, document: JsonObject) -> list[Operation]:
+def operations_of(api: Api, content: JsonObject) -> list[Operation]:
     """The operations of a document."""
-    return [_operation(api, document, *each) for each in operations(document)]
+    return [_ready(api, each) for each in document.operations(content)]
 
 
-def _operation(api: Api, document: JsonObject, path: str, method: str, content: JsonObject) -> Operation:
-    headers: dict[str, JsonObject] = {}
-    query: dict[str, JsonObject] = {}
-    in_path: dict[str, JsonObject] = {}
-    for parameter in parameters(document, path, content):
-        name, place = text(parameter.get("name")), parameter.get("in")
-        if place == "header":
-            headers[name.lower()] = parameter
-            if twin := text(parameter.get("x-query-name")):
-                query[twin] = parameter
-        elif place in ("query", "path"):
-            (query if place == "query" else in_path)[name] = parameter
+def _ready(api: Api, operation: document.Operation) -> Operation:
+    found: dict[str, dict[str, JsonObject]] = {"header": {}, "query": {}, "path": {}}
+    for parameter in operation.parameters():
+        name, place = text(parameter.get("name")), text(parameter.get("in"))
+        found.get(place, {})[name.lower() if place == "header" else name] = parameter
+        if place == "header" and (twin := text(parameter.get("x-query-name"))):
+            found["query"][twin] = parameter
     return Operation(
         api=api,
-        path=path,
-        method=method,
-        pattern=_pattern(path, in_path),
-        content=content,
-        headers=headers,
-        query=query,
-        takes_any_query=any(each.get("x-raw-path") is True for each in in_path.values()),
+        document=operation.document,
+        path=operation.path,
+        method=operation.method,
+        content=operation.content,
+        pattern=_pattern(operation.path, found["path"]),
+        headers=found["header"],
+        query=found["query"],
+        takes_any_query=any(each.get("x-raw-path") is True for each in found["path"].values()),
     )
 
 
@@ -97,4 +76,6 @@ def _pattern(path: str, in_path: Mapping[str, JsonObject]) -> re.Pattern[str]:
     pattern = "".join(
         segment(in_path.get(piece, {})) if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
     )
+    if path.endswith("}") and in_path.get(pieces[-2], {}).get("x-raw-path") is True:
+        pattern = f"{pattern.removesuffix('/.+')}(?:/.*)?"
     return re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from emulator.contract import files
 from emulator.contract.diff import path_keys
-from emulator.contract.document import Api, objects, operations, parameters, table, text
+from emulator.contract.document import Api, objects, operations, table, text
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import JsonObject
@@ -44,8 +44,8 @@ def _names(document: JsonObject) -> set[tuple[str, str]]:
 
 
 def _parameters(document: JsonObject) -> Iterator[JsonObject]:
-    for path, _, operation in operations(document):
-        yield from parameters(document, path, operation)
+    for operation in operations(document):
+        yield from operation.parameters()
 
 
 def _headers(document: JsonObject) -> set[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from emulator.contract.document import Api, example_of, items, operations, parameters, resolved, table, text, texts
+from emulator.contract.document import Api, Operation, example_of, items, operations, resolved, table, text, texts
 from emulator.core.record import Record
 from emulator.wire.json_fields import Json, JsonObject
 
@@ -59,12 +59,12 @@ class _Chapter(Record):
     def components(self, kind: str) -> JsonObject:
         return table(table(self.document.get("components")).get(kind))
 
-    def by_tag(self) -> dict[str, list[_Operation]]:
+    def by_tag(self) -> dict[str, list[Operation]]:
         """The operations under their first tag, tags in the document's order."""
-        found: dict[str, list[_Operation]] = {name: [] for name in self.tags()}
-        for path, method, operation in operations(self.document):
-            tag = next((text(each) for each in items(operation.get("tags"))), "Operations")
-            found.setdefault(tag, []).append(_Operation(chapter=self, path=path, method=method, content=operation))
+        found: dict[str, list[Operation]] = {name: [] for name in self.tags()}
+        for operation in operations(self.document):
+            tag = next((text(each) for each in items(operation.content.get("tags"))), "Operations")
+            found.setdefault(tag, []).append(operation)
         return {tag: entries for tag, entries in found.items() if entries}
 
     def tags(self) -> dict[str, str]:
@@ -72,27 +72,12 @@ class _Chapter(Record):
         tags = [table(tag) for tag in items(self.document.get("tags"))]
         return {text(tag.get("name")): text(tag.get("description")) for tag in tags}
 
+    def anchor_of(self, operation: Operation) -> str:
+        return self.anchor("op", operation.id or f"{operation.method}-{operation.path}")
 
-class _Operation(Record):
-    """One operation on the page."""
-
-    chapter: _Chapter
-    path: str
-    method: str
-    content: JsonObject
-
-    @property
-    def anchor(self) -> str:
-        return self.chapter.anchor("op", text(self.content.get("operationId")) or f"{self.method}-{self.path}")
-
-    @property
-    def link(self) -> str:
-        summary = text(self.content.get("summary")) or f"{self.method} {self.path}"
-        return f'<a href="#{self.anchor}">{escape(summary)}</a>'
-
-    @property
-    def badge(self) -> str:
-        return f'<span class="method {self.method.lower()}">{escape(self.method)}</span>'
+    def link_to(self, operation: Operation) -> str:
+        summary = text(operation.content.get("summary")) or operation.name
+        return f'<a href="#{self.anchor_of(operation)}">{escape(summary)}</a>'
 
 
 # -- pieces -----------------------------------------------------------------------------------
@@ -100,6 +85,10 @@ class _Operation(Record):
 
 def _code(words: str) -> str:
     return f"<code>{escape(words)}</code>"
+
+
+def _badge(operation: Operation) -> str:
+    return f'<span class="method {operation.method.lower()}">{escape(operation.method)}</span>'
 
 
 def _note(html: str) -> str:
@@ -140,7 +129,7 @@ def _sample(example: Json) -> str:
 def _contents(chapter: _Chapter) -> str:
     groups = ""
     for tag, entries in chapter.by_tag().items():
-        rows = "".join(f"<li>{each.link} {each.badge}</li>" for each in entries)
+        rows = "".join(f"<li>{chapter.link_to(each)} {_badge(each)}</li>" for each in entries)
         groups += f"<h3>{escape(tag)}</h3><ul>{rows}</ul>"
     return f'<details open><summary><a href="#{chapter.anchor()}">{chapter.title}</a></summary>{groups}</details>'
 
@@ -149,7 +138,7 @@ def _chapter(chapter: _Chapter) -> str:
     info = table(chapter.document.get("info"))
     groups = "".join(
         f'<section><h3 id="{chapter.anchor("tag", tag)}">{escape(tag)}</h3>{_prose(chapter.tags().get(tag, ""))}'
-        f"{''.join(map(_operation, entries))}</section>"
+        f"{''.join(_operation(chapter, each) for each in entries)}</section>"
         for tag, entries in chapter.by_tag().items()
     )
     schemes = (
@@ -172,17 +161,17 @@ def _scheme(scheme: JsonObject) -> str:
     return f"{text(scheme.get('in'))} {text(scheme.get('name'))}".strip()
 
 
-def _operation(operation: _Operation) -> str:
-    content, chapter = operation.content, operation.chapter
+def _operation(chapter: _Chapter, operation: Operation) -> str:
+    content = operation.content
     # A long path may be broken behind its slashes.
     path = re.sub(r"(\{[^}]*\})", r"<i>\1</i>", escape(operation.path).replace("/", "/<wbr>"))
     decisions = ", ".join(texts(content.get("x-decision")))
     security = content.get("security", chapter.document.get("security"))
     needed = " or ".join(" and ".join(table(each)) or "nothing" for each in items(security))
-    rows = (_parameter(chapter, each) for each in parameters(chapter.document, operation.path, content))
+    rows = (_parameter(chapter, each) for each in operation.parameters())
     return (
-        f'<article id="{operation.anchor}"><h4>{operation.link}</h4>'
-        f'<p class="route">{operation.badge} <code>{path}</code></p>{_about(content)}'
+        f'<article id="{chapter.anchor_of(operation)}"><h4>{chapter.link_to(operation)}</h4>'
+        f'<p class="route">{_badge(operation)} <code>{path}</code></p>{_about(content)}'
         f"{_note(f'Decided: {escape(decisions)}' if decisions else '')}"
         f"{_note(f'Needs: {escape(needed)}' if needed else '')}{_definitions('<h5>Parameters</h5>', rows)}"
         f"{_request(chapter, content)}{_responses(chapter, content)}</article>"
@@ -211,21 +200,19 @@ def _responses(chapter: _Chapter, content: JsonObject) -> str:
     shown = ""
     for status, each in table(content.get("responses")).items():
         response = chapter.resolved(each)
-        headers = (
+        headers = {name: chapter.resolved(header) for name, header in table(response.get("headers")).items()}
+        rows = (
             _entry(f"{_code(name)} {_kind(chapter, header.get('schema'))}", "", _about(header))
-            for name, header in (
-                (name, chapter.resolved(header)) for name, header in table(response.get("headers")).items()
-            )
+            for name, header in headers.items()
         )
-        inside = _media(chapter, response) + _definitions("<h6>Headers</h6>", headers)
+        inside = _media(chapter, response) + _definitions("<h6>Headers</h6>", rows)
         words = f'<span class="status s{escape(status[:1])}">{escape(status)}</span> '
         words += _inline(text(response.get("description")))
-        is_open = " open" if status.startswith("2") else ""
-        shown += (
-            f"<details{is_open}><summary>{words}</summary>{inside}</details>"
-            if inside
-            else f'<p class="bare">{words}</p>'
-        )
+        if inside:
+            is_open = " open" if status.startswith("2") else ""
+            shown += f"<details{is_open}><summary>{words}</summary>{inside}</details>"
+        else:
+            shown += f'<p class="bare">{words}</p>'
     return f"<h5>Responses</h5>{shown}" if shown else ""
 
 

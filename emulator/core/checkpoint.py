@@ -59,6 +59,8 @@ class AccountCheckpoint(Record):
 
 
 class Checkpoint(Record):
+    """`event_key` is empty in databases of before it: their worlds go on with the one key they had."""
+
     key: bytes
     now_ms: int
     counters: Counters
@@ -70,6 +72,7 @@ class Checkpoint(Record):
     search_indexes: tuple[SearchIndex, ...] = ()
     vector_indexes: tuple[VectorIndex, ...] = ()
     team: tuple[TeamMember, ...] = ()
+    event_key: bytes = b""
 
 
 def capture(state: State) -> Checkpoint:
@@ -86,6 +89,7 @@ def capture(state: State) -> Checkpoint:
         search_indexes=tuple(state.search_indexes.values()),
         vector_indexes=tuple(state.vector_indexes.values()),
         team=state.team,
+        event_key=state.event_key,
     )
 
 
@@ -113,7 +117,12 @@ def _capture_account(owner: AccountState) -> AccountCheckpoint:
 
 def restore(checkpoint: Checkpoint) -> State:
     """A new state that goes on exactly where the checkpoint was captured."""
-    state = State(key=checkpoint.key, now_ms=checkpoint.now_ms, accounts=[each.account for each in checkpoint.accounts])
+    state = State(
+        key=checkpoint.key,
+        event_key=checkpoint.event_key,
+        now_ms=checkpoint.now_ms,
+        accounts=[each.account for each in checkpoint.accounts],
+    )
     state.counters = replace(checkpoint.counters)
     for each in checkpoint.accounts:
         _restore_account(state.accounts[each.account.id], each)

@@ -1,7 +1,8 @@
-"""Identifiers that look like the service's and come out the same in every run.
+"""Identifiers that look like the service's and come out the same for the same seed and epoch.
 
-Each is a function of a world's key, the kind of thing and a number that its caller counts up, so
-the same commands give the same identifiers, and no two things of a world share one.
+Each is a function of a key of its world, the kind of thing and a number that its caller counts up, so
+the same commands give the same identifiers, and no two things of a world share one. Tokens, keys and
+samples have a key that follows from the seed; what happens has one that follows from the epoch as well.
 
 Source: the interface document shows identifiers in examples only; their forms are those of the
 public service (D-060). All of them stand in a URL path as they are.
@@ -32,8 +33,13 @@ _VERSION = b"\x01"
 
 
 def world_key(seed: int, scope: str = "") -> bytes:
-    """The key from which everything random of a world derives: 32 bytes. Raises: nothing."""
+    """The key of a world's tokens, signing keys and samples: 32 bytes. Raises: nothing."""
     return blake2b(f"{seed}/{scope}".encode("utf-8", "surrogatepass"), digest_size=32, person=b"world").digest()
+
+
+def event_key(seed: int, epoch_ms: int) -> bytes:
+    """The key of messages, schedules and signatures (D-260): 32 bytes. Raises: nothing."""
+    return blake2b(f"{seed}/{epoch_ms}".encode(), digest_size=32, person=b"events").digest()
 
 
 def short_id(key: bytes, kind: str, number: int) -> str:

@@ -138,6 +138,16 @@ class Redaction(Record):
     all_headers: bool
     header_names: tuple[str, ...]
 
+    def joined(self, other: Redaction | None) -> Redaction:
+        """What either of two hides."""
+        if other is None:
+            return self
+        return Redaction(
+            body=self.body or other.body,
+            all_headers=self.all_headers or other.all_headers,
+            header_names=tuple(dict.fromkeys((*self.header_names, *other.header_names))),
+        )
+
 
 class FlowControl(Record):
     """The flow control a message asks for. Values left out (None) leave the key's own limit unset."""
@@ -431,9 +441,10 @@ class Account(Record):
     """A queue account with every field of the interface document's table, in its units.
 
     The limits are enforced as they stand here: sizes in bytes, `max_delay` and `timeout` in
-    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002). `rate_limit` is only
-    shown (D-004).
+    seconds, `max_dlq_retention_time_milis` in milliseconds, `retention` in days (D-002). `rate_limit`,
+    the budget and the completion caps are only shown (D-004, D-265). `max_parallelism` bounds queues alone (D-264).
     `signing_keys` and `read_only_token` are the account's too, though its record does not show them.
+    `burst_limit_is_set` tells that a test or a fixture chose `max_requests_per_second` (D-032).
     """
 
     customer_id: str
@@ -478,6 +489,7 @@ class Account(Record):
     budget: int
     created_by: str
     creation_time: int
+    burst_limit_is_set: bool = False
 
 
 class IndexType(StrEnum):

@@ -151,7 +151,7 @@ TERMS: dict[PlanName, PlanTerms] = {
 
 def on_plan(account: Account, plan: PlanName) -> Account:
     """The account with its plan's type, price and limits, and everything else as it was."""
-    return replace(account, **asdict(TERMS[plan]))
+    return replace(account, **asdict(TERMS[plan]), burst_limit_is_set=False)
 
 
 class IndexCaps(Record):

@@ -58,11 +58,13 @@ def _applies(kind: type[F]) -> Callable[[Callable[[State, F], None]], Callable[[
 class State:
     """One world: its clock, accounts, live messages, destination rules and timers.
 
-    `key` seeds every identifier the world makes.
+    `key` seeds tokens, signing keys and statistics, `event_key` the identifiers of messages, schedules and
+    signatures (D-260). A state of before there were two has one for both.
     """
 
-    def __init__(self, *, key: bytes, now_ms: int, accounts: Iterable[Account]) -> None:
+    def __init__(self, *, key: bytes, event_key: bytes = b"", now_ms: int, accounts: Iterable[Account]) -> None:
         self.key = key
+        self.event_key = event_key or key
         self.now_ms = now_ms
         self.counters = Counters()
         self.messages: dict[MessageId, Progress] = {}

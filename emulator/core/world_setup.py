@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from emulator.core.errors import Malformed
-from emulator.core.identifiers import world_key
+from emulator.core.identifiers import event_key, world_key
 from emulator.core.model import Plan
 from emulator.core.record import Record
 
@@ -21,7 +23,8 @@ class WorldSetup(Record):
     """Everything that distinguishes one new world from another; a reset makes the same world again.
 
     `fixtures` is a fixtures document that has not been read yet; None stands for those of the
-    server. It is not kept with the world: the base checkpoint holds what was made of it.
+    server. It is not kept with the world: the base checkpoint holds what was made of it. An epoch that
+    was not given was the wall clock when the world was made, and will be so again at a reset (D-261).
     """
 
     id: str
@@ -30,6 +33,19 @@ class WorldSetup(Record):
     rate: float
     plan: Plan
     fixtures: Mapping[str, object] | None = None
+    # Databases of before this field keep the epoch they have.
+    epoch_is_given: bool = True
+
+    def beginning(self, now_ms: int) -> WorldSetup:
+        """The setup of the world if it begins now; `now_ms` is the wall clock, and is another epoch than before."""
+        if self.epoch_is_given:
+            return self
+        return replace(self, epoch_ms=now_ms + 1 if now_ms == self.epoch_ms else now_ms)
+
+    @property
+    def event_key(self) -> bytes:
+        """The key of identifiers of what happens (D-260)."""
+        return event_key(self.seed, self.epoch_ms)
 
     @property
     def secret_key(self) -> bytes:

@@ -8,7 +8,6 @@ Source: decisions D-105 to D-107.
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
@@ -17,6 +16,7 @@ from functools import lru_cache
 from typing import TypedDict
 
 from emulator.core.record import Record
+from emulator.delivery.lookups import Lookups
 from emulator.wire.urls import canonical_host, is_local_name, read_target
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -206,14 +206,15 @@ class CheckedResolver:
 
     def __init__(self, policy: EgressPolicy, lookup: Lookup | None = None) -> None:
         self._policy = policy
-        self._lookup = look_up if lookup is None else lookup
+        self._lookup = look_up_with(Lookups()) if lookup is None else lookup
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[Resolved]:
         """Every address of a name. One that may not be contacted refuses the name.
 
-        Raises: EgressRefused; OSError (socket.gaierror) if the name is not known.
+        A numeric address is looked up nowhere. Raises: EgressRefused; OSError (socket.gaierror) if
+        the name is not known, LookupTimeout if nobody answers.
         """
         if host == "localhost" or host.endswith(".localhost"):
             return [
@@ -221,7 +222,11 @@ class CheckedResolver:
                 for known, address in _LOOPBACK
                 if family in (known, socket.AF_UNSPEC)
             ]
-        found = await self._lookup(host, port, family)
+        number = _address(host)
+        if number is None:
+            found = await self._lookup(host, port, family)
+        else:
+            found = [_resolved(host, host, port, socket.AF_INET if number.version == 4 else socket.AF_INET6)]
         for resolved in found:
             refusal = self._policy.refusal(host, resolved["host"])
             if refusal is not None:
@@ -232,11 +237,14 @@ class CheckedResolver:
         """Nothing to close; the HTTP client asks for it."""
 
 
-async def look_up(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
-    """The addresses that the operating system knows for a name. Raises: socket.gaierror."""
-    loop = asyncio.get_running_loop()
-    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG)
-    return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
+def look_up_with(lookups: Lookups) -> Lookup:
+    """A look-up that asks the operating system. Raises: LookupTimeout, socket.gaierror."""
+
+    async def look_up(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+        infos = await lookups.find(host, port, family)
+        return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
+
+    return look_up
 
 
 def _resolved(host: str, address: str, port: int, family: int) -> Resolved:

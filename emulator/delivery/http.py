@@ -19,6 +19,7 @@ from emulator.core.model import Headers, Method, Response
 from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressRefused
+from emulator.delivery.lookups import LookupTimeout
 from emulator.wire.urls import Target, read_target
 
 if TYPE_CHECKING:
@@ -42,16 +43,23 @@ CUT_SHORT: Final = "server disconnected in the middle of the response"
 INVALID_RESPONSE: Final = "invalid response"
 INVALID_REQUEST: Final = "invalid request: a header or the URL cannot be sent"
 TOO_LARGE: Final = "response body too large"
+NO_ROOM: Final = "no room for the response: the bodies of all attempts under way exceed 256 MiB together"
 UNREACHABLE: Final = "host unreachable"
 CONNECTION_FAILED: Final = "connection failed"
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+MAX_BODIES_BYTES = 256 * 1024 * 1024
 
 # Shorter than what servers keep an idle connection for (2 s and 5 s are common), so that the
 # server closing it and our next request rarely meet.
 _KEEPALIVE_S = 1.0
 _MAX_TRIES = 3
 _MAX_HEADER_BYTES = 1024 * 1024
+_MAX_HEADERS = 10_000
+# The beginning of a body that needs no room in the budget: large responses never make small ones fail.
+_SMALL_BODY = 64 * 1024
+# How much of a body waits for the reader of it.
+_READ_BUFFER = 64 * 1024
 _MAX_BYTES_IN_ONE_PIECE = 1024 * 1024
 _BY_ERRNO = {
     errno.ECONNREFUSED: REFUSED,
@@ -113,16 +121,28 @@ class _ConnectionLost(Exception):
         self.cause = cause
 
 
-class _BodyTooLarge(Exception):
-    """The response body exceeds what is read."""
+class _Unread(Exception):
+    """The response body is not read to its end, for the reason in one of the texts above."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 class HttpClient:
     """One pool of connections. It belongs to the event loop that first sends with it."""
 
-    def __init__(self, resolver: CheckedResolver, *, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
+    def __init__(
+        self,
+        resolver: CheckedResolver,
+        *,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        max_bodies_bytes: int = MAX_BODIES_BYTES,
+    ) -> None:
+        """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together."""
         self._resolver = resolver
         self._max_response_bytes = max_response_bytes
+        self._free_bytes = max_bodies_bytes
         self._session: ClientSession | None = None
 
     async def exchange(
@@ -193,19 +213,34 @@ class HttpClient:
         return Response(status=response.status, headers=headers, body=body)
 
     async def _read_body(self, response: ClientResponse) -> bytes:
-        chunks = []
-        size = 0
-        while chunk := await response.content.readany():
-            size += len(chunk)
-            if size > self._max_response_bytes:
-                raise _BodyTooLarge
-            chunks.append(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        first = await response.content.readany()
+        if not first:
+            return first
+        # All bodies under way share one budget (D-274). A BytesIO hands over what it holds without a copy.
+        whole, taken = io.BytesIO(), 0
+        try:
+            chunk = first
+            while chunk:
+                size = whole.tell() + len(chunk)
+                if size > self._max_response_bytes:
+                    raise _Unread(TOO_LARGE)
+                wanted = max(size - _SMALL_BODY, 0) - taken
+                if wanted > self._free_bytes:
+                    raise _Unread(NO_ROOM)
+                self._free_bytes -= wanted
+                taken += wanted
+                whole.write(chunk)
+                chunk = await response.content.readany()
+            return whole.getvalue()
+        finally:
+            self._free_bytes += taken
 
     def _open_session(self) -> ClientSession:
         import aiohttp
 
-        connector = aiohttp.TCPConnector(
+        from emulator.delivery.receiving import PacedConnector
+
+        connector = PacedConnector(
             limit=0,
             # The resolver has the interface, but not the base class: that would import aiohttp.
             resolver=cast("AbstractResolver", self._resolver),
@@ -220,6 +255,8 @@ class HttpClient:
             timeout=aiohttp.ClientTimeout(total=None),
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
+            read_bufsize=_READ_BUFFER,
             trace_configs=[_tell_reuse()],
         )
         return self._session
@@ -266,11 +303,15 @@ def failure_text(error: Exception, target: Target) -> str:
     """What an exception of the HTTP client means, in one of the fixed texts."""
     import aiohttp
 
+    from emulator.delivery.receiving import InvalidResponse
+
     match error:
         case TimeoutError():
             return TIMEOUT_ERROR
-        case _BodyTooLarge():
-            return TOO_LARGE
+        case _Unread():
+            return error.text
+        case InvalidResponse():
+            return INVALID_RESPONSE
         case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
             return TLS_FAILED
         case aiohttp.ClientConnectorError():
@@ -278,7 +319,7 @@ def failure_text(error: Exception, target: Target) -> str:
         case aiohttp.ServerDisconnectedError():
             return DISCONNECTED
         case aiohttp.ClientPayloadError():
-            return CUT_SHORT
+            return INVALID_RESPONSE if isinstance(error.__cause__, InvalidResponse) else CUT_SHORT
         case aiohttp.ClientResponseError():
             return INVALID_RESPONSE
         case aiohttp.InvalidURL() | ValueError():
@@ -293,6 +334,8 @@ def failure_text(error: Exception, target: Target) -> str:
 
 def _connecting_failed(error: Exception, target: Target) -> str:
     if isinstance(error, EgressRefused):
+        return str(error)
+    if isinstance(error, LookupTimeout):
         return str(error)
     if isinstance(error, socket.gaierror):
         return name_not_known(target.host)

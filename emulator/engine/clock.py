@@ -33,6 +33,8 @@ class PacedClock:
     def __init__(self, anchor: Anchor, wall_ms: Callable[[], int] = wall_ms) -> None:
         self.wall_ms = wall_ms
         self.anchor = anchor
+        # Virtual time that was lost since the rate was set last.
+        self.slipped_ms = 0
         self._latest_ms = anchor.virtual_ms
         self._wake = asyncio.Event()
         self._asleep_until_ms: int | None = None
@@ -54,12 +56,25 @@ class PacedClock:
 
     def rebase(self, now_ms: int) -> None:
         """Virtual time was moved to `now_ms`; it passes from there at the same rate."""
-        self.set_rate(self.rate, now_ms)
+        self._go_on_from(Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=self.rate))
+
+    def slip(self, now_ms: int) -> None:
+        """Give up the time after `now_ms`, which there was too much to do for (D-300)."""
+        self.slipped_ms += max(0, self.now_ms() - now_ms)
+        self.rebase(now_ms)
 
     def set_rate(self, rate: float, now_ms: int) -> None:
         """From the virtual instant `now_ms` on, time passes at this rate."""
-        self.anchor = Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate)
-        self._latest_ms = now_ms
+        self.begin(Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate))
+
+    def begin(self, anchor: Anchor) -> None:
+        """Time passes from another anchor on."""
+        self.slipped_ms = 0
+        self._go_on_from(anchor)
+
+    def _go_on_from(self, anchor: Anchor) -> None:
+        self.anchor = anchor
+        self._latest_ms = anchor.virtual_ms
         self.wake()
 
     async def sleep_until(self, due_ms: int | None) -> None:

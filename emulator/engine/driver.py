@@ -53,13 +53,19 @@ class Driver:
         *,
         limits: Limits | None = None,
         observe: Callable[[StateView, Sequence[facts.Fact]], None] | None = None,
+        slipped: Callable[[], None] | None = None,
     ) -> None:
+        """`observe` is called with all facts, `slipped` when the clock has lost time."""
         limits = limits or Limits()
         self._simulation = simulation
         self._journal = journal
         self._clock = clock
         self._observe = observe
+        self._slipped = slipped
+        # Held while the clock catches up: what is due is done once, by whoever comes first.
+        self._catching_up = asyncio.Lock()
         self._slip_after_ms = limits.slip_after_ms
+        self._crowded_s = limits.crowded_s
         self._guard = InstantGuard(limits.max_attempts_per_instant, simulation.state)
         self._outbox = Outbox(self, transport, clock, self._guard, limits)
         self.advance = Advance(self, self._outbox, clock, self._guard)
@@ -81,6 +87,10 @@ class Driver:
     @property
     def is_advancing(self) -> bool:
         return self._outbox.is_held
+
+    @property
+    def is_catching_up(self) -> bool:
+        return self._catching_up.locked()
 
     # -- commands ---------------------------------------------------------------------------
 
@@ -147,7 +157,7 @@ class Driver:
             signing_key=account.signing_keys.current,
             region=account.region,
             # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
-            token_id=jwt_id(self.state.key, (message.number << 20) + number),
+            token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
         )
 
     async def commit(self) -> None:
@@ -163,12 +173,15 @@ class Driver:
         """Called after each step of long work: let history catch up, and other tasks have a turn, now and then."""
         self._steps += 1
         if self._steps % _BREATHE_AFTER == 0:
-            try:
-                await self._journal.apply_backpressure()
-            except WorldBroken as error:
-                self.stop(str(error))
-                raise
+            await self._wait_for_history()
             await asyncio.sleep(0)
+
+    async def _wait_for_history(self) -> None:
+        try:
+            await self._journal.apply_backpressure()
+        except WorldBroken as error:
+            self.stop(str(error))
+            raise
 
     async def settle(self) -> None:
         """Return when nothing is in flight. Raises InstantExhausted when that would never be."""
@@ -179,37 +192,85 @@ class Driver:
     async def keep_time(self) -> None:
         """Let time pass until cancelled. A frozen clock costs nothing until it is unfrozen."""
         while True:
-            if not self._clock.is_frozen:
+            if self._passes:
                 await self.catch_up()
                 await self.commit()
+                if self._clock.rate > 1 and self._outbox.is_crowded:
+                    if not await self._outbox.wait_for_outcome(self._crowded_s):
+                        # Receivers that do not answer must not stop the clock for good.
+                        await self._step_on()
+                    continue
             await self._clock.sleep_until(None if self.is_advancing else self._simulation.next_due_ms)
 
+    @property
+    def _passes(self) -> bool:
+        """Whether time passes by itself."""
+        return not self._clock.is_frozen and not self.is_advancing
+
     async def catch_up(self) -> None:
-        """In a running world, do what has come due since the last call. Call before reading state."""
+        """In a running world, do what has come due since the last call. Call before reading state.
+
+        Where more comes due than can be done, a clock that is faster than real time slips (D-300).
+        """
         self.check()
-        if self._clock.is_frozen or self.is_advancing:
+        if not self._passes:
             return
-        target_ms = self._clock.now_ms()
+        async with self._catching_up:
+            self.check()
+            if self._passes:
+                await self._catch_up(self._clock.now_ms())
+
+    async def _catch_up(self, target_ms: int) -> None:
         began_ms = self._clock.wall_ms()
-        simulation = self._simulation
         steps = 0
-        while (due_ms := simulation.next_due_ms) is not None and due_ms <= target_ms and not self.is_advancing:
-            self.handle(commands.AdvanceClock(to_ms=max(due_ms, simulation.now_ms)))
+        while (due_ms := self._simulation.next_due_ms) is not None and due_ms <= target_ms and self._passes:
+            if self._clock.rate > 1 and self._outbox.is_crowded:
+                if (target_ms - due_ms) / self._clock.rate > self._slip_after_ms:
+                    self._slip()
+                break
+            self._step_to(due_ms)
             steps += 1
             if steps % _BREATHE_AFTER == 0:
-                self._outbox.pump()
-                await self.commit()
-                await asyncio.sleep(0)
-                self.check()
+                await self._breathe_out()
                 if self._clock.rate > 1 and self._clock.wall_ms() - began_ms > self._slip_after_ms:
                     # Otherwise each round would have more to catch up with than the one before.
-                    self._clock.rebase(simulation.now_ms)
+                    self._slip()
                     break
         else:
-            if target_ms > simulation.now_ms and not self.is_advancing:
+            if target_ms > self._simulation.now_ms and self._passes:
                 self.handle(commands.AdvanceClock(to_ms=target_ms))
         if steps:
             self._outbox.pump()
+
+    def _step_to(self, due_ms: int) -> None:
+        """Do what is due at an instant, or should have been done then."""
+        self.handle(commands.AdvanceClock(to_ms=max(due_ms, self._simulation.now_ms)))
+        self._outbox.answer_inside()
+
+    async def _breathe_out(self) -> None:
+        """Let attempts leave, and other tasks have a turn. In real time this waits for them if too much is due."""
+        self._outbox.pump()
+        await self.commit()
+        await self._wait_for_history()
+        await asyncio.sleep(0)
+        while (
+            self._clock.rate <= 1 and self._outbox.is_crowded and await self._outbox.wait_for_outcome(self._crowded_s)
+        ):
+            self.check()
+        self.check()
+
+    async def _step_on(self) -> None:
+        """Do what is due at one instant, however much is due."""
+        async with self._catching_up:
+            due_ms = self._simulation.next_due_ms
+            if self._passes and due_ms is not None and due_ms <= self._clock.now_ms():
+                self._step_to(due_ms)
+                self._outbox.pump()
+
+    def _slip(self) -> None:
+        self._clock.slip(self._simulation.now_ms)
+        if self._slipped is not None:
+            self._slipped()
 
     # -- beginning and end ------------------------------------------------------------------
 

@@ -25,3 +25,7 @@ class Limits(Record):
     deadlock_s: float = 0.25
     # A clock faster than real time slips when catching up with it takes longer than this.
     slip_after_ms: int = 200
+    # A clock that catches up waits for deliveries while so many messages are due and have not ended.
+    most_due: int = 1_000
+    # It waits no longer than this for the next of them.
+    crowded_s: float = 1.0

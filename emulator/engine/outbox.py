@@ -23,6 +23,7 @@ from emulator.delivery.route import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
 from emulator.engine.guard import InstantGuard
 from emulator.engine.limits import Limits
+from emulator.queries.waiting import waiting_for_slots
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ class Door(Protocol):
     def state(self) -> StateView: ...
     @property
     def is_closed(self) -> bool: ...
+    @property
+    def is_catching_up(self) -> bool: ...
     def handle(self, command: Command[R]) -> R: ...
     def check(self) -> None: ...
     def stop(self, reason: str, error: BaseException | None = None) -> None: ...
@@ -101,6 +104,8 @@ class Outbox:
         # Set when nothing is in flight, or waiting for that would be in vain.
         self._quiet = asyncio.Event()
         self._quiet.set()
+        # Set by every outcome that is recorded.
+        self._came_back = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         # The time limits of the calls that wait for the deliveries they caused.
         self._waiting_calls: set[asyncio.Timeout] = set()
@@ -113,6 +118,22 @@ class Outbox:
     def is_waiting(self) -> bool:
         """Whether an attempt waits to leave."""
         return bool(self._waiting)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many messages are due that time should wait until attempts in flight come back (D-300)."""
+        state, most = self._door.state, self._limits.most_due
+        if self.in_flight == 0 or len(state.messages) < most:
+            return False
+        return self.in_flight >= most or self.in_flight + waiting_for_slots(state) >= most
+
+    async def wait_for_outcome(self, seconds: float) -> bool:
+        """Return True when an attempt has come back, False if none does for so long."""
+        self._came_back.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._came_back.wait()
+        return self._came_back.is_set()
 
     @property
     def _under_way(self) -> int:
@@ -242,7 +263,9 @@ class Outbox:
         else:
             async with self._rooms.at(route.origin):
                 outcome = await self._leave(entry.attempt, route)
-        await self._door.catch_up()
+        if not self._door.is_catching_up:
+            # Otherwise it is recorded at the instant that was reached: what is due next may wait for it.
+            await self._door.catch_up()
         self._record(entry, outcome)
         self.pump()
         await self._door.commit()
@@ -272,6 +295,7 @@ class Outbox:
             )
         finally:
             self.in_flight -= 1
+            self._came_back.set()
             if self.in_flight == 0:
                 self._quiet.set()
 

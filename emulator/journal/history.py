@@ -64,6 +64,9 @@ SELECT max((SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq)
 """
 _TRACE_STEP = 5_000
 
+_NOT_ENDED = """NOT EXISTS (
+    SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
+)"""
 _LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
 
 
@@ -83,6 +86,15 @@ class _Conditions:
         if values:
             # One parameter, however many values: SQLite limits the number of parameters.
             self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
+
+    def of_states(self, query: EventQuery) -> None:
+        """Entries of certain states, or of messages that have not ended, or both (D-013)."""
+        if not query.in_progress:
+            self.among("events.state", query.states)
+        elif query.states:
+            self.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", json.dumps(query.states))
+        else:
+            self.add(_NOT_ENDED)
 
     def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
         """What both listings can ask of the message of an entry."""
@@ -153,7 +165,7 @@ class History:
         if query.newest is not None:
             for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
                 conditions.add("events.seq >= ?", seq)
-        conditions.among("events.state", query.states)
+        conditions.of_states(query)
         conditions.of_message(query)
         conditions.among("messages.host", query.hosts)
         conditions.among("messages.path", query.paths)

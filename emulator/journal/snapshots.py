@@ -14,7 +14,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,6 +35,8 @@ Meta = Mapping[str, bytes]
 _SUFFIX = ".db"
 # Of hidden names: a snapshot that is being written, and a file that is being looked at.
 _NEW, _GIVEN = _BEGUN = (".new", ".given")
+# How much of a file that is being sent is in memory.
+_WRITE_BYTES = 1024 * 1024
 _UNCHANGED = "; nothing was changed"
 
 
@@ -57,6 +59,7 @@ class Snapshots:
         self._folder = folder
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._closed = False
+        self._received = 0
         # One change at a time.
         self._lock = asyncio.Lock()
         # What the files were found to hold, each for as long as it is the same file.
@@ -135,25 +138,29 @@ class Snapshots:
                     os.replace(fresh, path)
                 return await asyncio.to_thread(self._describe, name)
 
-    async def put(self, name: str, content: bytes, check: Callable[[Meta], object]) -> tuple[Snapshot, bool]:
-        """Keep a world that was sent as a database file; the flag tells whether the name was new.
+    async def put(
+        self, name: str, content: AsyncIterable[bytes], check: Callable[[Meta], object]
+    ) -> tuple[Snapshot, bool]:
+        """Keep a world that is sent as a database file, piece by piece; the flag tells whether the name was new.
 
         It takes the place of the snapshot that had its name. `check` looks at what the file says of
         its world, and raises what decoding raises. Raises InvalidInput for a file that is not ours,
         newer or damaged, with nothing changed.
         """
-        if not content:
-            raise InvalidInput("body", "empty, expected a snapshot's file or a copy of a world's database")
-        async with self._lock:
-            with _conflicts_named(name):
+        self._received += 1
+        with (
+            _conflicts_named(name),
+            # Under a name of its own: others may send a snapshot of that name at the same time.
+            _hidden(self._place_for(name).with_name(f".{name}-{self._received}{_GIVEN}")) as given,
+        ):
+            if not await _write_pieces(content, given):
+                raise InvalidInput("body", "empty, expected a snapshot's file or a copy of a world's database")
+            async with self._lock:
                 path = self._place_for(name)
                 is_new = not path.exists()
-                with (
-                    _hidden(path.with_name(f".{name}{_GIVEN}")) as given,
-                    _hidden(path.with_name(f".{name}{_NEW}")) as fresh,
-                ):
+                with _hidden(path.with_name(f".{name}{_NEW}")) as fresh:
                     # It is read from its beginning to its end, and the server has others to answer meanwhile.
-                    await asyncio.to_thread(_take_in, content, given, fresh, check)
+                    await asyncio.to_thread(_take_in, given, fresh, check)
                     os.replace(fresh, path)
                 return await asyncio.to_thread(self._describe, name), is_new
 
@@ -272,12 +279,24 @@ def _migrate(path: Path) -> None:
         raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}") from error
 
 
-def _take_in(content: bytes, given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
+async def _write_pieces(content: AsyncIterable[bytes], path: Path) -> int:
+    """Write a file as it comes in; its size. Raises OSError."""
+    with path.open("wb") as file:
+        waiting = bytearray()
+        async for piece in content:
+            waiting += piece
+            if len(waiting) >= _WRITE_BYTES:
+                await asyncio.to_thread(file.write, bytes(waiting))
+                waiting.clear()
+        await asyncio.to_thread(file.write, bytes(waiting))
+        return file.tell()
+
+
+def _take_in(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
     """Make a snapshot of a database file.
 
     Raises InvalidInput for one that no world could come from, UnusableDatabase if there is no room for it.
     """
-    given.write_bytes(content)
     try:
         files.check(given)
         _check_content(given)

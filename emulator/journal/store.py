@@ -400,6 +400,10 @@ class Store:
         async with self._lock:
             return {row[0]: row[1] for row in await self._connection.execute_fetchall(schema.SELECT_META)}
 
+    async def base_checkpoint(self) -> Checkpoint:
+        """The state that a reset returns to."""
+        return codec.decode_checkpoint((await self.meta())[schema.BASE_CHECKPOINT])
+
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()
         async with self._lock:

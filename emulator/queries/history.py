@@ -43,6 +43,7 @@ class Event(Record):
 class EventQuery(Record):
     """A page of the event log; values of one field are OR-ed, fields AND-ed.
 
+    `in_progress` is one more value of `states`: the entries of messages that have not ended.
     `since_ms` is the end of the retention, `newest` the number of entries the plan keeps.
     """
 
@@ -52,6 +53,7 @@ class EventQuery(Record):
     latest_first: bool = True
     message_ids: tuple[str, ...] = ()
     states: tuple[EventState, ...] = ()
+    in_progress: bool = False
     urls: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()

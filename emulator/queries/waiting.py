@@ -70,6 +70,21 @@ def waits(state: StateView) -> Iterator[Waiting]:
         )
 
 
+def waiting_for_slots(state: StateView) -> int:
+    """How many due messages start as soon as others end; not those that wait for a rate, or for somebody to resume."""
+    count = 0
+    for owner in state.accounts.values():
+        count += len(owner.global_wait_list)
+        for name, wait_list in owner.queue_wait_lists.items():
+            if wait_list and not ((queue := owner.queues.get(name)) is not None and queue.paused):
+                count += len(wait_list)
+        for key, wait_list in owner.flow_wait_lists.items():
+            if wait_list:
+                reason = flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms)
+                count += len(wait_list) if reason is HoldReason.PARALLELISM else 0
+    return count
+
+
 def _in_queue(state: StateView, owner: AccountView, name: QueueName, wait_list: WaitList) -> Iterator[Held]:
     queue = owner.queues.get(name)
     is_paused = queue is not None and queue.paused

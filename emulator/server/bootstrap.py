@@ -14,6 +14,8 @@ from starlette.routing import Router
 from emulator.api import application
 from emulator.api.control.options import ControlOptions
 from emulator.api.ending import Ending
+from emulator.api.proxies import Proxies
+from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
@@ -107,13 +109,16 @@ async def start(
             settings.db,
             ", ".join(not_applied),
         )
-    control = ControlOptions(token=settings.control_token or None, allowed_hosts=settings.allow_control_host)
+    control = ControlOptions(token=settings.read_control_token() or None)
+    senders = Senders(
+        control_hosts=settings.control_hosts, public_hosts=settings.public_hosts, origins=settings.origins
+    )
     middleware: list[Middleware] = []
     if settings.strict:
         from emulator.api.strict import StrictMode
 
         middleware.append(Middleware(StrictMode, dialect=dialect))
-    app = application.build(worlds, control, middleware)
+    app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
     return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
 
 
@@ -162,6 +167,7 @@ def _setup(settings: Settings) -> WorldSetup:
         epoch_ms=_epoch_ms(settings.epoch),
         rate=settings.rate,
         plan=Plan(settings.plan),
+        epoch_is_given=bool(settings.epoch),
     )
 
 

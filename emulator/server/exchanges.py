@@ -17,8 +17,6 @@ from emulator.api.endpoint import Answer
 GRACE_S = 0.2
 # After half of it, calls without an answer are cut off and told why: the servers would answer 500.
 _CUT_OFF_AFTER_S = GRACE_S / 2
-# Longer than clients keep idle connections: a client that closes first never sends into a closed one.
-KEEP_ALIVE_S = 75
 
 
 class WholeExchanges:

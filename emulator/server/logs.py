@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.core import facts
 from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
 from emulator.core.state_view import StateView
-from emulator.server.terminals import wants_colours
+from emulator.server.terminals import printable, wants_colours
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ class _Text(logging.Formatter):
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = printable(record.getMessage())
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
+        if record.exc_info:
+            # Indented, so that no line of it can be taken for another entry.
+            text += "".join(f"\n  {printable(line)}" for line in self.formatException(record.exc_info).splitlines())
         colour = _COLOURS.get(record.levelno, "0")
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour != "0" else text
 
@@ -45,11 +48,16 @@ class _Json(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+def formatter(log_format: str, *, is_coloured: bool) -> logging.Formatter:
+    """What makes a line of an entry, as `json` or as text."""
+    return _Json() if log_format == "json" else _Text(colour=is_coloured)
+
+
 def configure(log_format: str, level: str) -> None:
     """Log to standard error; in colour only on a terminal, and not if NO_COLOR is set."""
     handler = logging.StreamHandler(sys.stderr)
     is_coloured = sys.stderr.isatty() and wants_colours()
-    handler.setFormatter(_Json() if log_format == "json" else _Text(colour=is_coloured))
+    handler.setFormatter(formatter(log_format, is_coloured=is_coloured))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -57,7 +65,7 @@ def configure(log_format: str, level: str) -> None:
 
 
 class DeliveryLog:
-    """An observer of worlds that logs every attempt that comes back, one line each.
+    """An observer of worlds that logs every attempt that comes back and every refused firing, one line each.
 
     `worlds` are those that exist already: after a restart their attempts may be under way.
     """
@@ -71,6 +79,9 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
+        for fact in produced:
+            if isinstance(fact, facts.ScheduleFired) and fact.error is not None:
+                _log_refused_firing(world.id, fact, fact.error)
         if not logger.isEnabledFor(logging.INFO):
             return
         for fact in produced:
@@ -80,6 +91,16 @@ class DeliveryLog:
                 message = self._under_way.pop((world.id, fact.message_id), None)
                 if message is not None:
                     _log_attempt(world.id, message, fact)
+
+
+def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) -> None:
+    logger.warning(
+        "%s schedule %s fired and made no message: %s",
+        iso(fact.at_ms),
+        fact.schedule_id,
+        error,
+        extra={"at_ms": fact.at_ms, "schedule_id": fact.schedule_id, "error": error, "world": world_id},
+    )
 
 
 def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -> None:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from emulator.api.ending import Ending
 from emulator.server.certificates import Certificate
+from emulator.server.connections import ConnectionLimits
 from emulator.server.exchanges import WholeExchanges
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ async def serve(
     stop: asyncio.Event,
     certificate: Certificate | None = None,
     ending: Ending | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then end within a second. The listener is closed at the end.
 
@@ -85,7 +87,7 @@ async def serve(
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
     exchanges = WholeExchanges(app, stop, ending)
     async with _muted_after(stop), exchanges.ended_after_stop():
-        await chosen.serve(exchanges, listener, stop, certificate)
+        await chosen.serve(exchanges, listener, stop, certificate, limits or ConnectionLimits())
 
 
 @contextlib.asynccontextmanager

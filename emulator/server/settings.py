@@ -6,6 +6,7 @@ environment variable, and in `emulator.toml` its key. Nothing else reads the env
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from emulator.wire.urls import canonical_host, read_target
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PREFIX = "EMULATOR_"
 FILE_NAME = "emulator.toml"
@@ -47,7 +50,12 @@ class Settings:
         "realtime", "'realtime', 'frozen', or a rate: 60 is one virtual minute a second.", metavar="CLOCK"
     )
     epoch: str = _setting("", "First instant of the virtual clock, ISO 8601. Default: now.", metavar="INSTANT")
-    seed: int = _setting(0, "Seeds every random choice: ids, tokens, statistics.", least=-_EXACT, most=_EXACT)
+    seed: int = _setting(
+        0,
+        "Seeds every random choice: tokens, keys, statistics, and with the epoch the ids of messages.",
+        least=-_EXACT,
+        most=_EXACT,
+    )
     fixtures: str = _setting(
         "",
         "YAML or JSON file of accounts, indexes, URL groups, queues, schedules and destination rules. "
@@ -85,8 +93,25 @@ class Settings:
     control_token: str = _setting(
         "", "Bearer token that every control request must carry. Default: none needed.", metavar="TOKEN"
     )
+    control_token_file: str = _setting(
+        "", "File that holds the control token, which no list of processes shows then. Default: none.", metavar="FILE"
+    )
     allow_control_host: tuple[str, ...] = _setting(
-        (), "Further host name under which the control API may be called. Repeatable.", metavar="HOST"
+        (), "Further host name under which all APIs may be called, the control API too. Repeatable.", metavar="HOST"
+    )
+    public_host: tuple[str, ...] = _setting(
+        (),
+        "Further host name under which the messaging and management APIs may be called, such as a tunnel's. "
+        "Repeatable.",
+        metavar="HOST",
+    )
+    allow_origin: tuple[str, ...] = _setting(
+        (),
+        "Origin of web pages that may call the messaging API, such as https://example.com. Repeatable.",
+        metavar="ORIGIN",
+    )
+    trust_proxy: tuple[str, ...] = _setting(
+        (), "Address or network of a proxy whose X-Forwarded-For is believed. Repeatable.", metavar="ADDRESS"
     )
     strict: bool = _setting(
         False, "Hold every request and answer against the contract; log what does not match, and say it in a header."
@@ -98,7 +123,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
-        self.rate  # noqa: B018  # raises for a clock that is none
+        # Each raises for a value that is none.
+        _ = self.rate, self.control_hosts, self.public_hosts, self.origins, self.proxies
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -129,6 +155,34 @@ class Settings:
             raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
         return rate
 
+    def read_control_token(self) -> str:
+        """The token that control requests must carry, empty if none is needed. Raises SettingsError."""
+        if not self.control_token_file:
+            return self.control_token
+        if self.control_token:
+            raise SettingsError("control_token_file: expected no control_token beside it")
+        return read_token_file(self.control_token_file)
+
+    @property
+    def control_hosts(self) -> tuple[str, ...]:
+        """The host names under which all APIs are served, in one spelling. Raises SettingsError."""
+        return tuple(_host("allow_control_host", each) for each in self.allow_control_host)
+
+    @property
+    def public_hosts(self) -> tuple[str, ...]:
+        """The host names under which all but the control API is served, in one spelling. Raises SettingsError."""
+        return tuple(_host("public_host", each) for each in self.public_host)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins of pages that may call the messaging API, in one spelling. Raises SettingsError."""
+        return tuple(_origin(each) for each in self.allow_origin)
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        """The networks of trusted proxies. Raises SettingsError."""
+        return tuple(_network(each) for each in self.trust_proxy)
+
     @property
     def scheme(self) -> str:
         """How clients call the server: `http`, or `https` with a certificate. Raises SettingsError for half of one."""
@@ -136,6 +190,48 @@ class Settings:
             given, missing = ("tls_cert", "tls_key") if self.tls_cert else ("tls_key", "tls_cert")
             raise SettingsError(f"{given}: expected {missing} beside it, a certificate and its key go together")
         return "https" if self.tls_cert else "http"
+
+
+def read_token_file(name: str) -> str:
+    """The control token in a file, without the white space around it. Raises SettingsError."""
+    try:
+        token = Path(name).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"control_token_file: {name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(f"control_token_file: {name} is not a UTF-8 text file") from error
+    if not token or len(token.split()) > 1 or not token.isprintable():
+        # An empty token would be none at all.
+        raise SettingsError(f"control_token_file: expected one word in {name}")
+    return token
+
+
+def _host(setting: str, text: str) -> str:
+    """A host name as `Host` headers are compared with. Raises SettingsError."""
+    host = canonical_host(text)
+    if host is None:
+        raise SettingsError(
+            f"{setting}: expected a host name such as example.com, without scheme and port, got {text!r}"
+        )
+    return host
+
+
+def _origin(text: str) -> str:
+    """An origin in one spelling. Raises SettingsError."""
+    target = read_target(text)
+    if target is None or target.credentials or target.request_target != "/" or text[-1:] in "?#" or "*" in text:
+        raise SettingsError(f"allow_origin: expected the origin of a page, such as https://example.com, got {text!r}")
+    return target.origin
+
+
+def _network(text: str) -> Network:
+    """The network that an address or network names. Raises SettingsError."""
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise SettingsError(
+            f"trust_proxy: expected an IP address or network such as 10.0.0.0/8, got {text!r}"
+        ) from None
 
 
 def _check_host(name: str, text: str) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from emulator.server.certificates import Certificate
-from emulator.server.exchanges import GRACE_S, KEEP_ALIVE_S
+from emulator.server.connections import ConnectionLimits, IdleConnections
+from emulator.server.exchanges import GRACE_S
 
 
 class _Server(uvicorn.Server):
@@ -28,7 +32,45 @@ class _ExactTargetProtocol(HttpToolsProtocol):
     no HTTP at all is refused in the one error shape (D-231).
     """
 
+    def __init__(self, *arguments: Any, idle: IdleConnections, head_s: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._idle = idle
+        self._head_s = head_s
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        has_another = bool(self.pipeline)
+        super().on_response_complete()
+        if not has_another:
+            self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        """No request is under way. uvicorn itself waits for ever once a part of the next one has come (D-278)."""
+        self._end_waiting()
+        if not self.transport.is_closing():
+            self._waiting = self.loop.call_later(self._head_s, self._close_idle)
+            self._idle.begin(self, self._close_idle)
+
+    def _end_waiting(self) -> None:
+        self._idle.end(self)
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _close_idle(self) -> None:
+        self._end_waiting()
+        self.transport.close()
+
     def on_headers_complete(self) -> None:
+        self._end_waiting()
         super().on_headers_complete()
         if b"#" in self.url:
             raw_path, _, query = self.url.partition(b"?")
@@ -39,24 +81,35 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         body = b'{"error":"%s"}' % msg.encode("ascii")
         head = [b"HTTP/1.1 400 Bad Request", *(b"%s: %s" % header for header in self.server_state.default_headers)]
         head += [b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close"]
+        head.append(b"x-content-type-options: nosniff")
         self.transport.write(b"\r\n".join([*head, b"", body]))
         self.transport.close()
 
 
-async def serve(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, certificate: Certificate | None) -> None:
+async def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    certificate: Certificate | None,
+    limits: ConnectionLimits,
+) -> None:
     """Serve until `stop` is set."""
+    idle = IdleConnections(limits.most_idle)
     config = uvicorn.Config(
         app,
-        http=_ExactTargetProtocol,
+        # A function that makes a protocol does as well as its class.
+        http=partial(_ExactTargetProtocol, idle=idle, head_s=limits.head_s),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        # Which proxies are believed is a setting (D-272); the default would believe every local client.
+        proxy_headers=False,
         date_header=True,
         ssl_certfile=None if certificate is None else certificate.cert,
         ssl_keyfile=None if certificate is None else certificate.key,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=math.ceil(limits.head_s),
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # seconds; a fraction works as well
     )
     instance = _Server(config)

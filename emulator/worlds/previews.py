@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from emulator.core.errors import NotFound
-from emulator.core.model import MessageId
+from emulator.core.model import MessageId, ScheduleId
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.core.state_view import StateView
 from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
+from emulator.queries.schedule_explanations import ScheduleExplanation, explain_schedule
 from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 
 
@@ -38,3 +39,11 @@ class Previews:
         if log is None:
             raise NotFound(f"message {message_id} not found")
         return explanations.explain(self._state, log)
+
+    def explain_schedule(self, schedule_id: ScheduleId) -> ScheduleExplanation:
+        """Where a schedule stands; of the first account that has one of this id. Raises NotFound."""
+        for owner in self._state.accounts.values():
+            progress = owner.schedules.get(schedule_id)
+            if progress is not None:
+                return explain_schedule(self._state, progress)
+        raise NotFound(f"schedule {schedule_id} not found")

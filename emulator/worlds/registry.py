@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import cast
 
 from msgspec.structs import replace
 
-from emulator.core.checkpoint import capture
+from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InvalidInput, NotFound
-from emulator.core.model import Account, AccountId
+from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
-from emulator.engine.clock import Anchor, PacedClock, wall_ms
+from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
 from emulator.fixtures.document import read_fixtures
@@ -26,19 +25,11 @@ from emulator.journal.store import open_store
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
+from emulator.worlds.callers import Caller, Callers
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
 from emulator.worlds.options import WorldOptions
-from emulator.worlds.setup import KeptWorld, read_base, resume, world_meta
+from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who makes a messaging call: the world and account behind a token."""
-
-    world: World
-    account_id: AccountId
-    is_read_only: bool
 
 
 class Worlds:
@@ -50,7 +41,8 @@ class Worlds:
     def __init__(
         self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[], DeliveryTransport]
     ) -> None:
-        self.observers: list[Observer] = []
+        self._callers = Callers()
+        self.observers: list[Observer] = [self._callers.observe]
         self._first = first
         self._options = options
         self._new_transport = new_transport
@@ -59,7 +51,6 @@ class Worlds:
         self._files: dict[str, str] = {}
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
-        self._callers: dict[str, Caller] = {}
         self._made = 0
         # What the database of the default world held at the start, None without anything.
         self.kept: KeptWorld | None = None
@@ -89,30 +80,15 @@ class Worlds:
     # -- finding ----------------------------------------------------------------------------
 
     def by_token(self, token: str) -> Caller | None:
-        """Whose messaging token this is, in whichever world; None for nobody's."""
-        known = self._callers.get(token)
-        if known is not None and self._still_holds(known, token):
-            return known
-        for world in self._worlds.values():
-            for account in accounts_of(world.state):
-                if token in (account.token, account.read_only_token):
-                    caller = Caller(world=world, account_id=account.id, is_read_only=token == account.read_only_token)
-                    self._callers[token] = caller
-                    return caller
-        self._callers.pop(token, None)
-        return None
-
-    def _still_holds(self, caller: Caller, token: str) -> bool:
-        if self._worlds.get(caller.world.id) is not caller.world:
-            return False
-        owner = caller.world.state.accounts.get(caller.account_id)
-        if owner is None:
-            return False
-        return token == (owner.account.read_only_token if caller.is_read_only else owner.account.token)
+        """Whose messaging token this is, in whichever world; None for nobody's (D-276)."""
+        caller = self._callers.by_token(token)
+        # A world that is still being made cannot be used yet.
+        return caller if caller is not None and self._worlds.get(caller.world.id) is caller.world else None
 
     def by_login(self, username: str, password: str) -> World | None:
-        """Which world's management credentials these are."""
-        return next((world for world in self._worlds.values() if world.login == (username, password)), None)
+        """Which world's management credentials these are (D-276)."""
+        world = self._callers.by_login(username, password)
+        return world if world is not None and self._worlds.get(world.id) is world else None
 
     # -- making and removing ----------------------------------------------------------------
 
@@ -131,7 +107,7 @@ class Worlds:
 
     def new_setup(self) -> WorldSetup:
         """What a further world is made from where nobody asks for something else; `create` chooses an empty id."""
-        return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0)
+        return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0, epoch_is_given=False)
 
     async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
@@ -159,7 +135,7 @@ class Worlds:
             world = self.get(world_id)
             del self._worlds[world_id]
             self._files.pop(world_id.lower(), None)
-            self._callers = {token: caller for token, caller in self._callers.items() if caller.world is not world}
+            self._callers.forget(world_id)
             await world.close()
             if self._options.keeps_state:
                 # Snapshots first: after a crash here, the next world of this name must not find them.
@@ -179,7 +155,7 @@ class Worlds:
                 if setup.id == DEFAULT:
                     self.kept = KeptWorld(setup=setup, base=await read_base(store))
             else:
-                pace = PacedClock(Anchor(virtual_ms=setup.epoch_ms, wall_ms=wall_ms(), rate=setup.rate))
+                pace = PacedClock(first_anchor(setup))
                 first, meta = capture(self._first_state(setup)), world_meta(setup, pace.anchor)
                 if has_world:
                     store, state = await store.start_over(meta, first)
@@ -197,6 +173,7 @@ class Worlds:
             await world.history.load()
             world.snapshots.tidy()
         except BaseException:
+            self._callers.forget(setup.id)
             await store.close()
             raise
         self._worlds[setup.id] = world
@@ -242,7 +219,10 @@ class Worlds:
 
         Raises InvalidInput and Conflict for fixtures that cannot be used, with nothing changed.
         """
-        base = None if fixtures is None else capture(self._first_state(replace(world.setup, fixtures=fixtures)))
+        base: Checkpoint | None = None
+        if fixtures is not None:
+            setup = replace(world.setup.beginning(wall_ms()), fixtures=fixtures)
+            base = capture(self._first_state(setup))
         await world.reset(base)
 
     async def restore_snapshot(self, world: World, name: str) -> None:

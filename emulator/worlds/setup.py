@@ -13,7 +13,7 @@ from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import DEFAULT as DEFAULT
 from emulator.core.world_setup import WorldSetup
-from emulator.engine.clock import Anchor, PacedClock
+from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.journal import codec, files, schema
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store
@@ -31,6 +31,16 @@ def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
     content = asdict(setup)
     del content["fixtures"]
     return {"world": json.dumps(content).encode(), **clock_meta(anchor)}
+
+
+def first_anchor(setup: WorldSetup) -> Anchor:
+    """Where the clock of a new world meets real time: now.
+
+    A real-time world whose epoch is the wall clock stands at the wall clock, however long its making takes (D-261).
+    """
+    stands_at_the_wall_clock = setup.rate == 1 and not setup.epoch_is_given
+    met_ms = setup.epoch_ms if stands_at_the_wall_clock else wall_ms()
+    return Anchor(virtual_ms=setup.epoch_ms, wall_ms=met_ms, rate=setup.rate)
 
 
 def clock_meta(anchor: Anchor) -> dict[str, bytes]:

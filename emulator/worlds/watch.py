@@ -1,17 +1,21 @@
 """Watching a world: a watcher is woken when something has happened, and learns how the clock was moved.
 
-A watch carries no facts. A watcher that is woken reads history, which shows only what is durable,
-at its own pace; so a slow watcher costs no memory.
+A watch carries no facts but refused firings, a bounded number of them. A watcher that is woken reads
+history, which shows only what is durable, at its own pace; so a slow watcher costs no memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 
-from emulator.core.facts import ClockMoved, Fact
+from emulator.core.facts import ClockMoved, Fact, ScheduleFired
 from emulator.core.record import Record
+
+# A slow watcher is not told of more refused firings than this at once, so that memory stays bounded.
+_MOST_REFUSED = 1_000
 
 
 class ClockMove(Record):
@@ -29,6 +33,7 @@ class Watch:
     """One watcher's view of a world, from `start` on."""
 
     def __init__(self) -> None:
+        self._refused: deque[ScheduleFired] = deque(maxlen=_MOST_REFUSED)
         self._happened = asyncio.Event()
         self._now_ms = 0
         self._rate = 0.0
@@ -37,6 +42,7 @@ class Watch:
     def start(self, now_ms: int, rate: float) -> ClockMove:
         """Where the clock stands; moves are reported from here on. Call again after a reset of the world."""
         self._now_ms, self._rate, self._moved_from_ms = now_ms, rate, None
+        self._refused.clear()
         return ClockMove(from_ms=None, now_ms=now_ms, rate=rate)
 
     def notice(self, now_ms: int, *, is_moving: bool) -> None:
@@ -44,6 +50,16 @@ class Watch:
         if is_moving and self._moved_from_ms is None:
             self._moved_from_ms = self._now_ms
         self._now_ms = now_ms
+
+    def notice_refused(self, firing: ScheduleFired) -> None:
+        """A schedule fired and made no message. History does not show it, so it is kept here until it is told."""
+        self._refused.append(firing)
+
+    def take_refused(self) -> list[ScheduleFired]:
+        """The refused firings since the last call; of very many the latest ones."""
+        taken = list(self._refused)
+        self._refused.clear()
+        return taken
 
     def wake(self) -> None:
         self._happened.set()
@@ -93,8 +109,11 @@ class Watches:
         """Facts were produced; `is_moving` during a clock advance."""
         # Time that passes by itself wakes nobody.
         is_news = is_moving or any(type(fact) is not ClockMoved for fact in produced)
+        refused = [fact for fact in produced if isinstance(fact, ScheduleFired) and fact.error is not None]
         for watch in self._watches:
             watch.notice(now_ms, is_moving=is_moving)
+            for firing in refused:
+                watch.notice_refused(firing)
             if is_news:
                 watch.wake()
 

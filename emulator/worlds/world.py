@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
 
 from msgspec.structs import replace
 
@@ -21,22 +21,27 @@ from emulator.core.world_setup import WorldSetup
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
+from emulator.fixtures.initial_state import begin_anew
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.queries.reports import Credentials, Snapshot
+from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
-from emulator.worlds.setup import clock_meta, read_world_meta, world_meta
+from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, world_meta
 from emulator.worlds.statistics import Statistics
 from emulator.worlds.watch import Watches
 from emulator.worlds.world_clock import WorldClock
 
 logger = logging.getLogger(__name__)
 
-# Called with a world, its state, and the facts that made it so.
+# A clock that goes on slipping says so again after so long, in real time.
+_SLIP_LOGGED_EVERY_MS = 60_000
+
+# Called with a world, its state, and the facts that made it so; without facts when the world begins, or begins again.
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
 
 
@@ -66,6 +71,7 @@ class World:
         self.watches = Watches()
         self.generation = 0
         self.is_closed = False
+        self._slip_logged_ms: int | None = None
         self._options = options
         self._observers = observers
         # One reset, restoration or removal at a time.
@@ -86,10 +92,13 @@ class World:
             self.pace,
             limits=self._options.limits,
             observe=self._observed,
+            slipped=self._clock_slipped,
         )
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
         )
+        for observer in self._observers:
+            observer(self, state, ())
 
     def start(self) -> None:
         """Continue what was under way, and let time pass. Call once the world can be found."""
@@ -103,6 +112,17 @@ class World:
             observer(self, state, produced)
         if self.watches:
             self.watches.notice(state.now_ms, produced, is_moving=self.driver.is_advancing)
+
+    def _clock_slipped(self) -> None:
+        at_ms = wall_ms()
+        if self._slip_logged_ms is None or at_ms - self._slip_logged_ms >= _SLIP_LOGGED_EVERY_MS:
+            self._slip_logged_ms = at_ms
+            logger.warning(
+                "the clock of the world %s slips: at rate %g more comes due than can be delivered; %s lost so far",
+                self.id,
+                self.pace.rate,
+                format_duration(self.pace.slipped_ms),
+            )
 
     async def _clock_was_moved(self) -> None:
         self.watches.wake()
@@ -144,6 +164,8 @@ class World:
     def count_call(self, account_id: AccountId) -> None:
         """Count a call against the account's burst limit. Raises QuotaExceeded."""
         account = self.state.accounts[account_id].account
+        if not limits.counts_calls(account, is_frozen=self.pace.is_frozen):
+            return
         window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
         self._bursts[account_id] = window
 
@@ -160,7 +182,7 @@ class World:
             await self._write_clock()
             return await self.snapshots.save(name, self._store)
 
-    async def import_snapshot(self, name: str, content: bytes) -> tuple[Snapshot, bool]:
+    async def import_snapshot(self, name: str, content: AsyncIterable[bytes]) -> tuple[Snapshot, bool]:
         """Keep a database file as a snapshot; the flag tells whether the name was new. Raises InvalidInput (D-204)."""
         return await self.snapshots.put(name, content, read_world_meta)
 
@@ -181,7 +203,8 @@ class World:
                     put_credentials(saved.base, own)
                 check(saved.state)
                 check(saved.base)
-                await self._take_over(saved, replace(self.setup, epoch_ms=made.epoch_ms, plan=made.plan))
+                setup = replace(self.setup, epoch_ms=made.epoch_ms, epoch_is_given=made.epoch_is_given, plan=made.plan)
+                await self._take_over(saved, setup)
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
         anchor = Anchor(virtual_ms=saved.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
@@ -218,15 +241,20 @@ class World:
     async def reset(self, base: Checkpoint | None = None) -> None:
         """Make the world again as it was created; what is under way is forgotten with the rest.
 
-        With a checkpoint, this is what it begins with, now and after later resets (D-173).
+        With a checkpoint, this is what it begins with, now and after later resets (D-173). A world whose
+        epoch was not given begins at the wall clock again (D-261).
         """
         await self.uninterrupted(self._start_over(base))
 
     async def _start_over(self, base: Checkpoint | None) -> None:
         async with self._lock:
             await self._stop(grace_s=0)
-            self.pace.set_rate(self.setup.rate, self.setup.epoch_ms)
-            store, state = await self._store.start_over(clock_meta(self.pace.anchor), base)
+            setup = self.setup.beginning(wall_ms())
+            if setup is not self.setup:
+                base = begin_anew(base or await self._store.base_checkpoint(), setup)
+            self.pace.begin(first_anchor(setup))
+            store, state = await self._store.start_over(world_meta(setup, self.pace.anchor), base)
+            self.setup = setup
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()

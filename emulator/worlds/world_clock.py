@@ -48,6 +48,7 @@ class WorldClock:
             next_due_ms=state.timers.next_work_ms(),
             pending=len(state.messages),
             in_flight=self._driver.in_flight,
+            slipped_ms=self._pace.slipped_ms,
         )
 
     async def set(self, change: ClockChange) -> ClockStatus:

@@ -174,3 +174,16 @@ def test_wrong_key_of_the_file_is_told_with_the_file(empty: Path) -> None:
 
     assert (result.exit_code, seen) == (2, [])
     assert result.stderr.startswith("svc-emulator: emulator.toml: prot: no such setting; there are host, port, ")
+
+
+@pytest.mark.parametrize("command", ["fixtures check", "serve --port 0 --fixtures"])
+def test_control_characters_of_a_fixtures_file_are_shown_and_not_carried_out(command: str, tmp_path: Path) -> None:
+    """D-277."""
+    path = tmp_path / "fixtures.yaml"
+    path.write_text('"bad\\e[2Jkey": 1\n"\\u202Eback": 2\n', "utf-8")
+
+    result = CliRunner().invoke(main, [*command.split(), str(path)])
+
+    assert result.exit_code == 1
+    assert "\\x1b[2Jkey" in result.stderr
+    assert result.stderr.replace("\n", "").isprintable()

@@ -122,6 +122,16 @@ def test_events_and_clock_moves_if_asked() -> None:
     ]
 
 
+def test_tail_shows_refused_firings_among_the_events() -> None:
+    """D-263."""
+    data: dict[str, Any] = {**AT, "schedule_id": "hourly", "error": "topic team not found"}
+    content = (written(Kind.FIRING, data, HistoryPosition(generation="9f3a1c02", seq=3)), END)
+    assert tail(content, "--events").stdout.splitlines() == [
+        "2026-01-01T00:00:10.000Z REFUSED schedule hourly fired and made no message: topic team not found"
+    ]
+    assert tail(content).stdout == tail(content, "--events", "--message", "msg_1").stdout == ""
+
+
 def test_json_has_each_entry_as_the_server_sent_it_on_a_line() -> None:
     lines = tail((clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
 

@@ -13,7 +13,8 @@ from httpx import Headers
 from emulator.client.records import Delivery, Dialect, Response
 from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.matching import Mismatch, check
-from emulator.client.verify.mismatches import Surroundings, text_of
+from emulator.client.verify.mismatches import text_of
+from emulator.client.verify.timeline import Surroundings
 from emulator.core.model import AccountId, Via
 from emulator.queries.reports import ClockStatus, Credentials
 from tests.harness.emulators import EPOCH_MS
@@ -91,7 +92,7 @@ def findings(deliveries: Sequence[Delivery], **expected: Any) -> dict[str, tuple
     mismatch = checked(deliveries, **expected)
     assert mismatch is not None
     assert mismatch.nearest is not None
-    return {finding.about: finding.lines for finding in mismatch.nearest.findings}
+    return dict(mismatch.nearest.findings)
 
 
 def told(

@@ -65,9 +65,9 @@ def page_of(about: str = "", **operation: Any) -> str:
 
 def test_every_operation_is_there_with_its_path(whole: Page) -> None:
     for document in contract_files.documents(tuple(Api), dialect.load("svc")).values():
-        for path, _, operation in operations(document):
-            assert path in whole.text
-            assert str(operation["summary"]) in whole.text
+        for operation in operations(document):
+            assert operation.path in whole.text
+            assert str(operation.content["summary"]) in whole.text
 
 
 def test_every_link_leads_to_something_on_the_page(whole: Page) -> None:

@@ -54,12 +54,12 @@ def operations(api: str) -> tuple[Operation, ...]:
     return tuple(
         Operation(
             api=api,
-            method=method,
-            path=path,
-            details=details,
-            parameters=document.parameters(load(api), path, details),
+            method=each.method,
+            path=each.path,
+            details=each.content,
+            parameters=each.parameters(),
         )
-        for path, method, details in document.operations(load(api))
+        for each in document.operations(load(api))
     )
 
 

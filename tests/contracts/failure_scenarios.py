@@ -67,6 +67,8 @@ async def unknown_things(emulator: Checked) -> None:
         if operation.id in ("publishMessage", "enqueueMessage"):
             path = operation.path.replace("{queueName}", "q").replace("{destination}", "nobody")
             answer = await emulator.call("POST", path)
+        elif operation.id == "createSchedule":
+            answer = await emulator.call("POST", "/v2/schedules/nobody", {"Svc-Cron": "* * * * *"})
         elif operation.id == "removeEndpoints":
             answer = await emulator.call("DELETE", "/v2/topics/g/endpoints", (), {"endpoints": [{"name": "x"}]})
         elif operation.id == "setUrlGroupDefaults":
@@ -142,7 +144,7 @@ async def forbidden(emulator: Checked) -> None:
         if operation.method != "GET":
             answer = await emulator.call(operation.method, _path(operation), token=emulator.emulator.read_only_token)
             assert answer.status == 403, operation.id
-    for operation in documented(403, "control"):
+    for operation in documented(403):
         answer = await emulator.call(
             operation.method, _path(operation), {"Origin": "https://evil.example.com"}, token=None
         )
@@ -186,6 +188,12 @@ async def limits(emulator: Checked) -> None:
         ("/v2/queues", {}, {"queueName": "q"}),
     ):
         assert (await emulator.call("POST", target, headers, body)).status == 412, target
+    retries = {"Svc-Retries": "21"}
+    for target in (f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
+        assert (await emulator.call("POST", target, retries)).status == 412, target
+    await limit(max_topics=1)
+    await emulator.call("POST", "/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
+    assert (await emulator.call("PATCH", "/v2/topics/g", (), {"headers": retries})).status == 412
     await limit(max_requests_per_day_hard=0, max_queues=10)
     for target in (f"/v2/publish/{URL}", f"/v2/enqueue/q/{URL}", f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
         answer = await emulator.call("POST", target)

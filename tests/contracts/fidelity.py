@@ -13,7 +13,11 @@ from typing import Any
 from emulator import resources
 from tests.contracts.documents import APIS, Operation, all_operations, load, operations
 
-_ENTRY = re.compile(r"^## (D-\d{3}) (?P<title>.*?)$.*?^Certainty: (?P<certainty>\w+)$", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(
+    r"^## (?P<number>D-\d{3}) (?P<title>.*?)$.*?^Answer: (?P<answer>.*?)^Reason: (?P<reason>.*?)"
+    r"^Certainty: (?P<certainty>\w+)$",
+    re.MULTILINE | re.DOTALL,
+)
 _HEAD = """# Fidelity
 
 What users can rely on, operation by operation. Generated from the contracts and from
@@ -31,7 +35,20 @@ The control API is the emulator's own, so nothing there imitates anything; its d
 def certainties() -> dict[str, str]:
     """How sure each decision is, by its number."""
     text = resources.path("contracts", "decisions.md").read_text(encoding="utf-8")
-    return {match.group(1): match["certainty"] for match in _ENTRY.finditer(text)}
+    return {match["number"]: match["certainty"] for match in _ENTRY.finditer(text)}
+
+
+def _fields_of_the_account() -> Iterator[str]:
+    """A row for each field of a queue account whose effect was decided, with the reason."""
+    text = resources.path("contracts", "decisions.md").read_text(encoding="utf-8")
+    decided = {match["number"]: match for match in _ENTRY.finditer(text)}
+    fields: dict[str, list[str]] = {}
+    for name, schema in load("management")["components"]["schemas"]["Account"]["properties"].items():
+        for number in decisions_of(schema):
+            fields.setdefault(number, []).append(f"`{name}`")
+    for number, names in sorted(fields.items()):
+        answer, reason = _one_line(decided[number]["answer"]), _one_line(decided[number]["reason"])
+        yield f"| {', '.join(names)} | {answer} | {reason} | {number} ({decided[number]['certainty']}) |"
 
 
 def decisions_of(value: Any) -> Iterator[str]:
@@ -55,6 +72,13 @@ def page() -> str:
         lines += [f"## {load(api)['info']['title']}", "", "| operation | standing | decided by |", "|---|---|---|"]
         lines += [_row(operation, sure) for operation in operations(api)]
         lines.append("")
+    lines += [
+        "## Fields of a queue account",
+        "",
+        "| fields | what they do here | why | decided by |",
+        "|---|---|---|---|",
+    ]
+    lines += [*_fields_of_the_account(), ""]
     lines += ["## Refused", "", "| operation | what is refused |", "|---|---|"]
     lines += [
         f"| `{operation.method.upper()} {operation.path}` | {_one_line(operation.responses['501']['description'])} |"

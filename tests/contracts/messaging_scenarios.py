@@ -76,13 +76,20 @@ async def schedules(emulator: Checked) -> None:
         "Svc-Callback": "https://cb.test/ok",
     }
     await emulator.call("POST", f"/v2/schedules/{URL}", headers, b"report")
-    made = (await emulator.call("POST", "/v2/schedules/nobody", {"Svc-Cron": "* * * * *"})).json["scheduleId"]
+    await emulator.call("POST", "/v2/topics/team/endpoints", {}, {"endpoints": [{"url": URL}]})
+    made = (await emulator.call("POST", "/v2/schedules/team", {"Svc-Cron": "* * * * *"})).json["scheduleId"]
+    await emulator.control("GET", f"/schedules/{made}/explain")
     await emulator.call("POST", f"/v2/schedules/{URL}", {"Svc-Cron": "*/5 * * * *", "Svc-Forward-A": "b"}, b"\xff")
     await emulator.control("POST", "/clock/advance", {"by": "10m"})
     await emulator.call("POST", f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Delay": "1h"})
     await emulator.control("POST", "/clock/advance", {"by": "1m"})
     records = (await emulator.call("GET", "/v2/schedules")).json
     assert any("lastScheduleStates" in record for record in records)
+    await emulator.control("GET", f"/schedules/{made}/explain")
+    accounts = (await emulator.control("GET", "/accounts")).json["accounts"]
+    await emulator.control("PUT", f"/accounts/{accounts[0]['id']}", {"max_requests_per_day_hard": 0})
+    await emulator.control("POST", "/clock/advance", {"by": "1m"})
+    await emulator.control("GET", f"/schedules/{made}/explain")
     assert "error" in (await emulator.call("GET", f"/v2/schedules/{made}")).json
     for method in ("POST", "PATCH"):
         await emulator.call(method, "/v2/schedules/nightly/pause")

@@ -18,6 +18,6 @@ async def without_contracts() -> AsyncIterator[InProcess]:
     """An emulator whose installation has no contracts: the folder where they should be is empty."""
     with tempfile.TemporaryDirectory() as folder:
         async with in_process() as emulator:
-            options = ControlOptions(token=None, allowed_hosts=(), contracts=Path(folder))
+            options = ControlOptions(token=None, contracts=Path(folder))
             app = application.build(emulator.emulation.worlds, options)
             yield InProcess(replace(emulator.emulation, app=app))

@@ -44,6 +44,13 @@ def test_every_fact_has_a_method_that_applies_it() -> None:
     assert set(APPLIED_BY) == set(get_args(facts.Fact))
 
 
+def test_a_state_of_before_the_second_key_goes_on_with_the_first() -> None:
+    """D-260."""
+    before = capture(State(key=world_key(0), event_key=b"e" * 32, now_ms=EPOCH_MS, accounts=[make_account()]))
+    assert restore(before).event_key == b"e" * 32
+    assert restore(replace(before, event_key=b"")).event_key == world_key(0)
+
+
 def differing(before: Struct, after: Struct) -> set[str]:
     return {name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)}
 

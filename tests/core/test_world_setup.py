@@ -29,3 +29,17 @@ def test_the_secret_key_differs_by_seed_and_by_id() -> None:
     keys = {each.secret_key for each in (SETUP, replace(SETUP, id="x"), replace(SETUP, seed=8))}
     assert len(keys) == 3
     assert SETUP.secret_key == replace(SETUP, epoch_ms=2, rate=1.0, plan=Plan.FREE).secret_key
+
+
+def test_the_event_key_differs_by_seed_and_by_epoch_and_not_by_id() -> None:
+    """D-060."""
+    keys = {each.event_key for each in (SETUP, replace(SETUP, epoch_ms=2), replace(SETUP, seed=8))}
+    assert len(keys) == 3
+    assert SETUP.event_key == replace(SETUP, id="x", rate=1.0, plan=Plan.FREE).event_key
+
+
+def test_a_world_without_a_given_epoch_begins_at_the_wall_clock_and_never_twice_at_one_instant() -> None:
+    """D-261."""
+    assert SETUP.beginning(5) is SETUP
+    open_setup = replace(SETUP, epoch_is_given=False)
+    assert [open_setup.beginning(now_ms).epoch_ms for now_ms in (5, 1, 0)] == [5, 2, 0]

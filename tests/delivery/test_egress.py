@@ -15,8 +15,9 @@ from emulator.delivery.egress import (
     Lookup,
     Resolved,
     Verdict,
-    look_up,
+    look_up_with,
 )
+from emulator.delivery.lookups import Lookups
 
 LOCAL = [
     "http://127.0.0.1:3000/x",
@@ -213,4 +214,11 @@ def test_localhost_and_names_below_it_are_this_machine_and_ask_nobody(host: str)
 
 
 def test_the_operating_system_is_asked_for_other_names() -> None:
-    assert resolve(EgressPolicy(), "127.0.0.1", look_up) == ["127.0.0.1"]
+    infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 80))]
+    assert resolve(EgressPolicy(), "web", look_up_with(Lookups(lambda *_: list(infos)))) == ["10.0.0.7"]
+
+
+def test_an_address_is_held_against_the_policy_too() -> None:
+    assert resolve(EgressPolicy(), "10.0.0.7", unreachable_lookup) == ["10.0.0.7"]
+    with pytest.raises(EgressRefused):
+        resolve(EgressPolicy(), "169.254.169.254", unreachable_lookup)

@@ -32,6 +32,18 @@ def test_virtual_time_does_not_go_back_with_the_wall_clock() -> None:
     assert clock.now_ms() == EPOCH_MS + HOUR
 
 
+def test_clock_that_slips_counts_the_time_it_lost_until_its_rate_is_set() -> None:
+    clock = FakeClock(60)
+    clock.pass_to(HOUR)
+    clock.slip(EPOCH_MS + 50 * MINUTE)
+    assert (clock.now_ms(), clock.slipped_ms) == (EPOCH_MS + 50 * MINUTE, 10 * MINUTE)
+
+    clock.rebase(EPOCH_MS + HOUR)
+    assert clock.slipped_ms == 10 * MINUTE
+    clock.set_rate(60, EPOCH_MS + HOUR)
+    assert clock.slipped_ms == 0
+
+
 def test_frozen_clock_is_looked_at_once_a_minute() -> None:
     assert FakeClock(0).seconds_to(EPOCH_MS + 1) == 60
 

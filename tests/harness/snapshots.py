@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from emulator.worlds.setup import DEFAULT
-from tests.harness.emulators import Answer, InProcess
+from tests.harness.emulators import Answer, InProcess, http_scope
 
 HOUR, DAY = 3_600_000, 86_400_000
 HOOK = "https://api.example.com/hook"
@@ -43,6 +44,31 @@ async def export(emulator: InProcess, name: str = "s", world: str = DEFAULT) -> 
 
 async def bring(emulator: InProcess, content: bytes, name: str = "s", world: str = DEFAULT) -> Answer:
     return await emulator.control("PUT", f"/snapshots/{name}/file?world={world}", content)
+
+
+async def pieces(content: bytes, size: int = 65_536) -> AsyncIterator[bytes]:
+    """A body as it comes in."""
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+async def send(emulator: InProcess, content: AsyncIterator[bytes], name: str = "s", *, is_whole: bool = True) -> Answer:
+    """Import a file piece by piece; if it is not whole, its sender goes away in the end."""
+    scope = http_scope("PUT", f"/_emulator/snapshots/{name}/file".encode(), [("Host", "127.0.0.1")], "127.0.0.1")
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        piece = await anext(content, None)
+        if piece is None and not is_whole:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+
+    async def answer(message: Any) -> None:
+        sent.append(message)
+
+    await emulator.emulation.app(scope, receive, answer)
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return Answer(status=sent[0]["status"], headers={}, body=body)
 
 
 async def names(emulator: InProcess, world: str = DEFAULT) -> list[str]:

@@ -20,6 +20,7 @@ from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND
 from tests.harness.stores import ALL, KeptWorld, kept
 
 ONE, TWO = "https://one.example.com:8443/a/b?c=d", "https://two.example.com/"
+UNENDED = "https://later.example.com/"
 DOWN, ODD = "https://down.example.com/", "https://odd.example.com/x?[y]=*"
 
 ANSWERS = by_url({DOWN: unreachable(), TWO: [answered(503, body=b"busy"), answered()], ODD: answered(404)})
@@ -40,11 +41,23 @@ def fill(world: KeptWorld) -> None:
     world.run_for(3 * MINUTE)
     world.cancel(world.publish(TWO, delay_ms=HOUR))
     world.publish(ODD, max_retries=0, labels=("blue", "red"))
+    world.publish(UNENDED, delay_ms=HOUR)
+
+
+def has_not_ended(event: Event) -> bool:
+    """One message is delayed, and that of the last firing waits for its retry."""
+    message = event.message
+    return message.url == UNENDED or (message.schedule_id is not None and message.created_ms == EPOCH_MS + 3 * MINUTE)
 
 
 # -- the event log ----------------------------------------------------------------------------
 
 FILTERS: dict[str, tuple[dict[str, Any], Callable[[Event], bool]]] = {
+    "in progress": ({"in_progress": True}, has_not_ended),
+    "in progress or state": (
+        {"in_progress": True, "states": (EventState.ERROR,)},
+        lambda event: has_not_ended(event) or event.state is EventState.ERROR,
+    ),
     "state": (
         {"states": (EventState.ERROR, EventState.RETRY)},
         lambda event: event.state in (EventState.ERROR, EventState.RETRY),

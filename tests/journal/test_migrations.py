@@ -18,6 +18,7 @@ from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
 from tests.harness.loops import on_loop
+from tests.harness.snapshots import pieces
 from tests.harness.stores import kept
 
 FORMAT_1 = Path(__file__).parent.parent / "golden"
@@ -94,7 +95,7 @@ def test_a_snapshot_of_format_1_is_read_and_keeps_a_right_checksum(old: Path) ->
         assert counted(folder / f"{name}.db", "events", "attempts", "annotations") == before
         # An import verifies the checksum.
         with snapshots.open(name) as file:
-            await snapshots.put("copy", file.read(), lambda _: None)
+            await snapshots.put("copy", pieces(file.read()), lambda _: None)
 
     test()
 
@@ -115,7 +116,7 @@ def test_an_exported_file_of_format_1_is_imported_and_one_that_was_changed_is_re
     @on_loop
     async def test() -> None:
         snapshots = Snapshots(folder)
-        shown, is_new = await snapshots.put("old", content, lambda _: None)
+        shown, is_new = await snapshots.put("old", pieces(content), lambda _: None)
         assert is_new
         assert shown.pending > 0
         for spoilt, reason in (
@@ -123,7 +124,7 @@ def test_an_exported_file_of_format_1_is_imported_and_one_that_was_changed_is_re
             (other_tables, "its tables are not those of format 1"),
         ):
             with pytest.raises(InvalidInput, match=f"damaged: {reason}; nothing was changed"):
-                await snapshots.put("spoilt", spoilt, lambda _: None)
+                await snapshots.put("spoilt", pieces(spoilt), lambda _: None)
         assert [each.name for each in await snapshots.all()] == ["old"]
 
     test()

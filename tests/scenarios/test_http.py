@@ -57,6 +57,26 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(
         assert answer.body == b""
 
 
+def test_what_is_no_http_forbids_sniffing_too(emulator: Server) -> None:
+    """D-270: once, as in every answer of the application."""
+    garbage = b"\x00\x01 no HTTP\r\n\r\n"
+    for request in (garbage, head(emulator, "GET /v2/keys"), head(emulator, "GET /nowhere")):
+        with socket.create_connection(("127.0.0.1", emulator.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(request)
+            received = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert received.lower().count(b"\r\nx-content-type-options: nosniff\r\n") == 1, request
+
+
+def test_a_proxy_is_not_believed_unless_it_is_named(emulator: Server, http_server: str) -> None:
+    """D-272: the servers' own default would believe every program of this machine."""
+    forwarded = "X-Forwarded-For: 198.51.100.1"
+    with server(server=http_server, trust_proxy=("127.0.0.1",)) as trusting:
+        for running, expected in ((emulator, "127.0.0.1"), (trusting, "198.51.100.1")):
+            (answer,) = exchange(running, head(running, f"POST /v2/publish/{DESTINATION}", forwarded, "Svc-Delay: 1h"))
+            (message,) = exchange(running, head(running, f"GET /v2/messages/{answer.json['messageId']}"))
+            assert message.json["callerIP"] == expected
+
+
 @pytest.mark.parametrize(
     ("framing", "body"),
     [

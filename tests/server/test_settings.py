@@ -51,6 +51,19 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
             {"allow_control_host": ("*.test",)}, "allow_control_host: expected a host name", id="control-host"
         ),
         pytest.param({"log_format": "xml"}, "log_format: expected one of text, json", id="log-format"),
+        pytest.param(
+            {"allow_origin": ("console.example",)},
+            "allow_origin: expected the origin of a page, such as https://example.com, got 'console.example'",
+            id="origin-without-scheme",
+        ),
+        pytest.param({"allow_origin": ("https://x.example/page",)}, "allow_origin: expected", id="origin-with-path"),
+        pytest.param({"allow_origin": ("*",)}, "allow_origin: expected", id="origin-star"),
+        pytest.param({"allow_origin": ("https://*.example",)}, "allow_origin: expected", id="origin-pattern"),
+        pytest.param({"allow_origin": ("null",)}, "allow_origin: expected", id="origin-null"),
+        pytest.param({"public_host": ("https://x.example",)}, "public_host: expected a host name", id="public-host"),
+        pytest.param({"public_host": ("*.example",)}, "public_host: expected a host name", id="public-host-pattern"),
+        pytest.param({"allow_control_host": ("a:80",)}, "allow_control_host: expected a host", id="control-host"),
+        pytest.param({"trust_proxy": ("proxy",)}, "trust_proxy: expected an IP address or network", id="proxy"),
         pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
     ],
 )
@@ -59,6 +72,30 @@ def test_refuses_a_value_out_of_bounds_by_name(values: dict[str, Any], text: str
         Settings(**values)
 
     assert str(caught.value).startswith(text)
+
+
+def test_the_control_token_may_stand_in_a_file(tmp_path: Path) -> None:
+    """D-150."""
+    path = tmp_path / "token"
+    path.write_text("s3cret\n", "utf-8")
+
+    assert Settings(control_token_file=str(path)).read_control_token() == "s3cret"
+    assert Settings(control_token="other").read_control_token() == "other"
+    assert Settings().read_control_token() == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff", b"a\x1bb"])
+def test_a_file_without_a_control_token_is_refused(content: bytes, tmp_path: Path) -> None:
+    """An empty one would leave the control API open."""
+    path = tmp_path / "token"
+    path.write_bytes(content)
+
+    with pytest.raises(SettingsError, match="control_token_file: "):
+        Settings(control_token_file=str(path)).read_control_token()
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Settings(control_token_file=str(tmp_path / "nowhere")).read_control_token()
+    with pytest.raises(SettingsError, match="expected no control_token beside it"):
+        Settings(control_token="x", control_token_file=str(path)).read_control_token()
 
 
 @pytest.mark.parametrize(

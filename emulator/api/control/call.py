@@ -84,7 +84,6 @@ def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, Polic
                 if name != "world":
                     # A misspelt `world` must not act on the default one (D-127).
                     raise InvalidInput(name, "unknown parameter, expected world")
-        options.check_sender(request.parts)
         if policy.needs_token:
             options.check_token(request.parts)
         return ControlCall(request=request, worlds=worlds, options=options)

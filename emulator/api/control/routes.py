@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from emulator.api.control import (
     accounts,
     clock,
@@ -37,4 +39,4 @@ ROUTES: tuple[ControlRoute, ...] = (
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:
     """Every path of the API with its operations."""
-    return endpoints_of(registry.dialect, ROUTES, lambda policies: opener(registry, options, policies))
+    return endpoints_of(registry.dialect, ROUTES, partial(opener, registry, options))

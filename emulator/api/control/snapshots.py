@@ -47,7 +47,7 @@ async def export_snapshot(call: ControlCall) -> Response:
 
 
 async def import_snapshot(call: ControlCall) -> Response:
-    snapshot, is_new = await call.world.import_snapshot(_name(call), call.parts.body)
+    snapshot, is_new = await call.world.import_snapshot(_name(call), call.request.pieces())
     return Answer(snapshot_view(snapshot), 201 if is_new else 200)
 
 
@@ -68,5 +68,5 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("DELETE", "/_emulator/snapshots/{name}", delete_snapshot, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/snapshots/{name}/restore", restore_snapshot, WORLD_ONLY),
     ControlRoute("GET", "/_emulator/snapshots/{name}/file", export_snapshot, WORLD_ONLY),
-    ControlRoute("PUT", "/_emulator/snapshots/{name}/file", import_snapshot, WORLD_ONLY),
+    ControlRoute("PUT", "/_emulator/snapshots/{name}/file", import_snapshot, WORLD_ONLY, is_streamed=True),
 )

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.core.errors import Conflict, WorldBroken
+from emulator.core.facts import ScheduleFired
 from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
 from emulator.wire.control.deliveries import delivery_view
@@ -113,13 +114,15 @@ class _Follower:
         with world.watches.watch() as watch:
             await emit(event_stream.OPENING)
             move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
+            refused: list[ScheduleFired] = []
             while not world.is_closed:
                 try:
                     if world.generation != self._generation:
                         await self._begin_anew()
                         move = watch.start(world.clock.now_ms, world.clock.rate)
+                        refused = []
                     await self._tell_reset(emit)
-                    await self._tell_all(emit, move)
+                    await self._tell_all(emit, refused, move)
                 except Conflict:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
                 except WorldBroken as broken:
@@ -130,6 +133,7 @@ class _Follower:
                 await asyncio.sleep(_BREATH_S)
                 while not await watch.wait(event_stream.KEEP_ALIVE_S):
                     await emit(event_stream.KEEP_ALIVE)
+                refused = watch.take_refused()
                 move = watch.take_move(world.clock.now_ms, world.clock.rate)
             if self._is_deleted:
                 await emit(written(Kind.END, event_stream.end_view(EndReason.DELETED)))
@@ -147,8 +151,8 @@ class _Follower:
             await emit(written(Kind.RESET, event_stream.reset_view(self._reset), self._position))
             self._reset = None
 
-    async def _tell_all(self, emit: Emit, move: ClockMove | None) -> None:
-        """Tell what has happened up to now, then how the clock was moved meanwhile.
+    async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> None:
+        """Tell what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
 
         So everything up to the instant of a clock event is told before it. Raises Conflict, WorldBroken.
         """
@@ -164,6 +168,8 @@ class _Follower:
             if content:
                 await emit(content)
             is_up_to_date = len(entries) < _PAGE
+        for firing in refused:
+            await emit(written(Kind.FIRING, event_stream.firing_view(firing), self._position))
         if move is not None:
             view = event_stream.clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
             await emit(written(Kind.CLOCK, view, self._position))

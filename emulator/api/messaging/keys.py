@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
-from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
+from emulator.api.messaging.call import KEYS, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import RotateSigningKeys
 from emulator.wire.messaging import views
 
@@ -19,7 +19,7 @@ async def rotate_signing_keys(call: MessagingCall) -> Response:
 
 
 ROUTES: tuple[MessagingRoute, ...] = (
-    MessagingRoute("GET", "/v2/keys", get_signing_keys, READ),
+    MessagingRoute("GET", "/v2/keys", get_signing_keys, KEYS),
     MessagingRoute("POST", "/v2/keys/rotate", rotate_signing_keys, WRITE),
     MessagingRoute("POST", "/v2/rotate", rotate_signing_keys, WRITE),
 )

@@ -401,7 +401,10 @@ class AsyncEmulator:
         return account
 
     async def reset(self, fixtures: Mapping[str, Any] | None = None) -> None:
-        """Make the world as it was created, with other fixtures if any are given. Raises Refused."""
+        """Make the world as it was created, with other fixtures if any are given. Raises Refused.
+
+        The clock stands at the epoch again; in a world that was given none, at the present, and ids are other ones.
+        """
         await self._link.control("POST", "reset", {} if fixtures is None else {"fixtures": fixtures}, refresh=True)
 
 

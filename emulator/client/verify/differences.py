@@ -66,7 +66,7 @@ def bytes_difference(expected: bytes, got: bytes) -> str:
     try:
         return text_difference(expected.decode(), got.decode())
     except UnicodeDecodeError:
-        at = _first_difference(expected, got)
+        at = first_difference(expected, got)
         return (
             f"expected {len(expected)} bytes, got {len(got)}, which differ from byte {at} on: "
             f"expected {expected[at : at + 10]!r}, got {got[at : at + 10]!r}"
@@ -75,14 +75,15 @@ def bytes_difference(expected: bytes, got: bytes) -> str:
 
 def text_difference(expected: str, got: str) -> str:
     """Both texts; of long ones, the part where the difference begins."""
-    at = _first_difference(expected, got)
+    at = first_difference(expected, got)
     if max(len(expected), len(got)) <= _SHOWN:
         return f"expected {shown(expected)}, got {shown(got)}"
     sizes = "" if len(expected) == len(got) else f" ({len(expected)} and {len(got)} characters long)"
     return f"expected {_excerpt(expected, at)}, got {_excerpt(got, at)}: they differ from character {at} on{sizes}"
 
 
-def _first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
+def first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
+    """The index of the first difference; the length of the shorter one if it begins the other."""
     places = enumerate(zip(expected, got, strict=False))
     return next((place for place, (left, right) in places if left != right), min(len(expected), len(got)))
 

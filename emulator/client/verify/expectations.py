@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
 from emulator.client.errors import is_argument_error
 from emulator.client.values import Duration, Instant, duration, instant
@@ -15,8 +16,6 @@ from emulator.core.errors import Malformed
 from emulator.core.language.spelling import near
 from emulator.wire.durations import format_duration, parse_control_duration_ms
 from emulator.wire.instants import iso, read_instant_ms
-
-T = TypeVar("T")
 
 __tracebackhide__ = is_argument_error
 
@@ -82,72 +81,38 @@ class Moment:
 class Expectation:
     """Read by `expectation`; None is anything, and `body_json` is NOTHING then.
 
-    `statuses` holds one of each attempt, `status` that of the last; `succeeded` speaks of the last.
+    `status` is that of the last attempt, or one of each; `outcome` speaks of the last.
     """
 
-    url: str | None
-    message_id: str | None
-    method: str | None
-    times: int | None
-    attempts: int | None
-    at: tuple[Moment, ...] | None
-    status: int | None
-    statuses: tuple[int | None, ...] | None
-    succeeded: bool | None
-    body: bytes | None
-    body_json: Any
-    headers: tuple[tuple[str, HeaderValue], ...]
-    signed_with: Key | None
+    url: str | None = None
+    message_id: str | None = None
+    method: str | None = None
+    times: int | None = None
+    attempts: int | None = None
+    at: tuple[Moment, ...] | None = None
+    status: int | tuple[int | None, ...] | None = None
+    outcome: Literal["succeeded", "failed"] | None = None
+    body: bytes | None = None
+    body_json: Any = NOTHING
+    headers: tuple[tuple[str, HeaderValue], ...] | None = None
+    signed_with: Key | None = None
 
     @property
     def aspects(self) -> tuple[str, ...]:
         """The given keywords that are about a single message."""
-        given = {
-            "message_id": self.message_id is not None,
-            "url": self.url is not None,
-            "method": self.method is not None,
-            "attempts": self.attempts is not None,
-            "at": self.at is not None,
-            "status": self.status is not None or self.statuses is not None,
-            "outcome": self.succeeded is not None,
-            "body": self.body is not None,
-            "body_json": self.body_json is not NOTHING,
-            "headers": bool(self.headers),
-            "signed_with": self.signed_with is not None,
-        }
-        return tuple(name for name, is_given in given.items() if is_given)
+        unset = {"body_json": NOTHING}
+        return tuple(name for name in _READERS if name != "times" and getattr(self, name) is not unset.get(name))
 
     def __str__(self) -> str:
         """The expectation as the object of a sentence: `a message to https://app.test/hook in 3 attempts`."""
-        first = " ".join([_count(self.times), *self._which(), *self._when()])
-        return ", ".join([first, *self._what()])
-
-    def _which(self) -> Iterator[str]:
-        if self.message_id is not None:
-            yield f"with the id {self.message_id}"
-        if self.url is not None:
-            yield f"to {self.url}"
-        if self.method is not None:
-            yield f"by {self.method}"
-
-    def _when(self) -> Iterator[str]:
-        if self.attempts is not None:
-            yield f"in {counted(self.attempts, 'attempt')}"
-        if self.at is not None:
-            yield f"at {listed(map(str, self.at))}"
-
-    def _what(self) -> Iterator[str]:
-        if self.status is not None:
-            yield f"answered {self.status}"
-        if self.statuses is not None:
-            yield f"answered {listed('nothing' if each is None else str(each) for each in self.statuses)}"
-        if self.succeeded is not None:
-            yield "that succeeded" if self.succeeded else "that failed"
-        content = [name for name in self.aspects if name in ("body", "body_json", "headers")]
-        if content:
-            yield f"with the given {listed(content)}"
+        given = {name: getattr(self, name) for name in self.aspects}
+        which = [say(given[name]) for name, say in _WHICH.items() if name in given]
+        what = [say(given[name]) for name, say in _WHAT.items() if name in given]
+        if content := [name for name in given if name in ("body", "body_json", "headers")]:
+            what.append(f"with the given {listed(content)}")
         if self.signed_with is not None:
-            yield f"signed with the {self.signed_with} key"
+            what.append(f"signed with the {self.signed_with} key")
+        return ", ".join([" ".join([_count(self.times), *which]), *what])
 
 
 def expectation(**expected: Unpack[Expected]) -> Expectation:
@@ -158,23 +123,9 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
         close = near(name, known)
         hint = f", did you mean {close[0]}?" if close else f"; it knows {', '.join(known)}"
         raise TypeError(f"{name}: verify knows no such keyword{hint}")
-    status, statuses = _status(expected.get("status"))
-    method = _text("method", expected.get("method"))
-    found = Expectation(
-        url=_text("url", expected.get("url")),
-        message_id=_text("message_id", expected.get("message_id")),
-        method=None if method is None else method.upper(),
-        times=_integer("times", expected.get("times"), 0),
-        attempts=_integer("attempts", expected.get("attempts"), 1),
-        at=_at(expected.get("at")),
-        status=status,
-        statuses=statuses,
-        succeeded=_succeeded(expected.get("outcome")),
-        body=_body(expected.get("body")),
-        body_json=expected.get("body_json", NOTHING),
-        headers=_headers(expected.get("headers")),
-        signed_with=_choice("signed_with", expected.get("signed_with"), ("current", "next")),
-    )
+    # None is anything, except that it is a JSON value, too.
+    given = {name: value for name, value in expected.items() if value is not None or name == "body_json"}
+    found = Expectation(**{name: _READERS[name](value) for name, value in given.items()})
     _agree(found)
     return found
 
@@ -202,22 +153,37 @@ def _count(times: int | None) -> str:
             return f"exactly {times} messages"
 
 
+def _answered(status: int | tuple[int | None, ...]) -> str:
+    statuses = status if isinstance(status, tuple) else (status,)
+    return f"answered {listed('nothing' if each is None else str(each) for each in statuses)}"
+
+
+_WHICH: dict[str, Callable[[Any], str]] = {
+    "message_id": "with the id {}".format,
+    "url": "to {}".format,
+    "method": "by {}".format,
+    "attempts": lambda attempts: f"in {counted(attempts, 'attempt')}",
+    "at": lambda moments: f"at {listed(map(str, moments))}",
+}
+_WHAT: dict[str, Callable[[Any], str]] = {"status": _answered, "outcome": "that {}".format}
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
 def _agree(found: Expectation) -> None:
     if found.body is not None and found.body_json is not NOTHING:
         raise TypeError("body_json: expected body or body_json, got both")
-    each = [("at", found.at), ("status", found.statuses)]
-    lengths = [(name, len(values)) for name, values in each if values is not None]
-    if found.attempts is not None:
-        lengths.insert(0, ("attempts", found.attempts))
+    lengths = [] if found.attempts is None else [("attempts", found.attempts)]
+    each = {"at": found.at, "status": found.status}
+    lengths += [(name, len(values)) for name, values in each.items() if isinstance(values, tuple)]
     for (name, length), (other, other_length) in pairwise(lengths):
         if length != other_length:
             said = f"attempts={length}" if name == "attempts" else f"{name} lists {length}"
             raise ValueError(f"{other}: lists {counted(other_length, 'attempt')}, but {said}")
 
 
-def _at(value: object) -> tuple[Moment, ...] | None:
-    if value is None:
-        return None
+def _at(value: object) -> tuple[Moment, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return (_moment("at", value),)
     if not value:
@@ -239,31 +205,31 @@ def _moment(name: str, value: object) -> Moment:
         raise ValueError(f"{name}: {malformed.reason}") from None
 
 
-def _status(value: object) -> tuple[int | None, tuple[int | None, ...] | None]:
+def _status(value: object) -> int | tuple[int | None, ...]:
     """A status of the last attempt, or one of each."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        return _integer("status", value, 100, 999), None
+        return _integer("status", value, 100, 999)
     if not value:
         raise ValueError("status: expected the status of at least one attempt, got an empty list")
-    return None, tuple(_integer(f"status[{index}]", each, 100, 999) for index, each in enumerate(value))
+    return tuple(
+        None if each is None else _integer(f"status[{index}]", each, 100, 999) for index, each in enumerate(value)
+    )
 
 
-def _succeeded(value: object) -> bool | None:
-    outcome = _choice("outcome", value, ("succeeded", "delivered", "failed"))
-    return None if outcome is None else outcome != "failed"
+def _outcome(value: object) -> str:
+    outcome = _choice("outcome", ("succeeded", "delivered", "failed"), value)
+    return "succeeded" if outcome == "delivered" else outcome
 
 
-def _body(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
+def _body(value: object) -> bytes:
+    if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
         raise TypeError(f"body: expected bytes or a text, got {value!r}; is body_json meant?")
     return value.encode()
 
 
-def _headers(value: object) -> tuple[tuple[str, HeaderValue], ...]:
-    if value is None:
-        return ()
+def _headers(value: object) -> tuple[tuple[str, HeaderValue], ...] | None:
     if not isinstance(value, Mapping):
         raise TypeError(f"headers: expected a mapping, got {value!r}")
     for name, wanted in value.items():
@@ -272,12 +238,10 @@ def _headers(value: object) -> tuple[tuple[str, HeaderValue], ...]:
         is_pattern = isinstance(wanted, re.Pattern) and isinstance(wanted.pattern, str)
         if not is_pattern and wanted is not None and not isinstance(wanted, str):
             raise TypeError(f"headers: {name}: expected a text, a compiled pattern or None, got {wanted!r}")
-    return tuple(value.items())
+    return tuple(value.items()) or None
 
 
-def _text(name: str, value: object) -> str | None:
-    if value is None:
-        return None
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected a text, got {value!r}")
     if not value:
@@ -285,9 +249,7 @@ def _text(name: str, value: object) -> str | None:
     return value
 
 
-def _integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int | None:
-    if value is None:
-        return None
+def _integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: expected an integer, got {value!r}")
     if value < minimum or (maximum is not None and value > maximum):
@@ -297,10 +259,24 @@ def _integer(name: str, value: object, minimum: int, maximum: int | None = None)
     return int(value)
 
 
-def _choice(name: str, value: object, choices: tuple[T, ...]) -> T | None:
-    if value is None:
-        return None
-    for choice in choices:
-        if value == choice:
-            return choice
-    raise ValueError(f"{name}: expected one of {', '.join(map(str, choices))}, got {value!r}")
+def _choice(name: str, choices: tuple[str, ...], value: object) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+# In the order in which keywords are told.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "message_id": partial(_text, "message_id"),
+    "url": partial(_text, "url"),
+    "method": lambda value: _text("method", value).upper(),
+    "times": lambda value: _integer("times", value, 0),
+    "attempts": lambda value: _integer("attempts", value, 1),
+    "at": _at,
+    "status": _status,
+    "outcome": _outcome,
+    "body": _body,
+    "body_json": lambda value: value,
+    "headers": _headers,
+    "signed_with": partial(_choice, "signed_with", ("current", "next")),
+}

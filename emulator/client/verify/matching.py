@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, zip_longest
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from emulator.client.records import Delivery, Dialect
-from emulator.client.verify.differences import bytes_difference, json_differences, shown, text_difference
-from emulator.client.verify.expectations import NOTHING, Expectation, HeaderValue, Moment, counted
+from emulator.client.verify.differences import (
+    bytes_difference,
+    first_difference,
+    json_differences,
+    shown,
+    text_difference,
+)
+from emulator.client.verify.expectations import Expectation, HeaderValue, Key, Moment, counted
 from emulator.client.verify.signatures import problem_with_signature
 from emulator.core.language.spelling import near
 from emulator.core.rules.destination_rules import matches_url
@@ -44,23 +51,12 @@ class Sent:
         return self.attempts[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What differs from one keyword of `verify`."""
-
-    about: str
-    lines: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A message and how it differs from the expectation; one without findings meets it."""
+    """A message and how it differs from the expectation: lines by the keyword. One without findings meets it."""
 
     message: Sent
-    findings: tuple[Finding, ...]
-
-    def lacks(self, about: str) -> bool:
-        return any(finding.about == about for finding in self.findings)
+    findings: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +80,7 @@ def check(
     those that are valid now.
     """
     candidates = [
-        Candidate(message=message, findings=tuple(_findings(expectation, message, credentials, dialect)))
+        Candidate(message=message, findings=dict(_findings(expectation, message, credentials, dialect)))
         for message in _messages(deliveries)
     ]
     fulfilled = tuple(candidate.message for candidate in candidates if not candidate.findings)
@@ -100,14 +96,9 @@ def check(
 
 def likeness(wanted: str, url: str) -> float:
     """How much two URLs begin and end alike, 1 if they are the same."""
-    longest = max(len(wanted), len(url))
-    if wanted == url:
-        return 1.0
-    shortest = min(len(wanted), len(url))
-    head = next((index for index in range(shortest) if wanted[index] != url[index]), shortest)
-    rest = shortest - head
-    tail = next((index for index in range(rest) if wanted[-1 - index] != url[-1 - index]), rest)
-    return (head + tail) / longest
+    head = first_difference(wanted, url)
+    tail = first_difference(wanted[head:][::-1], url[head:][::-1])
+    return (head + tail) / max(len(wanted), len(url), 1)
 
 
 def _messages(deliveries: Sequence[Delivery]) -> list[Sent]:
@@ -121,45 +112,42 @@ def _messages(deliveries: Sequence[Delivery]) -> list[Sent]:
 def _distance(expectation: Expectation, candidate: Candidate) -> tuple[bool, float, int, int]:
     """A sort key: another message or another URL counts for more than any difference of content."""
     unlike = 0.0
-    if candidate.lacks("url") and expectation.url is not None:
+    if "url" in candidate.findings and expectation.url is not None:
         unlike = 1.0 - likeness(expectation.url, candidate.message.last.url) / 2
-    lines = sum(len(finding.lines) for finding in candidate.findings)
-    return candidate.lacks("message_id"), unlike, len(candidate.findings), lines
+    lines = sum(map(len, candidate.findings.values()))
+    return "message_id" in candidate.findings, unlike, len(candidate.findings), lines
+
+
+# Yields how a message differs from the value of one keyword.
+_Check: TypeAlias = Callable[[Any, Sent], Iterator[str]]
 
 
 # -- one message ------------------------------------------------------------------------------
 
 
-def _findings(expectation: Expectation, message: Sent, credentials: Credentials, dialect: Dialect) -> Iterator[Finding]:
-    last = message.last
-    checks: dict[str, Iterator[str]] = {
-        "message_id": _plain(expectation.message_id, last.message_id, operator.eq),
-        "url": _plain(expectation.url, last.url, matches_url),
-        "method": _plain(expectation.method, last.method, operator.eq),
-        "attempts": _attempts(expectation, message),
-        "at": _at(expectation, message),
-        "status": _status(expectation, message),
-        "outcome": _outcome(expectation, message),
-        "body": _body(expectation, message),
-        "body_json": _body_json(expectation, message),
-        "headers": _headers(expectation, message),
-        "signed_with": _signed_with(expectation, message, credentials, dialect),
+def _findings(
+    expectation: Expectation, message: Sent, credentials: Credentials, dialect: Dialect
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    checks: dict[str, _Check] = {
+        **_CHECKS,
+        "signed_with": partial(_signed_with, credentials=credentials, dialect=dialect),
     }
-    for about, lines in checks.items():
+    for about in expectation.aspects:
+        lines = checks[about](getattr(expectation, about), message)
         shown_lines = tuple(islice(lines, _MAX_LINES))
         if shown_lines:
             more = sum(1 for _ in lines)
-            yield Finding(about, (*shown_lines, f"... {more} more") if more else shown_lines)
+            yield about, (*shown_lines, f"... {more} more") if more else shown_lines
 
 
-def _plain(wanted: str | None, got: str, fits: Callable[[str, str], bool]) -> Iterator[str]:
-    if wanted is not None and not fits(wanted, got):
+def _plain(wanted: str, got: str, fits: Callable[[str, str], bool] = operator.eq) -> Iterator[str]:
+    if not fits(wanted, got):
         yield f"expected {wanted}, got {got}"
 
 
-def _attempts(expectation: Expectation, message: Sent) -> Iterator[str]:
-    wanted, got = expectation.attempts, len(message.attempts)
-    if wanted is not None and got != wanted:
+def _attempts(wanted: int, message: Sent) -> Iterator[str]:
+    got = len(message.attempts)
+    if got != wanted:
         first = message.first.attempt
         lost = f" (the journal begins with attempt {first}: it was cleared)" if first > 1 else ""
         yield f"expected {wanted}, got {got}{lost}"
@@ -176,11 +164,9 @@ def _each_attempt(verb: str, wanted: Sequence[_Shown], got: Sequence[_Shown]) ->
             yield f"attempt {number}: expected {expected[1]}, {verb} {found[1]}"
 
 
-def _at(expectation: Expectation, message: Sent) -> Iterator[str]:
-    if expectation.at is None:
-        return iter(())
+def _at(moments: Sequence[Moment], message: Sent) -> Iterator[str]:
     created_ms = message.first.created_ms
-    wanted = [(moment.since(created_ms), _both(moment, created_ms)) for moment in expectation.at]
+    wanted = [(moment.since(created_ms), _both(moment, created_ms)) for moment in moments]
     began = [each.at_ms for each in message.attempts]
     shown_began = [(at_ms, f"+{format_duration(at_ms - created_ms)} ({iso(at_ms)})") for at_ms in began]
     return _each_attempt("began", wanted, shown_began)
@@ -193,46 +179,43 @@ def _both(moment: Moment, created_ms: int) -> str:
     return f"{moment} ({other})"
 
 
-def _status(expectation: Expectation, message: Sent) -> Iterator[str]:
+def _status(wanted: int | tuple[int | None, ...], message: Sent) -> Iterator[str]:
     last = message.last
-    if expectation.status is not None and last.status != expectation.status:
+    if isinstance(wanted, tuple):
+        shown_wanted = [(status, "no response" if status is None else str(status)) for status in wanted]
+        yield from _each_attempt("got", shown_wanted, [(each.status, _answer(each)) for each in message.attempts])
+    elif last.status != wanted:
         which = "" if len(message.attempts) == 1 else f" for attempt {last.attempt}, the last so far"
-        yield f"expected {expectation.status}, got {_answer(last)}{which}"
-    if expectation.statuses is not None:
-        wanted = [(status, "no response" if status is None else str(status)) for status in expectation.statuses]
-        yield from _each_attempt("got", wanted, [(each.status, _answer(each)) for each in message.attempts])
+        yield f"expected {wanted}, got {_answer(last)}{which}"
 
 
 def _answer(delivery: Delivery) -> str:
     return f"no response ({delivery.error})" if delivery.response is None else str(delivery.response.status)
 
 
-def _outcome(expectation: Expectation, message: Sent) -> Iterator[str]:
-    if expectation.succeeded is not None and message.last.succeeded is not expectation.succeeded:
-        wanted = "succeeded" if expectation.succeeded else "failed"
+def _outcome(wanted: str, message: Sent) -> Iterator[str]:
+    if message.last.succeeded is not (wanted == "succeeded"):
         yield f"expected {wanted}, but attempt {message.last.attempt} got {_answer(message.last)}"
 
 
-def _body(expectation: Expectation, message: Sent) -> Iterator[str]:
-    if expectation.body is not None and message.last.body != expectation.body:
-        yield bytes_difference(expectation.body, message.last.body)
+def _body(wanted: bytes, message: Sent) -> Iterator[str]:
+    if message.last.body != wanted:
+        yield bytes_difference(wanted, message.last.body)
 
 
-def _body_json(expectation: Expectation, message: Sent) -> Iterator[str]:
-    if expectation.body_json is NOTHING:
-        return
+def _body_json(wanted: Any, message: Sent) -> Iterator[str]:
     try:
         got = message.last.json()
     except (ValueError, RecursionError):
         body = message.last.body
         yield "expected JSON, got an empty body" if not body else f"expected JSON, got {shown(message.last.text)}"
         return
-    yield from json_differences(expectation.body_json, got)
+    yield from json_differences(wanted, got)
 
 
-def _headers(expectation: Expectation, message: Sent) -> Iterator[str]:
+def _headers(expected: Sequence[tuple[str, HeaderValue]], message: Sent) -> Iterator[str]:
     headers = message.last.headers
-    for name, wanted in expectation.headers:
+    for name, wanted in expected:
         values = headers.get_list(name)
         # Several headers of one name mean the same as one with all values, between commas.
         if values and wanted is not None and any(_fits(wanted, each) for each in (*values, ", ".join(values))):
@@ -263,11 +246,9 @@ def _wanted(wanted: str | re.Pattern[str]) -> str:
     return f"a value with {wanted.pattern!r} in it" if isinstance(wanted, re.Pattern) else shown(wanted)
 
 
-def _signed_with(expectation: Expectation, message: Sent, credentials: Credentials, dialect: Dialect) -> Iterator[str]:
-    if expectation.signed_with is None:
-        return
+def _signed_with(wanted: Key, message: Sent, *, credentials: Credentials, dialect: Dialect) -> Iterator[str]:
     problems = [
-        (f"attempt {each.attempt}", problem_with_signature(each, expectation.signed_with, credentials, dialect))
+        (f"attempt {each.attempt}", problem_with_signature(each, wanted, credentials, dialect))
         for each in message.attempts
     ]
     if len(problems) > 1 and len({problem for _, problem in problems}) == 1:
@@ -275,3 +256,17 @@ def _signed_with(expectation: Expectation, message: Sent, credentials: Credentia
     for which, problem in problems:
         if problem is not None:
             yield problem if len(message.attempts) == 1 else f"{which}: {problem}"
+
+
+_CHECKS: dict[str, _Check] = {
+    "message_id": lambda wanted, message: _plain(wanted, message.last.message_id),
+    "url": lambda wanted, message: _plain(wanted, message.last.url, matches_url),
+    "method": lambda wanted, message: _plain(wanted, message.last.method),
+    "attempts": _attempts,
+    "at": _at,
+    "status": _status,
+    "outcome": _outcome,
+    "body": _body,
+    "body_json": _body_json,
+    "headers": _headers,
+}

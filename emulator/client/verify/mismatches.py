@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from textwrap import wrap
 from typing import Any
 
-from emulator.client.records import Delivery, read_credentials
+from emulator.client.records import read_credentials
 from emulator.client.session import Session
 from emulator.client.verify.expectations import Expectation, counted, listed
 from emulator.client.verify.matching import Candidate, Mismatch, Sent, check, likeness
-from emulator.client.verify.timeline import WIDTH, deeds, explain_all, pace, timeline, worth_explaining
+from emulator.client.verify.timeline import WIDTH, Surroundings, deeds, pace, surroundings_of, timeline
 from emulator.core.model import Via
 from emulator.core.rules.destination_rules import matches_url
-from emulator.queries.reports import ClockStatus
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
@@ -28,19 +27,6 @@ _SHORT = 70
 _TIMELY = ("message_id", "url", "attempts", "at", "status", "outcome")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The world of a mismatch: all its deliveries, its clock, and the answer of `GET /_emulator/upcoming`.
-
-    `explanations` holds the summary of `GET /_emulator/messages/{id}/explain` for the nearest message.
-    """
-
-    deliveries: Sequence[Delivery]
-    clock: ClockStatus
-    upcoming: Mapping[str, Any]
-    explanations: Mapping[str, str]
-
-
 async def difference(session: Session, expectation: Expectation) -> str | None:
     """The text of a failed `verify`; None if the world meets the expectation."""
     deliveries = await session.deliveries()
@@ -49,15 +35,8 @@ async def difference(session: Session, expectation: Expectation) -> str | None:
     mismatch = check(expectation, deliveries, credentials, session.dialect)
     if mismatch is None:
         return None
-    upcoming = await session.control("GET", "upcoming")
     nearest = () if mismatch.nearest is None else mismatch.nearest.message.attempts
-    surroundings = Surroundings(
-        deliveries=deliveries,
-        clock=await session.clock(),
-        upcoming=upcoming,
-        explanations=await explain_all(session, worth_explaining(nearest, upcoming)),
-    )
-    return text_of(mismatch, surroundings)
+    return text_of(mismatch, await surroundings_of(session, deliveries, nearest))
 
 
 def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
@@ -68,17 +47,8 @@ def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
         parts.append(_candidate(mismatch.expectation, nearest))
     parts += ["\n".join(_wrapped("", hint)) for hint in _hints(mismatch, surroundings)]
     messages = mismatch.fulfilled if nearest is None else (nearest.message,)
-    parts.append(
-        timeline(
-            surroundings.deliveries,
-            clock=surroundings.clock,
-            upcoming=surroundings.upcoming,
-            explanations=surroundings.explanations,
-            marked={message.last.message_id for message in messages},
-            limit=_ROWS,
-        )
-    )
-    return "\n\n".join(parts)
+    marked = {message.last.message_id for message in messages}
+    return "\n\n".join([*parts, timeline(surroundings, marked=marked, limit=_ROWS)])
 
 
 def _wrapped(head: str, text: str) -> list[str]:
@@ -100,17 +70,16 @@ def _sentence(mismatch: Mismatch) -> str:
     if nearest is None:
         return f"{expected}; nothing {'else ' if found else ''}has been delivered."
     other = "nearest other one" if found else "nearest"
-    if nearest.lacks("url"):
-        return (
-            f"{expected}; {'no other' if found else 'none'} went there, the {other} went to {nearest.message.last.url}."
-        )
+    if "url" in nearest.findings:
+        none = "no other" if found else "none"
+        return f"{expected}; {none} went there, the {other} went to {nearest.message.last.url}."
     return f"{expected}; the {other} differs in {_differences(nearest)}."
 
 
 def _differences(candidate: Candidate) -> str:
-    names = listed(finding.about for finding in candidate.findings)
-    [first, *others] = candidate.findings
-    [line, *more] = first.lines
+    names = listed(candidate.findings)
+    [first, *others] = candidate.findings.values()
+    [line, *more] = first
     return f"{names}: {line}" if not others and not more and len(line) <= _SHORT else names
 
 
@@ -120,14 +89,11 @@ def _differences(candidate: Candidate) -> str:
 def _candidate(expectation: Expectation, candidate: Candidate) -> str:
     last = candidate.message.last
     lines = [f"Nearest: {last.message_id}", *_wrapped("  ", _described(candidate.message)), ""]
-    labels = [finding.about for finding in candidate.findings]
-    width = max(map(len, labels))
-    for finding in candidate.findings:
-        label = finding.about
-        for line in finding.lines:
+    width = max(map(len, candidate.findings))
+    for about, differences in candidate.findings.items():
+        for label, line in zip_longest([about], differences, fillvalue=""):
             lines += _wrapped(f"  {label:{width}}  ", line)
-            label = ""
-    agreeing = [name for name in expectation.aspects if not candidate.lacks(name)]
+    agreeing = [name for name in expectation.aspects if name not in candidate.findings]
     if agreeing:
         lines += ["", *_wrapped("  ", f"As expected: {listed(agreeing)}.")]
     return "\n".join(lines)
@@ -137,12 +103,7 @@ def _described(message: Sent) -> str:
     """`POST https://app.test/hook, made 2026-01-01T00:00:00.000Z, tried 2 times: 503, 200`."""
     last = message.last
     answers = ["no response" if each.response is None else str(each.response.status) for each in message.attempts]
-    runs: list[tuple[str, int]] = []
-    for answer in answers:
-        if runs and runs[-1][0] == answer:
-            runs[-1] = (answer, runs[-1][1] + 1)
-        else:
-            runs.append((answer, 1))
+    runs = [(answer, len([*equal])) for answer, equal in groupby(answers)]
     said = ", ".join(answer if count == 1 else f"{count} x {answer}" for answer, count in runs)
     made = f"made {iso(last.created_ms)}"
     return f"{last.method} {last.url}, {made}, {counted(len(answers), 'attempt')}: {said}"
@@ -156,7 +117,7 @@ def _hints(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
     if nearest is None and len(mismatch.fulfilled) > (mismatch.expectation.times or 0):
         return
     yield from _urls(mismatch, surroundings)
-    if nearest is None or any(nearest.lacks(name) for name in _TIMELY):
+    if nearest is None or not nearest.findings.keys().isdisjoint(_TIMELY):
         yield from _time(mismatch, surroundings)
     if nearest is not None:
         yield from _capture(nearest)
@@ -191,36 +152,32 @@ def _time(mismatch: Mismatch, surroundings: Surroundings) -> Iterator[str]:
     else:
         coming = _next(mismatch, items)
         if coming is not None:
-            ahead_ms = coming.at_ms - clock.now_ms
+            what, at_ms = coming
+            ahead_ms = at_ms - clock.now_ms
             yield (
-                f"The clock is frozen at {iso(clock.now_ms)}, and {coming.what} due in {format_duration(ahead_ms)}: "
+                f"The clock is frozen at {iso(clock.now_ms)}, and {what} due in {format_duration(ahead_ms)}: "
                 f"emulator.clock.advance({_argument(ahead_ms)})"
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Coming:
-    """Due work as a sentence names it, and its instant."""
+def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
+    """The next due work that may be the expected, as a sentence names it, and its instant.
 
-    what: str
-    at_ms: int
-
-
-def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> _Coming | None:
-    """The next due work that may be the expected: of the nearest message, to its URL, or without a known URL."""
+    That is of the nearest message, or goes to the wanted URL or to an unknown one.
+    """
     url, nearest = mismatch.expectation.url, mismatch.nearest
-    if nearest is not None and not nearest.lacks("url"):
+    if nearest is not None and "url" not in nearest.findings:
         last = nearest.message.last
         for item in items:
             if item.get("message_id") == last.message_id:
                 expected = [moment.since(last.created_ms) for moment in mismatch.expectation.at or ()]
-                return _Coming("the nearest message is", max([item["at_ms"], *expected]))
+                return "the nearest message is", max([item["at_ms"], *expected])
     for item in items:
         goes_to = item.get("url", item.get("destination"))
         if url is None or goes_to is None or "://" not in goes_to:
-            return _Coming("the next work is", item["at_ms"])
+            return "the next work is", item["at_ms"]
         if matches_url(url, goes_to):
-            return _Coming("the next message there is", item["at_ms"])
+            return "the next message there is", item["at_ms"]
     return None
 
 
@@ -231,7 +188,7 @@ def _argument(duration_ms: int) -> str:
 
 def _capture(nearest: Candidate) -> Iterator[str]:
     last = nearest.message.last
-    if last.via is Via.CAPTURE and any(nearest.lacks(name) for name in ("attempts", "status", "outcome")):
+    if last.via is Via.CAPTURE and not nearest.findings.keys().isdisjoint(("attempts", "status", "outcome")):
         yield (
             "The destination is external, so the emulator captured the delivery and answered it by itself; "
             "a rule (emulator.destinations), emulator.mount or allow_host decides otherwise."

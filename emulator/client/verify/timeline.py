@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -17,6 +17,7 @@ from emulator.client.records import Delivery
 from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
 from emulator.queries.reports import ClockStatus
+from emulator.server.terminals import printable
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
@@ -27,7 +28,7 @@ COMING_LIMIT = 10
 EXPLAINED_LIMIT = 5
 
 # Kinds of due work that have an effect; the others are expiries.
-DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
+_DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
 
 # The head of the list of whole ids.
 IDS = "Whole ids:"
@@ -38,67 +39,72 @@ _DESTINATION = _HEADS.index("destination")
 _MIN_ID = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """A world as far as a timeline tells of it: its deliveries, its clock, and what is to come.
+
+    `upcoming` is the answer of `GET /_emulator/upcoming`; `explanations` holds the summaries of
+    `GET /_emulator/messages/{id}/explain` of some messages by their ids.
+    """
+
+    deliveries: Sequence[Delivery]
+    clock: ClockStatus
+    upcoming: Mapping[str, Any]
+    explanations: Mapping[str, str]
+
+
 async def timeline_of(session: Session) -> str:
     """The timeline of a world, with why messages failed."""
-    deliveries, upcoming = await session.deliveries(), await session.control("GET", "upcoming")
-    explanations = await explain_all(session, worth_explaining(deliveries, upcoming))
-    clock = await session.clock()
-    return timeline(deliveries, clock=clock, upcoming=upcoming, explanations=explanations, has_ids=True)
+    deliveries = await session.deliveries()
+    return timeline(await surroundings_of(session, deliveries, deliveries), has_ids=True)
 
 
-async def explain_all(session: Session, message_ids: Iterable[str]) -> dict[str, str]:
-    """The summary of the reason chain of each message that the world still knows."""
-    found: dict[str, str] = {}
-    for message_id in message_ids:
+async def surroundings_of(
+    session: Session, deliveries: Sequence[Delivery], explained: Sequence[Delivery]
+) -> Surroundings:
+    """The world around its deliveries; why messages failed is asked of those that are `explained`."""
+    upcoming = await session.control("GET", "upcoming")
+    explanations: dict[str, str] = {}
+    for message_id in worth_explaining(explained, upcoming):
         # Refused if the world was reset meanwhile.
         with suppress(Refused):
-            found[message_id] = (await session.explain(message_id))["summary"]
-    return found
+            explanations[message_id] = (await session.explain(message_id))["summary"]
+    return Surroundings(
+        deliveries=deliveries, clock=await session.clock(), upcoming=upcoming, explanations=explanations
+    )
 
 
 def timeline(
-    deliveries: Sequence[Delivery],
-    *,
-    clock: ClockStatus | None = None,
-    upcoming: Mapping[str, Any] | None = None,
-    explanations: Mapping[str, str] | None = None,
-    marked: Collection[str] = (),
-    limit: int = DEFAULT_LIMIT,
-    has_ids: bool = False,
+    world: Surroundings, *, marked: Collection[str] = (), limit: int = DEFAULT_LIMIT, has_ids: bool = False
 ) -> str:
     """The attempts in the order of their start, then due work, waiting work, and the reasons of failures.
 
-    In the table `after` is the time since the message was made. `upcoming` is the answer of
-    `GET /_emulator/upcoming`, and `explanations` holds summaries of `.../explain` by message id; see
-    `worth_explaining`. Attempts of the `marked` messages have a mark, and of more than `limit`
-    attempts those near a mark are shown, or else the first and the last ones. `has_ids` adds the
-    ids as commands take them, of which the tables show the ends.
+    In the table `after` is the time since the message was made. Attempts of the `marked` messages have a
+    mark, and of more than `limit` attempts those near a mark are shown, or else the first and the last ones.
+    `has_ids` adds the ids as commands take them, of which the tables show the ends.
     """
-    ordered = in_order(deliveries)
-    waiting = (upcoming or {}).get("waiting", [])
-    items = deeds(upcoming)
+    ordered = in_order(world.deliveries)
+    items, waiting, explanations = deeds(world.upcoming), world.upcoming["waiting"], world.explanations
     known = [delivery.message_id for delivery in ordered]
     known += [entry["message_id"] for entry in (*items, *waiting) if "message_id" in entry]
-    ids = short_ids([*known, *(explanations or {})])
-    parts = [_headline(ordered, clock)]
+    ids = short_ids([*known, *explanations])
+    parts = [_headline(ordered, world.clock)]
     if ordered:
         parts += _table(ordered, ids, marked, limit)
     if items:
-        now_ms = (upcoming or {})["now_ms"]
-        parts += ["", "Still to come:"]
-        parts += _listed((_coming(item, now_ms, ids) for item in items), len(items))
+        coming = [_coming(item, world.upcoming["now_ms"], ids) for item in items]
+        parts += ["", "Still to come:", *_listed(coming)]
     if waiting:
-        parts += ["", "Waiting:"]
-        parts += _listed(((ids[entry["message_id"]], _why(entry)) for entry in waiting), len(waiting))
+        parts += ["", "Waiting:", *_listed([(ids[entry["message_id"]], _why(entry)) for entry in waiting])]
     if explanations:
-        parts += ["", "Why:"]
-        parts += _listed(((ids[each], text) for each, text in explanations.items()), len(explanations))
+        parts += ["", "Why:", *_listed([(ids[each], text) for each, text in explanations.items()])]
     if has_ids:
         shown = "\n".join(parts)
-        short = {end: each for each, end in ids.items() if end != each and end in shown}
+        short = [(end, each) for each, end in ids.items() if end != each and end in shown]
         if short:
-            parts += ["", IDS, *_listed(short.items(), len(short))]
-    return "\n".join(parts)
+            parts += ["", IDS, *_listed(short)]
+    # A label or a URL may hold what rules a terminal (D-277).
+    return "\n".join(map(printable, parts))
 
 
 def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
@@ -106,9 +112,9 @@ def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
     return sorted(deliveries, key=lambda delivery: (delivery.at_ms, delivery.seq))
 
 
-def deeds(upcoming: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def deeds(upcoming: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The due work that has an effect."""
-    return [item for item in (upcoming or {}).get("items", []) if item["kind"] in DEEDS]
+    return [item for item in upcoming["items"] if item["kind"] in _DEEDS]
 
 
 def worth_explaining(deliveries: Iterable[Delivery], upcoming: Mapping[str, Any]) -> list[str]:
@@ -138,21 +144,13 @@ def shortened(text: str, width: int) -> str:
 
 def pace(rate: float) -> str:
     """How fast a clock goes."""
-    match rate:
-        case 0:
-            return "frozen"
-        case 1:
-            return "in real time"
-        case _:
-            return f"at {rate:g} times real time"
+    return {0.0: "frozen", 1.0: "in real time"}.get(rate, f"at {rate:g} times real time")
 
 
-def _headline(deliveries: Sequence[Delivery], clock: ClockStatus | None) -> str:
+def _headline(deliveries: Sequence[Delivery], clock: ClockStatus) -> str:
     messages = len({delivery.message_id for delivery in deliveries})
-    happened = "Nothing delivered"
-    if deliveries:
-        happened = f"{counted(len(deliveries), 'attempt')} of {counted(messages, 'message')}"
-    return happened if clock is None else f"{happened}; the clock is at {iso(clock.now_ms)}, {pace(clock.rate)}"
+    happened = f"{counted(len(deliveries), 'attempt')} of {counted(messages, 'message')}"
+    return f"{happened if messages else 'Nothing delivered'}; the clock is at {iso(clock.now_ms)}, {pace(clock.rate)}"
 
 
 # -- what happened ----------------------------------------------------------------------------
@@ -250,9 +248,9 @@ def _why(entry: Mapping[str, Any]) -> str:
     return f"to {shortened(entry['url'], WIDTH // 2)}: {why}" if "url" in entry else why
 
 
-def _listed(rows: Iterable[Sequence[str]], count: int) -> list[str]:
+def _listed(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as aligned lines; the last cell is wrapped."""
-    shown = list(islice(rows, COMING_LIMIT))
+    shown = rows[:COMING_LIMIT]
     widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]) - 1)]
     lines: list[str] = []
     for *cells, text in shown:
@@ -260,4 +258,4 @@ def _listed(rows: Iterable[Sequence[str]], count: int) -> list[str]:
         head = f"  {_GAP.join(padded)}{_GAP}"
         first, *more = wrap(text, WIDTH - len(head), break_on_hyphens=False)
         lines += [f"{head}{first}", *(" " * len(head) + line for line in more)]
-    return lines + _skipped(count - len(shown))
+    return lines + _skipped(len(rows) - len(shown))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
+from msgspec.structs import replace
+
 from emulator.core.decision import Decision
 from emulator.core.facts import MessageCreated
 from emulator.core.identifiers import message_id as make_message_id
@@ -43,7 +45,7 @@ def send_callback(
     number = state.counters.messages + 1
     yield MessageCreated(
         message=Message(
-            message_id=MessageId(make_message_id(state.key, number)),
+            message_id=MessageId(make_message_id(state.event_key, number)),
             number=number,
             account_id=source.account_id,
             created_ms=state.now_ms,
@@ -59,7 +61,7 @@ def send_callback(
             failure_callback=options.failure_callback,
             caller_ip=source.caller_ip,
             labels=options.labels,
-            redaction=options.redaction or _inherited(source),
+            redaction=_redaction(source, options.redaction),
             flow_control=options.flow_control,
             source_message_id=source.message_id,
             queue_slot=source.queue_slot or _own_slot(source),
@@ -73,9 +75,14 @@ def _own_slot(source: Message) -> QueueSlot | None:
     return None if source.queue is None else QueueSlot(queue=source.queue, message_id=source.message_id)
 
 
-def _inherited(source: Message) -> Redaction | None:
-    """The callback's body repeats what the source hides, so API answers hide that body whole (D-026)."""
-    return None if source.redaction is None else Redaction(body=True, all_headers=False, header_names=())
+def _redaction(source: Message, own: Redaction | None) -> Redaction | None:
+    """What the source hides and what the callback itself hides (D-026).
+
+    The callback's body repeats the source's headers and body, so whatever the source hides, that body is hidden whole.
+    """
+    if source.redaction is None:
+        return own
+    return replace(source.redaction, body=True).joined(own)
 
 
 def body_of(

@@ -75,7 +75,7 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
     given = delivered_headers(replace(overrides, content_type=None))
     return replace(
         original,
-        message_id=MessageId(make_message_id(state.key, number)),
+        message_id=MessageId(make_message_id(state.event_key, number)),
         number=number,
         created_ms=now_ms,
         not_before_ms=first_delivery_ms(overrides, now_ms),

@@ -19,7 +19,7 @@ from emulator.core.commands import (
     PublishReply,
 )
 from emulator.core.decision import Decision, account_state
-from emulator.core.errors import NotFound, Refused
+from emulator.core.errors import Refused
 from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import (
@@ -45,6 +45,7 @@ from emulator.core.rules.options import (
     over,
 )
 from emulator.core.rules.queues import new_queue
+from emulator.core.rules.url_groups import destination_group
 from emulator.core.state_view import AccountView, StateView
 
 
@@ -100,9 +101,7 @@ def plan(
     group_name: GroupName | None = None
     if item.destination.kind is DestinationKind.GROUP:
         group_name = GroupName(item.destination.text)
-        group = owner.groups.get(group_name)
-        if group is None:
-            raise NotFound(f"topic {group_name} not found")
+        group = destination_group(owner, group_name)
         options = over(options, group.defaults)
         endpoints = group.endpoints
     else:
@@ -154,7 +153,7 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
     now_ms = state.now_ms
     number = state.counters.messages + 1
     message = Message(
-        message_id=MessageId(make_message_id(state.key, number)),
+        message_id=MessageId(make_message_id(state.event_key, number)),
         number=number,
         account_id=planned.account_id,
         created_ms=now_ms,

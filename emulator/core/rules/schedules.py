@@ -8,18 +8,32 @@ from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
 from emulator.core.identifiers import schedule_id as make_schedule_id
 from emulator.core.language.cron import parse as parse_cron
-from emulator.core.model import AccountId, CreatedBy, Schedule, ScheduleId, ScheduleProgress
+from emulator.core.model import (
+    AccountId,
+    CreatedBy,
+    DestinationKind,
+    GroupName,
+    Schedule,
+    ScheduleId,
+    ScheduleProgress,
+)
 from emulator.core.rules import limits, publishing
+from emulator.core.rules.url_groups import destination_group
 from emulator.core.state_view import StateView, cron_of, split_subject
 
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
-    """Create or replace a schedule; a replaced one keeps its creation time and stays paused (D-037)."""
+    """Create or replace a schedule; a replaced one keeps its creation time and stays paused (D-037).
+
+    A URL group that does not exist is refused as a publish to it is (D-262).
+    """
     owner = account_state(state, command.account_id)
     limits.check_account_is_active(owner.account)
+    if command.destination.kind is DestinationKind.GROUP:
+        destination_group(owner, GroupName(command.destination.text))
     schedule_id = command.schedule_id
     if schedule_id is None:
-        schedule_id = ScheduleId(make_schedule_id(state.key, state.counters.schedules + 1))
+        schedule_id = ScheduleId(make_schedule_id(state.event_key, state.counters.schedules + 1))
     old = owner.schedules.get(schedule_id)
     if old is None:
         limits.check_count("maxSchedules", len(owner.schedules), owner.account.max_schedules)
@@ -70,17 +84,10 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
     account_id, name = split_subject(subject)
     schedule_id = ScheduleId(name)
     progress = state.accounts[account_id].schedules[schedule_id]
-    schedule = progress.schedule
-    item = PublishItem(
-        destination=schedule.destination,
-        body=schedule.body,
-        options=schedule.options,
-        caller_ip=schedule.caller_ip,
-    )
     planned: publishing.PublishPlan | None = None
     error: str | None = None
     try:
-        planned = publishing.plan(state, account_id, item, schedule_id, CreatedBy.SCHEDULE)
+        planned = plan_firing(state, progress.schedule)
     except Refused as refusal:
         error = refusal.text
     yield ScheduleFired(
@@ -92,6 +99,17 @@ def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
     )
     if planned is not None:
         yield from publishing.carry_out(state, planned)
+
+
+def plan_firing(state: StateView, schedule: Schedule) -> publishing.PublishPlan:
+    """What a firing now would publish. Raises Refused; changes nothing."""
+    item = PublishItem(
+        destination=schedule.destination,
+        body=schedule.body,
+        options=schedule.options,
+        caller_ip=schedule.caller_ip,
+    )
+    return publishing.plan(state, schedule.account_id, item, schedule.schedule_id, CreatedBy.SCHEDULE)
 
 
 def schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:

@@ -8,9 +8,9 @@ from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, SetGroupDefa
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, LimitReached, NotFound
 from emulator.core.facts import UrlGroupDeleted, UrlGroupWritten
-from emulator.core.model import AccountId, Endpoint, GroupName, MessageOptions, UrlGroup
+from emulator.core.model import AccountId, DestinationKind, Endpoint, GroupName, MessageOptions, UrlGroup
 from emulator.core.rules import limits
-from emulator.core.state_view import StateView
+from emulator.core.state_view import AccountView, StateView
 
 
 def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[None]:
@@ -70,18 +70,24 @@ def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[Non
     if remaining:
         yield UrlGroupWritten(group=replace(group, endpoints=remaining, updated_ms=state.now_ms))
     else:
+        _check_has_no_schedule(account_state(state, command.account_id), command.name, "endpoints")
         yield UrlGroupDeleted(account_id=command.account_id, name=command.name)
 
 
 def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None]:
     """Delete a group, also one that is not there; refused while a schedule publishes to it (D-035)."""
     owner = account_state(state, command.account_id)
-    for schedule_id, progress in owner.schedules.items():
-        destination = progress.schedule.destination
-        if destination.kind == "group" and destination.text == command.name:
-            raise InvalidInput("name", f"schedule {schedule_id} publishes to topic {command.name}, delete it first")
+    _check_has_no_schedule(owner, command.name, "url_group_name")
     if command.name in owner.groups:
         yield UrlGroupDeleted(account_id=command.account_id, name=command.name)
+
+
+def _check_has_no_schedule(owner: AccountView, name: GroupName, field: str) -> None:
+    """A group stays while a schedule publishes to it (D-035). Raises InvalidInput naming the field."""
+    for schedule_id, progress in owner.schedules.items():
+        destination = progress.schedule.destination
+        if destination.kind is DestinationKind.GROUP and destination.text == name:
+            raise InvalidInput(field, f"schedule {schedule_id} publishes to topic {name}, delete it first")
 
 
 def set_group_defaults(state: StateView, command: SetGroupDefaults) -> Decision[None]:
@@ -98,6 +104,16 @@ def url_group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGr
     group = account_state(state, account_id).groups.get(name)
     if group is None:
         raise NotFound(f"topic {name} not found")
+    return group
+
+
+def destination_group(owner: AccountView, name: GroupName) -> UrlGroup:
+    """The group that a publish or a schedule names as its destination (D-262). Raises NotFound."""
+    group = owner.groups.get(name)
+    if group is None:
+        # A URL without its scheme reads as a name.
+        hint = "; a URL begins with http:// or https://" if "." in name else ""
+        raise NotFound(f"topic {name} not found{hint}")
     return group
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.facts import ScheduleFired
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.queries.history import Event, HistoryPosition
@@ -39,6 +40,8 @@ class Kind(StrEnum):
     EVENT = "event"
     ATTEMPT = "attempt"
     CLOCK = "clock"
+    # A schedule fired and made no message (D-263).
+    FIRING = "firing"
     # What was told before is void: the new history of the world follows from its beginning (D-221).
     RESET = "reset"
     # The last event of a stream.
@@ -123,6 +126,17 @@ def event_view(event: Event) -> dict[str, Json]:
 def clock_view(*, now_ms: int, rate: float, from_ms: int | None) -> dict[str, Json]:
     """Where the clock stands, and where it was moved from; null if it was not."""
     return instant_fields("now", now_ms) | {"rate": rate_view(rate)} | instant_fields("from", from_ms)
+
+
+def firing_view(firing: ScheduleFired) -> dict[str, Json]:
+    """A firing that was refused: the schedule, and why."""
+    return {
+        **instant_fields("at", firing.at_ms),
+        "schedule_id": firing.schedule_id,
+        "account_id": firing.account_id,
+        "error": firing.error,
+        **instant_fields("next", firing.next_ms),
+    }
 
 
 def reset_view(reason: ResetReason) -> dict[str, Json]:

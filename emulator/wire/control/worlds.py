@@ -29,6 +29,7 @@ def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
         rate=given.get("rate", read_rate, defaults.rate),
         fixtures=given.get("fixtures", _read_fixtures, None),
         plan=given.get("plan", one_of(Plan), defaults.plan),
+        epoch_is_given="epoch" in given or defaults.epoch_is_given,
     )
 
 

@@ -87,16 +87,20 @@ def account_fields(dialect: Dialect) -> tuple[str, ...]:
 def read_account_fields(given: JsonObject, path: str, dialect: Dialect) -> dict[str, object]:
     """What an object says about fields of the record, by the document's names; its other keys are left alone.
 
+    A burst limit that is given is marked as such, because it then counts on a frozen clock too (D-032).
     Raises: InvalidInput naming the field.
     """
     names = _document_names(_READERS, dialect)
-    return {
+    fields: dict[str, object] = {
         names[key]: _reserved_type(value, joined(path, key), dialect)
         if names[key] == "reserved_type"
         else _READERS[names[key]](value, joined(path, key))
         for key, value in given.items()
         if key in names
     }
+    if "max_requests_per_second" in fields:
+        fields["burst_limit_is_set"] = True
+    return fields
 
 
 def _document_names(names: Iterable[str], dialect: Dialect) -> dict[str, str]:

@@ -21,6 +21,7 @@ from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number, read_field
 from emulator.wire.messaging import bodies as json_bodies
+from emulator.wire.names import parse_name
 from emulator.wire.parts import RequestParts
 
 T = TypeVar("T")
@@ -78,13 +79,14 @@ def read_event_query(
     the parameter. Source: D-078.
     """
     given = _Given(parts, dialect, known=None)
-    groups = given.each("state", _parse_states)
+    states = given.each("state", _parse_state)
     query = EventQuery(
         account_id=account_id,
         count=given.count(maximum=maximum) or maximum,
         cursor=given.one("cursor", _parse_cursor),
         latest_first=given.is_latest_first(default=True),
-        states=tuple(dict.fromkeys(state for states in groups for state in states)),
+        states=tuple(dict.fromkeys(state for state in states if state is not None)),
+        in_progress=None in states,
     )
     return replace(query, **given.lists(_EVENTS), **given.dates())
 
@@ -118,6 +120,8 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
 # A comma may be part of a URL; it separates only where another one begins.
 _SEPARATORS = {"url": re.compile(r",(?=https?://)", re.IGNORECASE), "path": re.compile(r",(?=/)")}
 _COMMA = re.compile(",")
+# What these name follows a grammar, and what breaks it names nothing (D-310).
+_NAMES = frozenset(("scheduleId", "queueName", "topicName"))
 
 
 class _Given:
@@ -148,6 +152,8 @@ class _Given:
                 items = [item.strip() for item in _SEPARATORS.get(name, _COMMA).split(text)]
                 if not any(items):
                     raise InvalidInput(name, "expected a value")
+                if name in _NAMES:
+                    items = [read_field(name, item, parse_name) for item in items if item]
                 found.update(dict.fromkeys(item for item in items if item))
         return tuple(found)
 
@@ -186,11 +192,12 @@ class _Given:
 _CURSOR = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
 _ORDERS = {"latestfirst": True, "earliestfirst": False}
 
-_STATES: dict[str, tuple[EventState, ...]] = {
-    **{state.value: (state,) for state in EventState},
+_STATES: dict[str, EventState | None] = {
+    **{state.value: state for state in EventState},
     # Both spellings are in use (D-013).
-    "CANCELLED": (EventState.CANCELED,),
-    "IN_PROGRESS": (EventState.ACTIVE, EventState.RETRY, EventState.ERROR),
+    "CANCELLED": EventState.CANCELED,
+    # Not a state of an entry: it asks for the entries of messages in flight.
+    "IN_PROGRESS": None,
 }
 
 
@@ -211,11 +218,12 @@ def _parse_order(text: str) -> bool:
     return latest_first
 
 
-def _parse_states(text: str) -> tuple[EventState, ...]:
-    states = _STATES.get(text.upper())
-    if states is None:
+def _parse_state(text: str) -> EventState | None:
+    """A state of the event log, None for messages in progress."""
+    name = text.upper()
+    if name not in _STATES:
         raise Malformed(f"expected one of {', '.join(_STATES)}, got {excerpt(text)}")
-    return states
+    return _STATES[name]
 
 
 def _parse_status(text: str) -> int:

@@ -19,6 +19,7 @@ from emulator.core.model import (
     FlowState,
     Headers,
     Message,
+    MessageOptions,
     Method,
     Queue,
     Redaction,
@@ -210,14 +211,13 @@ def schedule_created(schedule_id: ScheduleId) -> dict[str, Json]:
 
 def url_group(group: UrlGroup) -> dict[str, Json]:
     """A URL group with its endpoints; `headers` only if it has default headers (D-124)."""
-    redaction = group.defaults.redaction
     return _present(
         {
             "name": group.name,
             "createdAt": group.created_ms,
             "updatedAt": group.updated_ms,
             "endpoints": [_present({"name": endpoint.name, "url": endpoint.url}) for endpoint in group.endpoints],
-            "headers": {name: _default_values(name, values, redaction) for name, values in group.headers} or None,
+            "headers": {name: _default_values(name, values, group.defaults) for name, values in group.headers} or None,
         }
     )
 
@@ -318,18 +318,18 @@ def _callback_headers(callback: CallbackOptions | None, redaction: Redaction | N
 
 
 def _both(first: Redaction | None, second: Redaction | None) -> Redaction | None:
-    if first is None or second is None:
-        return first or second
-    return Redaction(
-        body=first.body or second.body,
-        all_headers=first.all_headers or second.all_headers,
-        header_names=first.header_names + second.header_names,
-    )
+    return second if first is None else first.joined(second)
 
 
-def _default_values(name: str, values: tuple[str, ...], redaction: Redaction | None) -> list[str]:
-    """The values of a group's default header; one that messages would hide is hidden here too."""
-    _, mark, forwarded = name.lower().partition("-forward-")
+def _default_values(name: str, values: tuple[str, ...], defaults: MessageOptions) -> list[str]:
+    """The values of a group's default header; one that messages or callbacks would hide is hidden here too."""
+    bearer, mark, forwarded = name.lower().partition("-forward-")
+    callback: CallbackOptions | None = None
+    if bearer.endswith("-failure-callback"):
+        callback = defaults.failure_callback
+    elif bearer.endswith("-callback"):
+        callback = defaults.callback
+    redaction = _both(defaults.redaction, None if callback is None else callback.options.redaction)
     if redaction is None or not mark:
         return list(values)
     pairs = tuple((forwarded, value) for value in values)

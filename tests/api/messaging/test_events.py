@@ -80,7 +80,27 @@ async def test_an_event_shows_the_message_and_what_came_back() -> None:
         (retry,) = (await emulator.get(f"/v2/events?messageId={message_id}&state=RETRY")).json["events"]
         assert retry["nextDeliveryTime"] == error["nextDeliveryTime"] == EPOCH_MS + 5_000
         in_progress = (await emulator.get(f"/v2/events?messageId={message_id}&state=IN_PROGRESS")).json["events"]
-        assert [event["state"] for event in in_progress] == ["RETRY", "ERROR", "ACTIVE"]
+        assert [event["state"] for event in in_progress] == ["RETRY", "ERROR", "ACTIVE", "CREATED"]
+
+
+@on_loop
+async def test_in_progress_finds_the_entries_of_messages_that_have_not_ended() -> None:
+    """D-013."""
+    async with in_process() as emulator:
+        await emulator.rule(f"{URL}/down", respond={"status": 500})
+        waiting = await emulator.publish(f"{URL}/later", {"Svc-Delay": "1h"})
+        delivered = await emulator.publish(URL)
+        await emulator.publish(f"{URL}/down", {"Svc-Retries": "0"})
+        for path, key in (("/v2/events", "events"), ("/v2/logs", "logs")):
+            found = (await emulator.get(f"{path}?state=IN_PROGRESS")).json[key]
+            assert [(event["messageId"], event["state"]) for event in found] == [(waiting, "CREATED")]
+            found = (await emulator.get(f"{path}?state=IN_PROGRESS,DELIVERED")).json[key]
+            assert [(event["messageId"], event["state"]) for event in found] == [
+                (delivered, "DELIVERED"),
+                (waiting, "CREATED"),
+            ]
+        await emulator.advance("1h")
+        assert (await emulator.get("/v2/logs?state=IN_PROGRESS")).json["logs"] == []
 
 
 @on_loop

@@ -21,3 +21,12 @@ async def test_rotating_makes_the_next_key_the_current_one(target: str) -> None:
         assert rotated["current"] == before["next"]
         assert rotated["next"] not in before.values()
         assert (await emulator.get("/v2/keys")).json == rotated
+
+
+@on_loop
+async def test_the_read_only_token_does_not_read_signing_keys() -> None:
+    """D-053."""
+    async with in_process() as emulator:
+        refused = await emulator.get("/v2/keys", token=emulator.read_only_token)
+        assert refused.status == 403
+        assert "signing keys" in refused.json["error"]

@@ -95,6 +95,37 @@ async def test_a_callback_tells_the_original_and_its_own_record_hides_it() -> No
 
 
 @on_loop
+async def test_a_callback_hides_what_its_source_hides_wherever_it_can_be_read() -> None:
+    """D-026: headers forwarded to callbacks, and to the callbacks of callbacks, in every answer."""
+    options = {
+        "Svc-Redact-Fields": "body,headers",
+        "Svc-Retries": "0",
+        "Svc-Callback": "https://cb.test/",
+        "Svc-Callback-Forward-Authorization": "the-header-secret",
+        "Svc-Callback-Redact-Fields": "header[X-Other]",
+        "Svc-Callback-Failure-Callback": "https://last.test/",
+        "Svc-Callback-Failure-Callback-Forward-Authorization": "the-header-secret",
+    }
+    async with in_process() as emulator:
+        await emulator.rule("https://cb.test/*", respond={"status": 500})
+        await emulator.publish(URL, options, "the-body-secret")
+        deliveries = await emulator.deliveries()
+        assert [each["url"] for each in deliveries] == [URL, "https://cb.test/", "https://last.test/"]
+        assert deliveries[2]["headers"]["Authorization"] == ["the-header-secret"]
+        ids = [each["message_id"] for each in deliveries]
+        answers = [await emulator.get(path) for path in ("/v2/events", "/v2/logs", "/v2/dlq")]
+        answers += [await emulator.get(f"/v2/messages/{each}") for each in ids]
+        answers += [await emulator.control("GET", f"/messages/{each}/explain") for each in ids]
+        shown = ("/deliveries?redact=true", "/trace", "/stream?from=start&follow=false&redact=true")
+        answers += [await emulator.control("GET", path) for path in shown]
+        body = base64.b64encode(b"the-body-secret").decode()
+        for answer in answers:
+            text = answer.body.decode()
+            assert answer.status == 200
+            assert not any(secret in text for secret in (*SECRETS, body, base64.b64encode(body.encode()).decode()))
+
+
+@on_loop
 async def test_all_headers_can_be_redacted() -> None:
     async with in_process() as emulator:
         for value in ("header", "headers"):
@@ -115,3 +146,11 @@ async def test_default_headers_of_a_group_that_it_redacts_are_hidden_in_its_reco
         await emulator.post("/v2/publish/g")
         (delivery,) = await emulator.deliveries()
         assert delivery["headers"]["X-Secret"] == ["the-header-secret"]
+        for kind in ("Callback", "Failure-Callback"):
+            headers = {
+                f"Svc-{kind}": "https://cb.test/",
+                f"Svc-{kind}-Forward-X-Secret": "the-header-secret",
+                f"Svc-{kind}-Redact-Fields": "header[X-Secret]",
+            }
+            await emulator.call("PATCH", "/v2/topics/g", (), {"headers": headers})
+            assert "the-header-secret" not in (await emulator.get("/v2/topics/g")).body.decode()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from emulator.api.messaging import routes as messaging
+from emulator.core.commands import SetPlan
+from emulator.core.plans import PlanName
 from tests.harness.emulators import asgi_call, in_process
 from tests.harness.loops import on_loop
 
 # Every operation of the messaging API, with a path under which it can be called.
 OPERATIONS = {
     "/v2/publish/{destination:path}": (("POST",), "/v2/publish/https://x.test/a"),
-    "/v2/enqueue/{queue}/{destination:path}": (("POST",), "/v2/enqueue/q/https://x.test/a"),
+    "/v2/enqueue/{queueName}/{destination:path}": (("POST",), "/v2/enqueue/q/https://x.test/a"),
     "/v2/batch": (("POST",), "/v2/batch"),
     "/v2/messages": (("DELETE",), "/v2/messages"),
     "/v2/messages/{name}": (("GET", "DELETE"), "/v2/messages/nope"),
@@ -81,7 +83,7 @@ async def test_the_read_only_token_reads_and_is_403_on_every_write() -> None:
         before = emulator.image()
         for method, target in CALLS:
             answer = await emulator.call(method, target, token=emulator.read_only_token)
-            if method == "GET":
+            if method == "GET" and target != "/v2/keys":
                 assert answer.status in (200, 404), (target, answer.body)
             else:
                 assert answer.status == 403, (method, target, answer.body)
@@ -122,9 +124,24 @@ async def test_a_wrong_method_is_405_with_those_there_are() -> None:
     async with in_process() as emulator:
         for methods, target in PATHS:
             for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - set(methods):
+                if (method, target) == ("POST", "/v2/schedules"):
+                    continue  # It lacks a destination.
                 answer = await emulator.call(method, target)
                 assert answer.status == 405, (method, target, answer.status)
                 assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
+
+
+@pytest.mark.parametrize("target", ["/v2/publish", "/v2/enqueue/q", "/v2/schedules"])
+@on_loop
+async def test_a_path_without_its_destination_is_400_and_says_so(target: str) -> None:
+    """D-310."""
+    async with in_process() as emulator:
+        for spelling in (target, f"{target}/", f"{target}/?svc-cron=*+*+*+*+*", f"{target}?a=b"):
+            answer = await emulator.post(spelling)
+            refusal = {"error": "destination: a non-empty destination must be provided", "field": "destination"}
+            assert (answer.status, answer.json) == (400, refusal), spelling
+            assert (await emulator.post(spelling, token=None)).status == 401
+        assert (await emulator.call("PUT", f"{target}/")).status == 405
 
 
 @pytest.mark.parametrize(
@@ -219,3 +236,22 @@ async def test_a_request_over_100_megabytes_is_413_by_its_announced_length() -> 
         headers = [("Authorization", f"Bearer {emulator.token}"), ("Content-Length", str(100 * 1024 * 1024 + 1))]
         answer = await asgi_call(emulator.emulation.app, "POST", b"/v2/batch", headers, b"", "127.0.0.1")
         assert answer.status == 413
+
+
+@on_loop
+async def test_a_frozen_clock_counts_no_calls_unless_the_limit_was_set() -> None:
+    """D-032."""
+    async with in_process(plan="free") as emulator:
+        for _ in range(120):
+            assert (await emulator.get("/v2/queues")).status == 200
+        account_id = emulator.world.account().id
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_retries": 3})
+        assert (await emulator.get("/v2/queues")).status == 200
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_second": 0})
+        refused = await emulator.get("/v2/queues")
+        assert (refused.status, refused.headers["burst-ratelimit-limit"]) == (429, "0")
+        fixtures = {"accounts": [{"max_requests_per_second": 0}]}
+        await emulator.control("POST", "/reset", {"fixtures": fixtures})
+        assert (await emulator.get("/v2/queues")).status == 429
+        await emulator.world.submit(SetPlan(account_id=emulator.world.account().id, plan=PlanName.FREE))
+        assert (await emulator.get("/v2/queues")).status == 200

@@ -123,12 +123,27 @@ async def test_a_schedule_to_a_group_publishes_to_each_endpoint() -> None:
 
 
 @on_loop
-async def test_a_schedule_whose_group_is_gone_says_so_and_goes_on() -> None:
+async def test_a_destination_without_its_scheme_is_refused_with_the_same_words() -> None:
+    """D-262."""
     async with in_process() as emulator:
-        await emulator.post("/v2/schedules/g", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
+        cron = {"Svc-Cron": "* * * * *"}
+        for name in ("example.com", "nobody"):
+            published = await emulator.post(f"/v2/publish/{name}")
+            scheduled = await emulator.post(f"/v2/schedules/{name}", cron)
+            assert (scheduled.status, scheduled.json) == (published.status, published.json)
+            assert scheduled.status == 404
+        assert (await emulator.get("/v2/schedules")).json == []
+
+
+@on_loop
+async def test_a_schedule_whose_firing_is_refused_says_so_and_goes_on() -> None:
+    async with in_process() as emulator:
+        await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
+        account_id = emulator.world.account().id
+        await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_day_hard": 0})
         await emulator.advance("1m")
         record = (await emulator.get("/v2/schedules/s")).json
-        assert record["error"] == "topic g not found"
+        assert record["error"] == "quota maxRequestsPerDay exceeded, current limit: 0"
         assert record["nextScheduleTime"] == EPOCH_MS + 120_000
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from emulator.client.verify.timeline import short_ids, shortened, timeline, worth_explaining
+from emulator.client.records import Delivery
+from emulator.client.verify.timeline import Surroundings, short_ids, shortened, timeline, worth_explaining
 from emulator.core.model import Via
 from tests.client.deliveries import clock, delivery, due, message_id, upcoming
+
+
+def world(*deliveries: Delivery, **around: Any) -> Surroundings:
+    return Surroundings(
+        **{"deliveries": deliveries, "clock": clock(), "upcoming": upcoming(), "explanations": {}, **around}
+    )
 
 
 def lines(text: str) -> list[str]:
@@ -14,8 +23,14 @@ def lines(text: str) -> list[str]:
 
 
 def test_nothing_is_a_line() -> None:
-    assert timeline([]) == "Nothing delivered"
-    assert timeline([], clock=clock(90)) == "Nothing delivered; the clock is at 2026-01-01T00:01:30.000Z, frozen"
+    assert timeline(world(clock=clock(90))) == "Nothing delivered; the clock is at 2026-01-01T00:01:30.000Z, frozen"
+
+
+def test_control_characters_of_a_delivery_are_shown_and_not_carried_out() -> None:
+    """D-277."""
+    text = timeline(world(delivery("a", url="https://app.test/\x1b[2J", status=None, error="bad\x1b[8m")))
+    assert "\x1b" not in text
+    assert "\\x1b[2J" in text
 
 
 def test_the_whole_of_a_small_world() -> None:
@@ -55,12 +70,8 @@ def test_the_whole_of_a_small_world() -> None:
         ],
     )
 
-    text = timeline(
-        deliveries,
-        clock=clock(60, rate=60),
-        upcoming=coming,
-        explanations={message_id("ended"): "Failed at 2026-01-01T00:00:30.000Z: attempt 1 timeout; it has no retries."},
-    )
+    explanations = {message_id("ended"): "Failed at 2026-01-01T00:00:30.000Z: attempt 1 timeout; it has no retries."}
+    text = timeline(world(*deliveries, clock=clock(60, rate=60), upcoming=coming, explanations=explanations))
 
     assert lines(text) == lines("""
 5 attempts of 4 messages; the clock is at 2026-01-01T00:01:00.000Z, at 60 times real time
@@ -90,10 +101,10 @@ Why:
 def test_marks_and_what_is_near_them() -> None:
     deliveries = [delivery(f"{index:04}", created_s=index) for index in range(100)]
 
-    text = timeline(deliveries, marked={message_id("0050")}, limit=3)
+    text = timeline(world(*deliveries), marked={message_id("0050")}, limit=3)
 
     assert lines(text) == lines("""
-100 attempts of 100 messages
+100 attempts of 100 messages; the clock is at 2026-01-01T00:00:00.000Z, frozen
   virtual time (UTC)   after  message     try  destination                 by    answer
   ... 49 more
   2026-01-01 00:00:49  +0s    msg_..0049  1    POST https://app.test/hook  rule  200
@@ -106,7 +117,7 @@ def test_marks_and_what_is_near_them() -> None:
 def test_without_a_mark_the_first_and_most_of_the_last_are_shown() -> None:
     deliveries = [delivery(f"{index:04}", created_s=index) for index in range(100)]
 
-    text = timeline(deliveries, limit=4)
+    text = timeline(world(*deliveries), limit=4)
 
     assert [line.split()[3] if "msg" in line else line.strip() for line in lines(text)[2:]] == [
         "msg_..0000",
@@ -120,7 +131,7 @@ def test_without_a_mark_the_first_and_most_of_the_last_are_shown() -> None:
 def test_of_many_marked_attempts_the_first_and_the_last_are_shown() -> None:
     deliveries = [delivery(after_s=index, attempt=index + 1) for index in range(50)]
 
-    text = timeline(deliveries, marked={message_id("a")}, limit=4)
+    text = timeline(world(*deliveries), marked={message_id("a")}, limit=4)
 
     assert [line.split()[5] if line.startswith(">") else line.strip() for line in lines(text)[2:]] == [
         "1",
@@ -132,25 +143,27 @@ def test_of_many_marked_attempts_the_first_and_the_last_are_shown() -> None:
 
 
 def test_attempts_stand_in_the_order_in_which_they_began() -> None:
-    text = timeline([delivery("late", after_s=2), delivery("soon", after_s=1)])
+    text = timeline(world(delivery("late", after_s=2), delivery("soon", after_s=1)))
 
     assert [line.split()[3] for line in lines(text)[2:]] == ["msg_..soon", "msg_..late"]
 
 
 def test_milliseconds_are_shown_where_they_matter() -> None:
-    assert "  2026-01-01 00:00:00.250  +250ms  msg_..---a" in timeline([delivery(after_s=0.25)])
-    assert "  2026-01-01 00:00:01  +1s  " in timeline([delivery(after_s=1)])
+    assert "  2026-01-01 00:00:00.250  +250ms  msg_..---a" in timeline(world(delivery(after_s=0.25)))
+    assert "  2026-01-01 00:00:01  +1s  " in timeline(world(delivery(after_s=1)))
 
 
 @pytest.mark.parametrize("url", ["https://app.test/" + "x" * 200, "https://" + "sub." * 40 + "test/"])
 def test_no_line_is_longer_than_100_columns(url: str) -> None:
     text = timeline(
-        [
+        world(
             delivery("a", url=url, after_s=100_000_000.001, created_s=0.001, status=None, error="e" * 90 + " why"),
             delivery("b", url="https://b.test/"),
-        ],
-        upcoming=upcoming(0, [due(1, "delivery", "the first attempt " * 9, message_id=message_id("a"), url=url)] * 12),
-        explanations={message_id("a"): "Failed " * 60, "msg_b": url},
+            upcoming=upcoming(
+                0, [due(1, "delivery", "the first attempt " * 9, message_id=message_id("a"), url=url)] * 12
+            ),
+            explanations={message_id("a"): "Failed " * 60, "msg_b": url},
+        )
     )
 
     assert max(map(len, lines(text))) == 100

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
@@ -249,7 +250,24 @@ def test_what_the_source_hides_its_callback_hides_too() -> None:
     world = World()
     hidden = Redaction(body=False, all_headers=False, header_names=("authorization",))
     world.publish(URL, redaction=hidden, callback=callback(BACK))
-    assert world.sent_to(BACK)[0].redaction == Redaction(body=True, all_headers=False, header_names=())
+    assert world.sent_to(BACK)[0].redaction == replace(hidden, body=True)
+
+
+def test_own_redaction_of_a_callback_adds_to_that_of_its_source() -> None:
+    """Decision D-026."""
+    world = World()
+    hidden = Redaction(body=False, all_headers=False, header_names=("authorization",))
+    own = Redaction(body=False, all_headers=False, header_names=("x-own",))
+    second = callback("https://app.test/second")
+    called = callback(BACK, redaction=own, callback=second)
+    world.publish(URL, redaction=hidden, callback=called)
+    world.publish("https://api.example.com/open", callback=called)
+    inherited = Redaction(body=True, all_headers=False, header_names=("authorization", "x-own"))
+    assert [message.redaction for message in world.sent_to(BACK)] == [inherited, own]
+    assert [message.redaction for message in world.sent_to("https://app.test/second")] == [
+        inherited,
+        replace(own, body=True),
+    ]
 
 
 def test_a_callback_may_stand_under_flow_control() -> None:

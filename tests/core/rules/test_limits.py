@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
 from emulator.core.model import Plan
@@ -202,6 +203,14 @@ def test_the_count_of_calls_begins_again(now_ms: int, wall_ms: int) -> None:
     assert limits.count_call(window, account, now_ms, wall_ms).count == 1
 
 
+def test_a_running_clock_counts_calls_against_the_plans_limit() -> None:
+    """Decision D-032."""
+    account = make_account()
+    assert limits.counts_calls(account, is_frozen=False)
+    assert not limits.counts_calls(account, is_frozen=True)
+    assert limits.counts_calls(replace(account, burst_limit_is_set=True), is_frozen=True)
+
+
 def test_the_rate_limit_of_the_record_limits_nothing() -> None:
     """D-004."""
     account = make_account(rate_limit=1)
@@ -209,6 +218,24 @@ def test_the_rate_limit_of_the_record_limits_nothing() -> None:
     for _ in range(account.max_requests_per_second):
         window = limits.count_call(window, account, 10_000, 0)
     world = World(account)
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3
+
+
+def test_the_parallelism_of_the_account_bounds_no_endpoint() -> None:
+    """D-264."""
+    world = World(make_account(max_parallelism=1), answering=None)
+    for _ in range(3):
+        world.publish(URL)
+    assert len(world.starts()) == 3
+
+
+def test_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
+    """D-265."""
+    tokens = {"max_completion_tokens_per_day": 0, "max_completion_tokens_per_minute": 0}
+    completions = {"max_completions_per_day": 0, "max_completions_per_minute": 0}
+    world = World(replace(make_account(budget=20), **tokens, **completions))
     for _ in range(3):
         world.publish(URL)
     assert len(world.starts()) == 3

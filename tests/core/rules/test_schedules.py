@@ -106,17 +106,33 @@ def test_a_failing_message_does_not_hold_up_the_next_firing() -> None:
     assert world.start_times() == [60_000, 120_000, 180_000]
 
 
-def test_a_firing_into_a_missing_group_notes_the_error_and_goes_on() -> None:
+def test_a_schedule_to_a_group_that_does_not_exist_is_refused_like_a_publish() -> None:
+    """D-262."""
+    world = World()
+    for name, text in (
+        ("team", "topic team not found"),
+        ("example.com", "topic example.com not found; a URL begins with http:// or https://"),
+    ):
+        with pytest.raises(NotFound) as scheduled:
+            world.write_schedule("* * * * *", name)
+        with pytest.raises(NotFound) as published:
+            world.publish_to_group(name)
+        assert scheduled.value.text == published.value.text == text
+    assert world.facts == []
+
+
+def test_a_firing_that_is_refused_notes_the_error_and_goes_on() -> None:
     """D-065."""
     world = World()
-    schedule_id = world.write_schedule("* * * * *", "team")
+    schedule_id = world.write_schedule("* * * * *", URL)
+    world.change_account(active=False)
     world.run_until(MINUTE)
     progress = world.schedule(schedule_id)
-    assert progress.error == "topic team not found"
+    assert progress.error == f"account {world.account_id} is not active"
     assert progress.last_fired_ms == EPOCH_MS + 60_000
     assert progress.next_ms == EPOCH_MS + 120_000
     assert progress.last_states == ()
-    world.make_group("team", URL)
+    world.change_account(active=True)
     world.run_until(2 * MINUTE)
     assert world.schedule(schedule_id).error is None
     assert world.start_times() == [120_000]

@@ -152,6 +152,18 @@ def test_deleting_a_group_that_is_not_there_is_no_error() -> None:
     assert world.facts == []
 
 
+def test_a_group_that_a_schedule_publishes_to_keeps_its_last_endpoint() -> None:
+    """Decision D-035."""
+    world = World()
+    world.make_group("team", A)
+    world.write_schedule("* * * * *", "team", schedule_id="mine")
+    before = world.snapshot()
+    with pytest.raises(InvalidInput) as refusal:
+        remove(world, by(url=A))
+    assert refusal.value.text == "endpoints: schedule mine publishes to topic team, delete it first"
+    assert world.snapshot() == before
+
+
 def test_a_group_that_a_schedule_publishes_to_cannot_be_deleted() -> None:
     """Decision D-035."""
     world = World()
@@ -160,7 +172,7 @@ def test_a_group_that_a_schedule_publishes_to_cannot_be_deleted() -> None:
     world.write_schedule("* * * * *", "team", schedule_id="mine")
     with pytest.raises(InvalidInput) as refusal:
         delete(world)
-    assert refusal.value.text == "name: schedule mine publishes to topic team, delete it first"
+    assert refusal.value.text == "url_group_name: schedule mine publishes to topic team, delete it first"
     delete(world, "other")
     assert list(world.owner.groups) == ["team"]
 

@@ -20,6 +20,7 @@ STATUS_VIEW = {
     "next_due_ms": None,
     "pending": 0,
     "in_flight": 0,
+    "slipped_ms": 0,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, Plan
@@ -11,7 +12,7 @@ from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.control.worlds import read_reset, read_snapshot_name, read_world, snapshot_view, world_view
 from emulator.wire.json_fields import Json
 
-DEFAULTS = WorldSetup(id="", seed=3, epoch_ms=1_767_225_600_000, rate=0.0, plan=Plan.PAID)
+DEFAULTS = WorldSetup(id="", seed=3, epoch_ms=1_767_225_600_000, rate=0.0, plan=Plan.PAID, epoch_is_given=False)
 
 
 def _read_world(document: Json) -> WorldSetup:
@@ -22,6 +23,7 @@ def _read_world(document: Json) -> WorldSetup:
     ("document", "expected"),
     [
         pytest.param(None, DEFAULTS, id="no-body"),
+        pytest.param({"id": "w-1"}, replace(DEFAULTS, id="w-1"), id="no-epoch"),
         pytest.param(
             {"id": "w-1", "seed": 7, "epoch": "1970-01-02", "rate": 60, "fixtures": {"queues": []}, "plan": "free"},
             WorldSetup(id="w-1", seed=7, epoch_ms=86_400_000, rate=60.0, fixtures={"queues": []}, plan=Plan.FREE),
@@ -102,6 +104,7 @@ def test_world_view_holds_credentials_and_clock() -> None:
             "next_due_ms": None,
             "pending": 0,
             "in_flight": 0,
+            "slipped_ms": 0,
         },
     }
 

@@ -6,7 +6,7 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict
-from emulator.core.model import Attempt, AttemptOutcome
+from emulator.core.model import Attempt, AttemptOutcome, FlowControl, FlowKey
 from tests.harness.engines import Engine, Gate
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered
@@ -233,7 +233,7 @@ async def test_world_that_is_closed_while_it_catches_up_leaves_the_clock_alone()
     assert engine.clock.rebased == []
 
 
-# -- a clock that outruns the machine ----------------------------------------------------------
+# -- a clock that outruns the machine (D-300) --------------------------------------------------
 
 
 @on_loop
@@ -261,3 +261,114 @@ async def test_clock_in_real_time_never_slips() -> None:
 
     assert engine.now_ms >= 4 * HOUR
     assert engine.clock.rebased == []
+
+
+@on_loop
+async def test_fast_clock_waits_for_deliveries_when_too_much_is_due() -> None:
+    engine = Engine(is_frozen=False, rate=1_000_000, most_due=20)
+    gate = engine.transport.handlers[A] = Gate()
+    for _ in range(5):
+        await engine.schedule("* * * * *", A)
+    engine.clock.pass_to(DAY)
+
+    await engine.driver.catch_up()
+    assert len(engine.driver.state.messages) == 20
+    assert engine.now_ms == 4 * MINUTE
+    assert engine.clock.rebased == []
+
+    # The time that it falls behind is lost.
+    engine.clock.pass_to(1_000 * DAY)
+    await engine.driver.catch_up()
+    assert engine.clock.rebased == [4 * MINUTE]
+    assert engine.clock.slipped_ms == 1_000 * DAY - 4 * MINUTE
+
+    gate.opened.set()
+    await engine.driver.settle()
+    engine.clock.pass_to(4 * MINUTE + HOUR)
+    await engine.driver.catch_up()
+    await engine.driver.settle()
+    assert engine.now_ms > 4 * MINUTE
+
+
+@pytest.mark.parametrize("rate", [1, 1_000_000])
+def test_what_is_due_at_once_stays_bounded_while_a_clock_catches_up(rate: float) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=False, rate=rate, most_due=20)
+        for _ in range(5):
+            await engine.schedule("* * * * *", A)
+        engine.clock.pass_to(50_000 * SECOND)
+        keeping = spawn(engine.driver.keep_time())
+
+        while engine.now_ms < 50_000 * SECOND:
+            await turns(1)
+            # A breath of 50 instants, and what was due before it.
+            assert len(engine.driver.state.messages) <= 20 + 50 * 5
+
+        await cancelled(keeping)
+        await engine.driver.settle()
+        assert len(engine.finished()) == 833 * 5
+
+    test()
+
+
+@on_loop
+async def test_receivers_that_never_answer_do_not_stop_a_fast_clock_for_good() -> None:
+    engine = Engine(is_frozen=False, rate=1_000_000, most_due=5, crowded_s=0.001, slip_after_ms=DAY)
+    engine.transport.handlers[A] = Gate()
+    for _ in range(5):
+        await engine.schedule("* * * * *", A)
+    engine.clock.pass_to(HOUR)
+    keeping = spawn(engine.driver.keep_time())
+
+    while engine.now_ms < 5 * MINUTE:
+        await turns(1)
+
+    await cancelled(keeping)
+
+
+@on_loop
+async def test_messages_that_wait_for_a_rate_or_a_pause_hold_no_clock_up() -> None:
+    engine = Engine(is_frozen=False, rate=60, most_due=5)
+    engine.transport.handlers[A] = Gate()
+    await engine.publish(A)
+    for _ in range(9):
+        await engine.publish(B, flow_control=FlowControl(key=FlowKey("slow"), parallelism=None, rate=1, period_ms=DAY))
+
+    engine.clock.pass_to(3 * DAY)
+    await engine.driver.catch_up()
+
+    assert engine.now_ms == 3 * DAY
+    assert engine.clock.slipped_ms == 0
+
+
+@on_loop
+async def test_outcome_that_comes_back_while_the_clock_catches_up_is_recorded_at_once() -> None:
+    engine = Engine(is_frozen=False)
+    gate = engine.transport.handlers[A] = Gate()
+    await engine.publish(A)
+    await gate.entered.wait()
+    await engine.schedule("* * * * *", B)
+    engine.clock.pass_to(DAY)
+    engine.journal.gate.clear()
+    catching_up = spawn(engine.driver.catch_up())
+    await turns()
+
+    gate.opened.set()
+    await turns()
+
+    assert engine.finished() == [(A, 50 * MINUTE)]
+    engine.journal.gate.set()
+    await catching_up
+
+
+@on_loop
+async def test_capture_in_a_running_world_answers_at_the_instant_at_which_the_attempt_started() -> None:
+    engine = Engine(is_frozen=False, rate=60)
+    engine.transport.inside[A] = answered()
+    await engine.schedule("* * * * *", A)
+
+    engine.clock.pass_to(3 * MINUTE + 1)
+    await engine.driver.catch_up()
+
+    assert engine.finished() == [(A, MINUTE), (A, 2 * MINUTE), (A, 3 * MINUTE)]

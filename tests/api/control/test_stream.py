@@ -57,6 +57,13 @@ async def is_left_alone(emulator: InProcess) -> None:
         await asyncio.sleep(0)
 
 
+async def refused_firing(emulator: InProcess) -> None:
+    """A schedule fires after an hour, beyond the day's quota."""
+    await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "hourly"})
+    await emulator.control("PUT", f"/accounts/{emulator.world.account().id}", {"max_requests_per_day_hard": 0})
+    await emulator.advance("1h")
+
+
 # -- what is told -----------------------------------------------------------------------------
 
 
@@ -130,12 +137,34 @@ async def test_every_kind_of_event_has_the_form_that_the_contract_says() -> None
             await emulator.publish(DOWN, {"Svc-Retries": "1", "Svc-Label": "a"})
             await emulator.advance("1d")
             found = await stream.until("attempt") + await other.until("clock")
+            await refused_firing(emulator)
+            found += await stream.until("firing")
             await emulator.control("DELETE", "/worlds/w")
             found += await other.rest()
 
     assert {event.kind for event in found} == schemas["x-events"].keys()
     for event in found:
         check_value("control", schemas["x-events"][event.kind], event.data)
+
+
+@on_loop
+async def test_a_refused_firing_is_told_by_the_stream() -> None:
+    """D-263."""
+    async with in_process() as emulator, streaming(emulator) as stream:
+        await stream.next()
+        await refused_firing(emulator)
+        firing, clock = await stream.events(2)
+
+    assert (firing.kind, clock.kind) == ("firing", "clock")
+    assert firing.data == {
+        "at": "2026-01-01T01:00:00.000Z",
+        "at_ms": EPOCH_MS + HOUR_MS,
+        "schedule_id": "hourly",
+        "account_id": emulator.world.account().id,
+        "error": "quota maxRequestsPerDay exceeded, current limit: 0",
+        "next": "2026-01-01T02:00:00.000Z",
+        "next_ms": EPOCH_MS + 2 * HOUR_MS,
+    }
 
 
 @on_loop

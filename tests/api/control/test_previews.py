@@ -287,3 +287,48 @@ async def test_a_restored_world_explains_as_the_one_that_was_saved() -> None:
         await emulator.advance("1d")
         await emulator.control("POST", "/snapshots/s/restore")
         assert [await explain(emulator, each) for each in (failing, held)] == before
+
+
+# -- schedules --------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_a_schedule_is_explained() -> None:
+    """D-263."""
+    async with in_process() as emulator:
+        await emulator.post("/v2/schedules/https://a.test/", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "s"})
+
+        async def explained() -> Any:
+            return (await emulator.control("GET", "/schedules/s/explain")).json
+
+        async def limit(most: int) -> None:
+            account_id = emulator.world.account().id
+            await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_day_hard": most})
+
+        assert (await explained())["summary"] == "Has not fired yet. It fires next at 2026-01-01T01:00:00.000Z."
+        await emulator.advance("1h")
+        fired = await explained()
+        assert fired["summary"] == (
+            "Fired last at 2026-01-01T01:00:00.000Z: it made 1 message. It fires next at 2026-01-01T02:00:00.000Z."
+        )
+        assert list(fired["reasons"][1]["messages"].values()) == ["SUCCESS"]
+        await limit(0)
+        await emulator.advance("1h")
+        refusal = "quota maxRequestsPerDay exceeded, current limit: 0"
+        refused = await explained()
+        assert refused["summary"] == (
+            f"Fired last at 2026-01-01T02:00:00.000Z: it made no message, {refusal}. It fires next at "
+            f"2026-01-01T03:00:00.000Z. As things are, that would make no message: {refusal}."
+        )
+        assert lines(refused) == [
+            ("created", "written by 203.0.113.7, to https://a.test/ at 0 * * * *"),
+            ("refused", f"it made no message, {refusal}"),
+            ("due", "it fires next"),
+            ("would_be_refused", f"a firing now would make no message: {refusal}"),
+        ]
+        await limit(9)
+        await emulator.post("/v2/schedules/s/pause")
+        paused = await explained()
+        assert (paused["paused"], paused["reasons"][-1]["kind"]) == (True, "paused")
+        unknown = await emulator.control("GET", "/schedules/nobody/explain")
+        assert (unknown.status, unknown.json) == (404, {"error": "schedule nobody not found"})

@@ -28,6 +28,7 @@ from tests.harness.snapshots import (
     export,
     much_of_everything,
     names,
+    pieces,
     restore,
     save,
     state_of,
@@ -537,4 +538,4 @@ async def test_world_that_was_removed_takes_no_snapshots() -> None:
         with pytest.raises(Conflict):
             await world.restore_snapshot("s")
         with pytest.raises(Conflict):
-            await world.import_snapshot("s", b"x")
+            await world.import_snapshot("s", pieces(b"x"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -28,8 +29,10 @@ from tests.harness.snapshots import (
     export,
     much_of_everything,
     names,
+    pieces,
     restore,
     save,
+    send,
     state_of,
     told,
 )
@@ -52,6 +55,49 @@ async def test_import_takes_the_place_of_the_snapshot_of_that_name() -> None:
         assert replaced.json["created_ms"] == EPOCH_MS
         assert await names(emulator) == ["copy", "early", "late"]
         assert (await restore(emulator, "late"))["clock"]["now_ms"] == EPOCH_MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_file_larger_than_any_other_request_is_imported(strict: bool, tmp_path: Path) -> None:
+    """D-204: whatever can be exported."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process(strict=strict, db=str(tmp_path / "state.db")) as emulator:
+            await save(emulator)
+            path = tmp_path / "large.db"
+            path.write_bytes(await export(emulator))
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                connection.execute("CREATE TABLE room (content BLOB)")
+                connection.executemany("INSERT INTO room VALUES (zeroblob(?))", [(1_000_000,)] * 106)
+                connection.commit()
+                # The pages stay in the file, and hold nothing.
+                connection.execute("DROP TABLE room")
+            assert path.stat().st_size > 100 * 1024 * 1024
+            with path.open("rb") as file:
+
+                async def content() -> AsyncIterator[bytes]:
+                    while piece := file.read(65_536):
+                        yield piece
+
+                answer = await send(emulator, content(), "large")
+            assert answer.status == 201, answer.body
+            assert await names(emulator) == ["large", "s"]
+
+    test()
+
+
+@on_loop
+async def test_an_import_that_breaks_off_leaves_nothing() -> None:
+    """D-204, D-230."""
+    async with in_process() as emulator:
+        await save(emulator)
+        content = await export(emulator)
+        answer = await send(emulator, pieces(content[: len(content) // 2], 1000), is_whole=False)
+        assert (answer.status, answer.json["field"]) == (400, "body")
+        assert await names(emulator) == ["s"]
+        assert (await restore(emulator))["clock"]["now_ms"] == EPOCH_MS
 
 
 @pytest.mark.slow
@@ -470,47 +516,41 @@ async def test_save_that_fails_is_a_conflict_and_the_world_goes_on() -> None:
         await assert_goes_on(emulator, before)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["copied", "renamed"])
-def test_kill_during_a_save_or_an_import_leaves_no_half_snapshot(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The files are looked at as they are at the moment; what would follow is what a kill would prevent."""
-    seen: list[list[str]] = []
+@on_loop
+async def test_a_snapshot_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
     folder = tmp_path / "w.db-snapshots" / "default"
-    rename = os.replace
+    seen: dict[str, set[bytes]] = {}
 
-    def watched(source: Path, target: Path) -> None:
-        if moment == "renamed":
-            rename(source, target)
-        seen.append(sorted(path.name for path in folder.iterdir()))
-        for path in folder.glob(".*"):
-            # A kill would not clean up.
-            (tmp_path / f"left{path.name}").write_bytes(path.read_bytes())
-        if moment == "copied":
-            rename(source, target)
+    async def look() -> None:
+        while True:
+            for path in folder.glob("[!.]*"):
+                seen.setdefault(path.name, set()).add(path.read_bytes())
+            await asyncio.sleep(0)
 
-    @on_loop
-    async def test() -> None:
-        async with in_process(db=str(tmp_path / "w.db")) as emulator:
-            await save(emulator, "old")
-            file = await export(emulator, "old")
-            monkeypatch.setattr(os, "replace", watched)
-            await save(emulator)
-            await bring(emulator, file, "old")
-        visible = [[name for name in found if not name.startswith(".")] for found in seen]
-        assert visible == ([["old.db"], ["old.db", "s.db"]] if moment == "copied" else [["old.db", "s.db"]] * 2)
-        for name in os.listdir(tmp_path):
-            if name.startswith("left."):
-                (folder / name.removeprefix("left")).write_bytes((tmp_path / name).read_bytes())
-        (folder / ".t.given-wal").write_bytes(b"x")
-        (folder / ".kept").mkdir()
-        async with in_process(db=str(tmp_path / "w.db")) as again:
-            assert sorted(path.name for path in folder.iterdir()) == [".kept", "old.db", "s.db"]
-            for name in ("old", "s"):
-                await restore(again, name)
+    async with in_process(db=str(tmp_path / "w.db")) as emulator:
+        looking = asyncio.get_running_loop().create_task(look())
+        await save(emulator, "saved")
+        await bring(emulator, await export(emulator, "saved"), "brought")
+        looking.cancel()
+    assert seen == {path.name: {path.read_bytes()} for path in folder.iterdir()}
+    assert seen.keys() == {"saved.db", "brought.db"}
 
-    test()
+
+@pytest.mark.slow
+@on_loop
+async def test_what_a_kill_during_a_save_or_an_import_leaves_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "w.db-snapshots" / "default"
+    async with in_process(db=str(tmp_path / "w.db")) as emulator:
+        await save(emulator)
+        file = await export(emulator)
+    # Until a file is whole it has a hidden name, beside those of SQLite.
+    for name, content in ((".s.new", file), (".t.new", file[:5_000]), (".t.new-journal", b"x"), (".t.given", file)):
+        (folder / name).write_bytes(content)
+    (folder / ".t.given-wal").write_bytes(b"x")
+    (folder / ".kept").mkdir()
+    async with in_process(db=str(tmp_path / "w.db")) as again:
+        assert sorted(path.name for path in folder.iterdir()) == [".kept", "s.db"]
+        await restore(again)
 
 
 @pytest.mark.slow

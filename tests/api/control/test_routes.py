@@ -99,6 +99,7 @@ async def test_only_pages_of_the_emulator_itself_may_call(origin: str, status: i
 
 @on_loop
 async def test_with_a_control_token_every_operation_needs_it() -> None:
+    """D-150, D-276."""
     async with in_process(control_token="s3cret") as emulator:
         for method, path in CALLS:
             for token in (None, "wrong", emulator.token):
@@ -137,6 +138,7 @@ async def test_the_clock_tells_where_it_stands_and_what_waits() -> None:
             "next_due_ms": None,
             "pending": 0,
             "in_flight": 0,
+            "slipped_ms": 0,
         }
         await emulator.publish(URL, {"Svc-Delay": "1m"})
         await emulator.rule("https://slow.test/", respond={"latency": "30s"})

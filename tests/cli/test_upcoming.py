@@ -121,6 +121,19 @@ def test_explain_as_json(server: emulators.Server) -> None:
     assert (found["message_id"], found["state"]) == (message_id, "DELIVERED")
 
 
+def test_explain_of_a_schedule(server: emulators.Server) -> None:
+    """D-263."""
+    publish(server, f"schedules/{URL}", Svc_Cron="0 * * * *", Svc_Schedule_Id="hourly")
+    assert printed(server, "explain", "hourly").splitlines() == [
+        f"hourly to {URL}",
+        "Has not fired yet. It fires next at 2026-01-01T01:00:00.000Z.",
+        "",
+        f"2026-01-01T00:00:00.000Z  created  written by 127.0.0.1, to {URL} at 0 * * * *",
+        "2026-01-01T01:00:00.000Z  due      it fires next",
+    ]
+    assert invoke(server, "explain", "daily").stderr == "svc-emulator: schedule daily not found\n"
+
+
 def test_explain_of_an_unknown_message_fails_with_one_line(server: emulators.Server) -> None:
     result = invoke(server, "explain", "msg_nobody")
     assert result.exit_code == 1

@@ -1,0 +1,103 @@
+"""A well-behaved receiver on loopback that remembers what it was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """One delivery, how it was answered, and when, on the monotonic clock."""
+
+    path: str
+    body: str
+    status: int
+    at_s: float
+
+
+@dataclass
+class Receiver:
+    """`/flaky` answers 503 to the first two deliveries of a body, `/broken` always; all else is answered 200."""
+
+    port: int = 0
+    arrivals: list[Arrival] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _tries: dict[str, int] = field(default_factory=dict)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def take(self, path: str, body: str) -> int:
+        """Note a delivery; the status to answer."""
+        with self._lock:
+            tried = self._tries[body] = self._tries.get(body, 0) + 1
+            status = 503 if path == "/broken" or (path == "/flaky" and tried <= 2) else 200
+            self.arrivals.append(Arrival(path=path, body=body, status=status, at_s=time.monotonic()))
+            return status
+
+    def accepted(self) -> set[str]:
+        """The bodies that were answered 200."""
+        with self._lock:
+            return {each.body for each in self.arrivals if each.status == 200}
+
+    def bodies(self) -> set[str]:
+        """The bodies of all deliveries; of a callback, the one of its source."""
+        with self._lock:
+            arrivals = list(self.arrivals)
+        return {_source(each.body) if each.path == "/callback" else each.body for each in arrivals}
+
+
+def _source(body: str) -> str:
+    try:
+        return b64decode(json.loads(body)["sourceBody"]).decode()
+    except (ValueError, KeyError, TypeError):
+        return f"not a callback: {body[:100]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, receiver: Receiver, *arguments: object) -> None:
+        self._receiver = receiver
+        super().__init__(*arguments)  # type: ignore[arg-type]  # the server gives what the base class takes
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode("utf-8", "replace")
+        self.send_response_only(self._receiver.take(self.path, body))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A sender that was killed is no error here."""
+
+
+@contextlib.contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver on a port of its own."""
+    receiver = Receiver()
+    server = _Server(("127.0.0.1", 0), partial(_Handler, receiver))
+    receiver.port = server.server_port
+    thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.02), daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,85 @@
+"""Connections without a request, with both servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from emulator.server import serving
+from emulator.server.connections import ConnectionLimits
+from tests.harness.loops import on_loop
+
+pytestmark = pytest.mark.slow
+SERVERS = pytest.mark.parametrize("name", ["uvicorn", "hypercorn"])
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def served(name: str, limits: ConnectionLimits) -> AsyncIterator[int]:
+    """The port of a server."""
+    listener, stop = serving.listen("127.0.0.1", 0), asyncio.Event()
+    port = listener.getsockname()[1]
+    running = asyncio.create_task(
+        serving.serve(PlainTextResponse("hello"), listener, server=name, stop=stop, limits=limits)
+    )
+    try:
+        yield port
+    finally:
+        stop.set()
+        await running
+
+
+async def answer(connection: Connection) -> bytes:
+    reader, writer = connection
+    writer.write(REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    return await reader.readexactly(5)
+
+
+async def is_closed(connection: Connection) -> bool:
+    reader, writer = connection
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+    finally:
+        writer.close()
+
+
+@SERVERS
+@pytest.mark.parametrize("begin", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
+@on_loop
+async def test_a_head_that_does_not_end_is_given_up(name: str, begin: bytes) -> None:
+    """D-278."""
+    async with served(name, ConnectionLimits(head_s=0.05)) as port:
+        for has_asked in (False, True):
+            connection = await asyncio.open_connection("127.0.0.1", port)
+            if has_asked:
+                assert await answer(connection) == b"hello"
+            connection[1].write(begin)
+            assert await is_closed(connection)
+
+
+@SERVERS
+@on_loop
+async def test_of_too_many_idle_connections_the_oldest_is_closed(name: str) -> None:
+    """D-278."""
+    async with served(name, ConnectionLimits(most_idle=3)) as port:
+        connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        for connection in connections:
+            assert await answer(connection) == b"hello"
+        # Whoever asked last has waited least.
+        assert await answer(connections[0]) == b"hello"
+        connections.append(await asyncio.open_connection("127.0.0.1", port))
+        assert await answer(connections[3]) == b"hello"
+        assert await is_closed(connections[1])
+        for number in (0, 2, 3):
+            assert await answer(connections[number]) == b"hello"
+            connections[number][1].close()

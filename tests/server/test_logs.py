@@ -1,0 +1,84 @@
+"""What the server logs: a line for each entry, whatever a client put into it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from emulator.server import logs
+from emulator.server.logs import DeliveryLog
+from tests.harness.emulators import in_process
+from tests.harness.loops import on_loop
+
+
+@contextmanager
+def logged(log_format: str) -> Iterator[io.StringIO]:
+    """What goes to the log, in the form that the server writes."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logs.formatter(log_format, is_coloured=False))
+    logger = logging.getLogger("emulator")
+    logger.addHandler(handler)
+    try:
+        yield stream
+    finally:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@on_loop
+async def test_strict_mode_shows_control_characters_of_names_and_does_not_carry_them_out(log_format: str) -> None:
+    """D-277."""
+    with logged(log_format) as stream:
+        async with in_process(strict=True) as emulator:
+            await emulator.get("/v2/keys?a%1B%5B2J%0D%0Awarning:%20forged=1")
+    (line,) = stream.getvalue().splitlines()
+    assert "\x1b" not in line
+    assert "forged" in line
+    if log_format == "json":
+        assert "\x1b[2J" in json.loads(line)["message"]
+    else:
+        assert "\\x1b[2J\\r\\nwarning: forged" in line
+
+
+def test_a_traceback_is_indented_so_that_no_line_of_it_looks_like_an_entry() -> None:
+    """D-277."""
+    with logged("text") as stream:
+        try:
+            raise ValueError("bad\nwarning: forged \x1b[2J")
+        except ValueError:
+            logging.getLogger("emulator").exception("%s failed", "GET /a\nwarning: forged")
+    first, *rest = stream.getvalue().splitlines()
+    assert first == "error: GET /a\\nwarning: forged failed"
+    assert all(line.startswith("  ") for line in rest)
+    assert "\x1b" not in stream.getvalue()
+
+
+HOOK = "https://api.test/hook"
+
+
+def test_a_refused_firing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-263."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            emulator.emulation.worlds.observers.append(DeliveryLog())
+            await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "hourly"})
+            account_id = emulator.world.account().id
+            await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_day_hard": 0})
+            await emulator.advance("1h")
+
+    with caplog.at_level(logging.WARNING, "emulator"):
+        test()
+
+    assert caplog.messages == [
+        "2026-01-01T01:00:00.000Z schedule hourly fired and made no message: "
+        "quota maxRequestsPerDay exceeded, current limit: 0"
+    ]
+    assert (caplog.records[0].levelname, vars(caplog.records[0])["schedule_id"]) == ("WARNING", "hourly")
