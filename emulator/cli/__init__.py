@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +49,12 @@ class Program(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(module), cmd_name)
         return command
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:  # as click declares it
+        # Not every system's encoding has every character, above all in a pipe of Windows.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return super().main(*args, **kwargs)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # as click declares it
         with _told_in_one_line():

@@ -12,7 +12,7 @@ import click
 from emulator.cli.control import DEFAULT_URL
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import Url, settings_options
-from emulator.cli.output import columns, counted, print_json, print_lines
+from emulator.cli.output import columns, counted, print_document, print_json, print_lines
 from emulator.contract.document import Api
 from emulator.contract.wanted import ALL, Format, read_apis
 from emulator.server.terminals import printable
@@ -59,7 +59,7 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
         document = contract_files.document(read_apis(api), _dialect(dialect), url)
     except contract_files.UnreadableContract as error:
         raise Failure(str(error)) from error
-    click.echo(contract_files.written(document, Format(form)), nl=False)
+    print_document(contract_files.written(document, Format(form)))
 
 
 def _dialect(name: str) -> Dialect:

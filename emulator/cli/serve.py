@@ -63,7 +63,7 @@ def _run(settings: Settings, given: Collection[str]) -> None:
     except (serving.CannotListen, UnusableCertificate, UnusableDatabase) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
-        # The normal end on Windows, where the loop has no signal handlers.
+        # Before the server has its own handler, or in a loop without any.
         raise click.exceptions.Exit(0) from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import re
 import socket
 import ssl
 from functools import lru_cache
@@ -69,6 +70,33 @@ _BY_ERRNO = {
     errno.EHOSTUNREACH: UNREACHABLE,
     errno.ENETUNREACH: UNREACHABLE,
 }
+# Errors that say it by their class, whatever number the system has for them.
+_BY_CLASS: tuple[tuple[type[OSError], str], ...] = (
+    (ConnectionRefusedError, REFUSED),
+    (ConnectionResetError, RESET),
+    (ConnectionAbortedError, RESET),
+    (BrokenPipeError, RESET),
+    (TimeoutError, TIMEOUT_ERROR),
+)
+# The numbers of Windows: of its system calls, and of its sockets from 10000 on. `errno` is none of them there.
+_BY_WINERROR = {
+    64: RESET,
+    121: TIMEOUT_ERROR,
+    1225: REFUSED,
+    1231: UNREACHABLE,
+    1232: UNREACHABLE,
+    1236: RESET,
+    10051: UNREACHABLE,
+    10053: RESET,
+    10054: RESET,
+    10060: TIMEOUT_ERROR,
+    10061: REFUSED,
+    10065: UNREACHABLE,
+}
+# Which of several failures says most.
+_TELLING = (REFUSED, RESET, TIMEOUT_ERROR, UNREACHABLE)
+# How Python writes the number of an error.
+_NUMBER = re.compile(r"\[(Errno|WinError) ([0-9]{1,9})\]")
 
 
 def name_not_known(host: str) -> str:
@@ -297,7 +325,9 @@ def failure_text(error: Exception, target: Target) -> str:
         case aiohttp.InvalidURL() | ValueError():
             return INVALID_REQUEST
         case OSError():
-            return _by_errno(error)
+            text = _by_errno(error)
+            # The HTTP client's own error has the number at most; of Windows' that is not what tells.
+            return _by_errno(error.__cause__) if text == CONNECTION_FAILED and error.__cause__ is not None else text
         case _:
             return CONNECTION_FAILED
 
@@ -316,15 +346,24 @@ def _connecting_failed(error: Exception, target: Target) -> str:
     return TLS_FAILED if target.scheme == "https" and text in (RESET, CONNECTION_FAILED) else text
 
 
-def _by_errno(error: Exception) -> str:
-    number = getattr(error, "errno", None)
+def _by_errno(error: BaseException) -> str:
+    for kind, text in _BY_CLASS:
+        if isinstance(error, kind):
+            return text
+    number, winerror = getattr(error, "errno", None), getattr(error, "winerror", None)
+    if winerror in _BY_WINERROR:
+        return _BY_WINERROR[winerror]
     if number is not None:
         return _BY_ERRNO.get(number, CONNECTION_FAILED)
-    if isinstance(error, ConnectionResetError | BrokenPipeError | ConnectionAbortedError):
-        return RESET
-    # Several addresses failed, each for its own reason: the one that says most is named.
-    text = str(error)
-    for known in (errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):
-        if f"[Errno {known}]" in text:
-            return _BY_ERRNO[known]
-    return CONNECTION_FAILED
+    return _of_several(str(error))
+
+
+def _of_several(text: str) -> str:
+    """Several addresses failed, each for its own reason: the one that says most.
+
+    The HTTP client makes one error of them, in which only the text of each is left.
+    """
+    found = {
+        (_BY_ERRNO if kind == "Errno" else _BY_WINERROR).get(int(number)) for kind, number in _NUMBER.findall(text)
+    }
+    return next((each for each in _TELLING if each in found), CONNECTION_FAILED)

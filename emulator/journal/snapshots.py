@@ -165,9 +165,13 @@ class Snapshots:
                 return await asyncio.to_thread(self._describe, name), is_new
 
     async def remove(self, name: str) -> None:
-        """Raises NotFound."""
+        """Raises NotFound, and Conflict for a file that cannot be removed: Windows keeps one that somebody reads."""
         async with self._lock:
-            self._existing(name).unlink(missing_ok=True)
+            path = self._existing(name)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise Conflict(f"the snapshot {name} cannot be removed: {error.strerror or error}") from error
 
     async def remove_all(self) -> None:
         async with self._lock:

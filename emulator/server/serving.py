@@ -123,8 +123,15 @@ def run(main: Callable[[], Coroutine[None, None, T]]) -> T:
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """SIGINT and SIGTERM end the server in order."""
+    """SIGINT and SIGTERM end the server in order, on Windows Ctrl-C, Ctrl-Break and a console that is closed."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if sys.platform == "win32":
+        numbers.append(signal.SIGBREAK)
+    for number in numbers:
+        try:
             loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:
+            # The loops of Windows have no handlers, and wake up for those of Python. In a thread nobody can set one.
+            with contextlib.suppress(ValueError):
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))

@@ -53,6 +53,8 @@ class Worlds:
         self._unusable: dict[str, str] = {}
         # Why worlds that are closed by now had stopped, by their ids.
         self.failures: dict[str, str] = {}
+        # The ids by what a file system that ignores case makes of them (D-296).
+        self._files: dict[str, str] = {}
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
         self._made = 0
@@ -114,6 +116,7 @@ class Worlds:
             try:
                 opened.append(await self._open(replace(self._first, id=world_id)))
             except UnusableDatabase as error:
+                self._files[world_id.lower()] = world_id
                 self._unusable[world_id] = f"the world {world_id} cannot be opened: {error}"
                 logger.error("%s", self._unusable[world_id])
         # Nothing is sent before it is certain that the server starts.
@@ -133,6 +136,9 @@ class Worlds:
                 raise Conflict(f"world {world_id} exists already")
             if world_id in self._unusable:
                 raise Conflict(f"world {world_id} exists already, and cannot be opened; delete it first")
+            twin = self._files.get(world_id.lower())
+            if twin is not None and self._options.keeps_state:
+                raise Conflict(f"world {twin} exists already, and some file systems would keep both in one file")
             try:
                 world = await self._open(replace(setup, id=world_id))
             except UnusableDatabase as error:
@@ -153,10 +159,12 @@ class Worlds:
             raise Conflict("the default world cannot be deleted; reset it instead")
         async with self._tokens_lock:
             if self._unusable.pop(world_id, None) is not None:
+                self._files.pop(world_id.lower(), None)
                 self._options.remove_database(world_id)
                 return
             world = self.get(world_id)
             del self._worlds[world_id]
+            self._files.pop(world_id.lower(), None)
             self._callers.forget(world_id)
             await world.close()
             self._note_failure(world)
@@ -217,6 +225,7 @@ class Worlds:
             await store.close()
             raise
         self._worlds[setup.id] = world
+        self._files[setup.id.lower()] = setup.id
         return world
 
     def begins_as(self, kept: KeptWorld) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
+from tests.harness.processes import command, environment, run
 
 
 def invoke(*arguments: str) -> Result:
@@ -63,6 +65,31 @@ def test_prints_no_anchors_and_reads_back_as_it_was(tmp_path: Path) -> None:
 
     assert contract_files.read(file) == json.loads(invoke("--api", "messaging", "--format", "json").stdout)
     assert "&id0" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["cp437", "cp1252"])
+def test_is_utf_8_in_a_pipe_whatever_the_encoding_of_the_system(encoding: str, tmp_path: Path) -> None:
+    """As on Windows, and in containers without a locale."""
+    completed = subprocess.run(
+        command("contract", "--api", "control"),
+        cwd=tmp_path,
+        env=environment({"PYTHONIOENCODING": encoding}),
+        capture_output=True,
+        check=True,
+    )
+
+    assert completed.stdout.decode("utf-8") == invoke("--api", "control").stdout
+
+
+@pytest.mark.slow
+def test_a_character_that_the_system_has_no_encoding_for_is_written_as_its_number(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("openapi: 3.1.0\npaths: {}\n", encoding="utf-8")
+
+    completed = run("contract", "diff", "other.yaml", folder=tmp_path, extra={"PYTHONIOENCODING": "cp437"})
+
+    assert (completed.returncode, completed.stderr) == (1, "")
+    assert "\\u2014" in completed.stdout
 
 
 # -- diff -------------------------------------------------------------------------------------

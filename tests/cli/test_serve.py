@@ -418,7 +418,7 @@ def test_setting_that_cannot_be_is_wrong_usage(tmp_path: Path, arguments: tuple[
 def test_database_stays_readable_after_a_kill(tmp_path: Path) -> None:
     with serving("--db", "state.db", "--clock", "frozen", folder=tmp_path) as server:
         publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
-        server.stop(signal.SIGKILL)
+        server.kill()
     shutil.copytree(tmp_path, tmp_path / "copy")
 
     with serving("--db", "copy/state.db", folder=tmp_path) as again:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,6 +247,7 @@ def next_path(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends a process at once")
 def test_it_prints_as_it_happens_and_ends_with_ctrl_c_without_a_word(tmp_path: Path) -> None:
     with serving(folder=tmp_path) as server:
         publish(server, "before")
@@ -259,6 +262,7 @@ def test_it_prints_as_it_happens_and_ends_with_ctrl_c_without_a_word(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(select, "poll"), reason="nothing tells that a pipe was closed")
 def test_it_ends_with_the_reader_of_its_pipe_not_with_the_next_delivery(tmp_path: Path) -> None:
     with serving(folder=tmp_path) as server:
         publish(server, "before")
@@ -272,6 +276,7 @@ def test_it_ends_with_the_reader_of_its_pipe_not_with_the_next_delivery(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends a process at once")
 def test_it_goes_on_where_it_was_when_the_server_comes_back(tmp_path: Path) -> None:
     kept = ("--db", "state.db", "--clock", "frozen")
     with serving(*kept, folder=tmp_path) as server:

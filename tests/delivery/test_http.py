@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import socket
 import ssl
@@ -11,12 +12,25 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import aiohttp
 import pytest
 
 from emulator.core.model import Headers, Method, Response
+from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
-from emulator.delivery.http import Failure, HttpClient
+from emulator.delivery.http import (
+    CONNECTION_FAILED,
+    REFUSED,
+    RESET,
+    UNREACHABLE,
+    Failure,
+    HttpClient,
+    failure_text,
+)
+from emulator.wire.urls import Target, read_target
 from tests.delivery.conftest import Run
 from tests.delivery.receivers import OK, Answer, Then, receiver, unused_port
 
@@ -386,3 +400,55 @@ def test_a_canceled_request_lets_the_cancellation_through(run: Run) -> None:
                 await task
 
     run(scenario())
+
+
+# -- what the errors of the systems are called --------------------------------------------------
+
+TARGET = cast(Target, read_target("http://app.test:1/"))
+
+
+def of_windows(number: int, winerror: int, kind: type[OSError] = OSError) -> OSError:
+    """An error as Windows gives it: with a number of its own, which `errno` does not tell."""
+    error = kind(number, "the text depends on the language")
+    error.winerror = winerror  # type: ignore[attr-defined, unused-ignore]  # there is one on Windows only
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(OSError(errno.ECONNREFUSED, "x"), REFUSED, id="refused"),
+        pytest.param(OSError(errno.ETIMEDOUT, "x"), TIMEOUT_ERROR, id="timed out"),
+        pytest.param(OSError(errno.EHOSTUNREACH, "x"), UNREACHABLE, id="unreachable"),
+        pytest.param(OSError(errno.EADDRNOTAVAIL, "x"), CONNECTION_FAILED, id="another"),
+        pytest.param(of_windows(errno.EINVAL, 1225, ConnectionRefusedError), REFUSED, id="windows refused by class"),
+        pytest.param(of_windows(errno.EINVAL, 1225), REFUSED, id="windows refused"),
+        pytest.param(of_windows(10061, 10061), REFUSED, id="windows socket refused"),
+        pytest.param(of_windows(errno.EINVAL, 121), TIMEOUT_ERROR, id="windows timed out"),
+        pytest.param(of_windows(errno.EINVAL, 64), RESET, id="windows reset"),
+        pytest.param(of_windows(errno.EINVAL, 1231), UNREACHABLE, id="windows unreachable"),
+        pytest.param(of_windows(errno.EINVAL, 87), CONNECTION_FAILED, id="windows another"),
+        pytest.param(ConnectionResetError("no number"), RESET, id="a class alone"),
+        pytest.param(
+            OSError(f"Multiple exceptions: [Errno {errno.ENETUNREACH}] x, [Errno {errno.ECONNREFUSED}] y"),
+            REFUSED,
+            id="several addresses",
+        ),
+        pytest.param(
+            OSError("Multiple exceptions: [WinError 1231] x, [WinError 1225] y"), REFUSED, id="several on windows"
+        ),
+        pytest.param(OSError("Multiple exceptions: [WinError 121] x, [Errno 99999] y"), TIMEOUT_ERROR, id="mixed"),
+        pytest.param(OSError("Multiple exceptions: [Errno 99999] x, y"), CONNECTION_FAILED, id="several unknown"),
+    ],
+)
+def test_errors_of_connecting_are_told_apart_on_every_system(error: OSError, text: str) -> None:
+    failed = aiohttp.ClientConnectorError(SimpleNamespace(ssl=True, host="app.test", port=1), error)  # type: ignore[arg-type]  # all that is read of it
+
+    assert failure_text(failed, TARGET) == text
+
+
+def test_an_error_of_a_connection_is_told_by_what_caused_it() -> None:
+    error = aiohttp.ClientOSError(errno.EINVAL, "the specified network name is no longer available")
+    error.__cause__ = of_windows(errno.EINVAL, 64, ConnectionResetError)
+
+    assert failure_text(error, TARGET) == RESET

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,11 @@ from tests.contracts.answers import Answered, read_from
 ROOT = Path(__file__).resolve().parent.parent.parent
 # How long a process may take for anything; nothing here takes a tenth of it.
 PATIENCE_S = 30
+
+
+OWN_GROUP = 0
+if sys.platform == "win32":
+    OWN_GROUP = subprocess.CREATE_NEW_PROCESS_GROUP
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -79,12 +85,24 @@ class ServerProcess:
     def value_after(self, text: str) -> str:
         return next(line.partition(text)[2] for line in self.banner if text in line)
 
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.process.kill()
+        _, self.log = self.process.communicate(timeout=PATIENCE_S)
+
     def stop(self, signal_number: int) -> None:
         began = time.monotonic()
-        self.process.send_signal(signal_number)
+        self.process.send_signal(sent_for(signal_number))
         _, self.log = self.process.communicate(timeout=PATIENCE_S)
         self.stopping_s = time.monotonic() - began
         self.exit_code = self.process.returncode
+
+
+def sent_for(signal_number: int) -> int:
+    """What ends a process in order: on Windows a signal would end it at once."""
+    if sys.platform == "win32":
+        return signal.CTRL_BREAK_EVENT
+    return signal_number
 
 
 @contextlib.contextmanager
@@ -105,6 +123,8 @@ def serving(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            # Ctrl-Break goes to a whole group, and the tests are not to be in it.
+            creationflags=OWN_GROUP,
         ) as process,
     ):
         # A server that says nothing would be waited for without end.

@@ -966,3 +966,19 @@ async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None
             assert report["to_ms"] == EPOCH_MS + 3_600_000
     finally:
         logging.getLogger("emulator.engine.outbox").disabled = False
+
+
+@on_loop
+async def test_worlds_that_are_kept_differ_in_more_than_the_case_of_their_ids(tmp_path: Path) -> None:
+    """On macOS and Windows they would share a file (D-296)."""
+    async with in_process(db=str(tmp_path / "state.db")) as kept, in_process() as in_memory:
+        worlds = kept.emulation.worlds
+        await create(worlds, "Team-a")
+        with pytest.raises(Conflict, match="world Team-a exists already, and some file systems"):
+            await create(worlds, "team-A")
+        with pytest.raises(Conflict, match="world default exists already, and some file systems"):
+            await create(worlds, "DEFAULT")
+        await worlds.delete("Team-a")
+        await create(worlds, "team-A")
+        await create(in_memory.emulation.worlds, "Team-a")
+        await create(in_memory.emulation.worlds, "team-A")

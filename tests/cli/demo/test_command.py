@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +48,8 @@ def test_demo_lists_every_planned_delivery_in_plain_text(tmp_path: Path) -> None
 
 def on_a_terminal(folder: Path, **extra: str) -> str:
     """What the demo writes to a terminal of 80 columns."""
+    import pty  # There is none on Windows.
+
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         command("demo"), cwd=folder, env=environment({"COLUMNS": "80", "TERM": "xterm", **extra}), stdout=theirs
@@ -64,10 +66,12 @@ def on_a_terminal(folder: Path, **extra: str) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_demo_is_in_colour_on_a_terminal(tmp_path: Path) -> None:
     assert "\x1b[32m" in on_a_terminal(tmp_path)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_demo_honours_no_color_and_fits_the_terminal(tmp_path: Path) -> None:
     text = on_a_terminal(tmp_path, NO_COLOR="1")
 
@@ -107,6 +111,7 @@ def test_receiver_tries_the_next_key() -> None:
     assert CliRunner().invoke(main, ["demo"], obj=partial(run_week, known=known)).exit_code == 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends a process at once")
 def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
     with subprocess.Popen(
         command("demo"),
