@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route, Router
 
 from emulator.api.control import routes as control
 from emulator.api.control.options import ControlOptions
-from emulator.api.endpoint import not_found
+from emulator.api.endpoint import DESTINATION, not_found
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
 from emulator.worlds.registry import Worlds
@@ -35,6 +35,9 @@ def _route(path: str, endpoint: object) -> Route:
     route = Route(path, endpoint)  # type: ignore[arg-type]  # an ASGI application, which Route takes as it is
     # The service's own clients write `/v2/Schedules`, and end a collection's path with a slash (D-003).
     pattern = route.path_regex.pattern.removesuffix("$")
+    if path.endswith(DESTINATION):
+        # Without a destination the operation is still meant, and says what is missing (D-310).
+        pattern = f"{pattern.removesuffix('/(?P<destination>.*)')}(?:/(?P<destination>.*))?"
     end = r"\Z" if ":path}" in path else r"/?\Z"
     # A destination may hold any character percent-encoded, a line break too.
     route.path_regex = re.compile(pattern + end, re.IGNORECASE | re.DOTALL)

@@ -31,6 +31,9 @@ P = TypeVar("P")
 # The interface document's limit of one batch call, and so of any request (Limits 5).
 MAX_BODY = 100 * 1024 * 1024
 
+# How the path of an operation ends that takes a destination.
+DESTINATION = "/{destination:path}"
+
 _encode = msgspec.json.Encoder().encode
 _JSON_TYPE = (b"content-type", b"application/json")
 
@@ -82,7 +85,8 @@ class Route(NamedTuple, Generic[C, P]):
 class Endpoint(Generic[C]):
     """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
-    `challenge` is the authentication that a client without credentials is told to use.
+    `incomplete` are operations of the path with a destination behind it, which is missing here: they
+    say so. `challenge` is the authentication that a client without credentials is told to use.
     """
 
     def __init__(
@@ -91,12 +95,14 @@ class Endpoint(Generic[C]):
         open_call: Opener[C],
         handlers: Mapping[str, Handler[C]],
         *,
+        incomplete: Mapping[str, Handler[C]] | None = None,
         challenge: str = "Bearer",
     ) -> None:
         self._dialect = dialect
         self._challenge = challenge
         self._open = open_call
         self._handlers = dict(handlers)
+        self._incomplete = dict(incomplete or {})
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -108,7 +114,7 @@ class Endpoint(Generic[C]):
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         method = scope["method"]
-        handler = self._handlers.get(method)
+        handler = self._handlers.get(method) or self._incomplete.get(method)
         if handler is None:
             return method_not_allowed(method, self.methods)
         query: Pairs = ()
@@ -137,15 +143,17 @@ def endpoints_of(
     by_path: dict[str, list[Route[C, P]]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)
-    return {
-        path: Endpoint(
+    endpoints = {}
+    for path, found in by_path.items():
+        longer = by_path.get(path + DESTINATION, [])
+        endpoints[path] = Endpoint(
             dialect,
-            opener({route.method: route.policy for route in found}),
+            opener({route.method: route.policy for route in (*longer, *found)}),
             {route.method: route.handler for route in found},
+            incomplete={route.method: route.handler for route in longer},
             challenge=challenge,
         )
-        for path, found in by_path.items()
-    }
+    return endpoints
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from emulator.contract import operations, queued
+from emulator.contract import operations, unapplied
 from emulator.contract.document import Api, example_of, items, resolved, table, text, texts
 from emulator.contract.operations import Match, Operation, named
 from emulator.contract.schemas import Schemas
@@ -65,11 +65,12 @@ class Contract:
             return Findings(wrong=tuple(self._no_operation(match, parts)))
         of_body, content = self._body(operation, parts)
         wrong = [*self._headers(operation, parts), *self._query(operation, parts), *of_body]
-        ignored = list(queued.ignored_options(operation.id, parts, content, self._dialect))
-        if operation.id != queued.ENQUEUE:  # That operation does not have them: `_headers` has named them already.
-            wrong += [f"{each.what}: does not apply to queued messages" for each in ignored]
-        reason = "does not apply to queued messages, and strict mode refuses it"
-        refusal = InvalidInput(ignored[0].field, reason) if ignored else None
+        ignored = list(unapplied.ignored_options(operation.id, parts, content, self._dialect))
+        # What the operation does not have, `_headers` has named already.
+        wrong += [f"{each.what}: {each.why}" for each in ignored if each.is_of_operation]
+        refusal = None
+        if ignored:
+            refusal = InvalidInput(ignored[0].field, f"{ignored[0].why}, and strict mode refuses it")
         return Findings(wrong=tuple(dict.fromkeys(wrong)), refusal=refusal)
 
     def _no_operation(self, match: Match, parts: RequestParts) -> Iterator[str]:
@@ -170,13 +171,13 @@ class Contract:
 
     def _headers_in_body(self, operation: Operation, content: Json) -> Iterator[str]:
         """Headers that stand in a body: of a batch's items, and the defaults of a URL group."""
-        if operation.id == queued.BATCH:
+        if operation.id == unapplied.BATCH:
             entries = [(f"[{number}].", table(each)) for number, each in enumerate(items(content))]
         elif operation.id == _GROUP_DEFAULTS:
             entries = [("", table(content))]
         else:
             return
-        publish = next(each for each in self._operations if each.id == queued.PUBLISH)
+        publish = next(each for each in self._operations if each.id == unapplied.PUBLISH)
         for place, entry in entries:
             for name in table(entry.get("headers")):
                 if named(publish.headers, name.lower()) is None:

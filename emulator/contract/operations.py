@@ -43,7 +43,9 @@ def find(among: Iterable[Operation], method: str, raw_path: str) -> Match:
     fitting = [each for each in among if each.pattern.fullmatch(raw_path)]
     path = max(fitting, key=lambda each: _fixed_words(each.path)).path if fitting else ""
     by_method = {each.method: each for each in fitting if each.path == path}
-    return Match(operation=by_method.get(method), methods=tuple(by_method))
+    # A collection's path is also that of an operation with a destination, which is missing (D-310).
+    others = (each for each in fitting if each.method == method and _fixed_words(each.path) == _fixed_words(path))
+    return Match(operation=by_method.get(method) or next(others, None), methods=tuple(by_method))
 
 
 def _fixed_words(path: str) -> int:
@@ -97,4 +99,6 @@ def _pattern(path: str, in_path: Mapping[str, JsonObject]) -> re.Pattern[str]:
     pattern = "".join(
         segment(in_path.get(piece, {})) if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
     )
+    if path.endswith("}") and in_path.get(pieces[-2], {}).get("x-raw-path") is True:
+        pattern = f"{pattern.removesuffix('/.+')}(?:/.*)?"
     return re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL)

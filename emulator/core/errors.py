@@ -35,6 +35,10 @@ class InvalidInput(Refused):
         self.reason = reason
 
 
+class OverLimit(InvalidInput):
+    """A value that the service would accept from an account of a larger plan."""
+
+
 class NotFound(Refused):
     """Nothing with that identifier exists (any more) in this account."""
 

@@ -15,21 +15,34 @@ from emulator.core.language.excerpts import excerpt
 _MS_PER_UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TERM = re.compile(r"([0-9]+)(ms|[smhd])")
 
+_UNITS = ("s", "m", "h", "d")
 MAX_DIGITS = 15
+# As milliseconds, so many digits of seconds are still an integer that every JSON reader keeps exact.
+MAX_SECONDS_DIGITS = 12
 # The largest integer every JSON reader keeps exact.
 MAX_DURATION_MS = 2**53 - 1
 MAX_PERIOD_S = 604_800
 
 
-def parse_duration_ms(text: str, *, units: str = "smhd") -> int:
+def parse_duration_ms(text: str) -> int:
     """The length of a duration such as `10s` or `1d10h30m`; zero is allowed.
 
-    `units` holds the letters the field permits, `smh` for Svc-Timeout.
+    Units: milliseconds. Raises: Malformed.
+    Source: interface document, Svc-Delay.
+    """
+    return _sum_of_terms_ms(text, _UNITS)
+
+
+def parse_seconds_or_duration_ms(text: str) -> int:
+    """A bare number of seconds, or a duration as in `parse_duration_ms`.
 
     Units: milliseconds. Raises: Malformed.
-    Source: interface document, Svc-Delay and Svc-Timeout.
+    Source: interface document, Svc-Timeout and "Flow control"; days and bare seconds: D-088.
     """
-    return _sum_of_terms_ms(text, tuple(units))
+    trimmed = text.strip()
+    if trimmed.isascii() and trimmed.isdigit() and len(trimmed) <= MAX_SECONDS_DIGITS:
+        return int(trimmed) * 1000
+    return parse_duration_ms(text)
 
 
 def parse_period_s(text: str) -> int:
@@ -38,11 +51,7 @@ def parse_period_s(text: str) -> int:
     Units: seconds, 1 to 604800 (one week). Raises: Malformed.
     Source: interface document, "Flow control" and "Limits" 4.
     """
-    trimmed = text.strip()
-    if trimmed.isascii() and trimmed.isdigit() and len(trimmed) <= MAX_DIGITS:
-        period_s = int(trimmed)
-    else:
-        period_s = parse_duration_ms(trimmed) // 1000
+    period_s = parse_seconds_or_duration_ms(text) // 1000
     if not 1 <= period_s <= MAX_PERIOD_S:
         raise Malformed(f"expected a period from 1 second to 1 week, got {excerpt(text)}")
     return period_s
@@ -95,8 +104,7 @@ def _sum_of_terms_ms(text: str, units: tuple[str, ...]) -> int:
 
 
 def _malformed(text: str, units: tuple[str, ...]) -> Malformed:
-    example = "1d10h30m" if "d" in units else "1h30m"
     return Malformed(
-        f"expected a duration such as 10s or {example}, each of the units {', '.join(units)} at most once, "
+        f"expected a duration such as 10s or 1d10h30m, each of the units {', '.join(units)} at most once, "
         f"got {excerpt(text)}"
     )

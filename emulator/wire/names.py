@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import FlowKey, GroupName, QueueName
+from emulator.core.model import FlowKey, GroupName, QueueName, ScheduleId
 from emulator.wire.fields import read_field
 
 MAX_LENGTH = 256
@@ -45,7 +45,12 @@ def read_queue_name(text: str, *, field: str = "queueName") -> QueueName:
     return QueueName(read_field(field, text, parse_name))
 
 
-def read_group_name(text: str, *, field: str = "name") -> GroupName:
+def read_schedule_id(text: str, *, field: str = "scheduleId") -> ScheduleId:
+    """The schedule named in a path. Raises: InvalidInput naming `field`."""
+    return ScheduleId(read_field(field, text, parse_name))
+
+
+def read_group_name(text: str, *, field: str = "url_group_name") -> GroupName:
     """The URL group named in a path. Raises: InvalidInput naming `field`."""
     return GroupName(read_field(field, text, parse_name))
 

@@ -91,6 +91,17 @@ def not_applied(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
 
 
+def ignored(names: Sequence[str]) -> str:
+    """The options given that mean nothing on a call that makes no schedule (D-074)."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: only schedules have an id of their own"
+
+
+def dropped(names: Sequence[str]) -> str:
+    """The headers to forward that are not, because they belong to the connection (D-075)."""
+    it_belongs = "it belongs" if len(names) == 1 else "they belong"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not forwarded: {it_belongs} to the connection"
+
+
 # -- waiting ------------------------------------------------------------------------------------
 
 

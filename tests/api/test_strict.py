@@ -357,6 +357,34 @@ async def test_what_a_queue_ignores_is_refused_however_the_queue_is_named(
 
 
 @pytest.mark.parametrize(
+    ("target", "headers", "body", "field"),
+    [
+        pytest.param(f"/v2/publish/{HOOK}", {"svc-schedule-id": "a"}, b"", "Svc-Schedule-Id", id="publish"),
+        pytest.param(f"/v2/enqueue/q/{HOOK}?svc-schedule-id=a", {}, b"", "svc-schedule-id", id="enqueue"),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": HOOK}, {"destination": HOOK, "headers": {"svc-schedule-id": "a"}}],
+            "[1].headers.Svc-Schedule-Id",
+            id="batch",
+        ),
+    ],
+)
+@on_loop
+async def test_an_id_for_a_schedule_is_refused_where_none_is_made(
+    target: str, headers: dict[str, str], body: object, field: str
+) -> None:
+    """D-074."""
+    async with in_process(strict=True) as emulator:
+        before = emulator.image()
+        answer = await emulator.post(target, headers, body)
+
+        assert (answer.status, answer.json["field"]) == (400, field)
+        assert "this operation does not read it" in answer.headers[HEADER] or "?" in target
+        assert emulator.image() == before
+
+
+@pytest.mark.parametrize(
     ("target", "headers", "body"),
     [
         pytest.param(f"/v2/publish/{HOOK}", {"Svc-Delay": "1h"}, b"", id="publish"),

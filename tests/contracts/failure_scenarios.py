@@ -183,6 +183,12 @@ async def limits(emulator: Checked) -> None:
         ("/v2/queues", {}, {"queueName": "q"}),
     ):
         assert (await emulator.call("POST", target, headers, body)).status == 412, target
+    retries = {"Svc-Retries": "21"}
+    for target in (f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
+        assert (await emulator.call("POST", target, retries)).status == 412, target
+    await limit(max_topics=1)
+    await emulator.call("POST", "/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
+    assert (await emulator.call("PATCH", "/v2/topics/g", (), {"headers": retries})).status == 412
     await limit(max_requests_per_day_hard=0, max_queues=10)
     for target in (f"/v2/publish/{URL}", f"/v2/enqueue/q/{URL}", f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
         answer = await emulator.call("POST", target)

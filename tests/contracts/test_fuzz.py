@@ -153,6 +153,12 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             )
             for operation in ("getSchedule", "deleteSchedule")
         ),
+        Allowed(
+            failure="UnsupportedMethodResponse",
+            operation="listSchedules",
+            when=lambda case, response: (json_of(response) or {}).get("field") == "destination",
+            reason="a schedule without its destination says what is missing (D-310)",
+        ),
         _refused(
             "expected at least one of parallelism, rate and period",
             "OpenAPI cannot say that one of several parameters is needed (D-084)",

@@ -26,7 +26,10 @@ PUBLISH, SCHEDULE, EVENTS = (
 # Header -> values that are taken, and values that are refused.
 HEADERS: dict[str, tuple[list[str], list[str]]] = {
     "Svc-Method": (["GET", "POST", "PUT", "PATCH", "DELETE"], ["HEAD", "FETCH", "P OST"]),
-    "Svc-Timeout": (["1s", "30m", "1h30m", "30m1h", "0h1s", "007s"], ["0s", "1", "1d", "1s1s", "1.5s", "-1s", "s"]),
+    "Svc-Timeout": (
+        ["1s", "30m", "1h30m", "30m1h", "0h1s", "007s", "1d1h30m", "30", "1"],
+        ["0s", "0", "1y", "1s1s", "1.5s", "-1s", "s"],
+    ),
     "Svc-Delay": (["0s", "10s", "1d10h30m", "30m1h", "2h0s"], ["10", "1w", "1s2s", "1 s", "1h 2m", "+1s", "1ms", "1D"]),
     "Svc-Not-Before": (["0", "1767225660", "253402300799"], ["-1", "1.5", "253402300800", "tomorrow"]),
     "Svc-Retries": (["0", "3", "0000000003", "9999999999"], ["-1", "1.0", "10000000000", "three", "1e1"]),

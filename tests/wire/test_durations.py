@@ -67,10 +67,25 @@ def test_anything_else_is_no_duration(text: str) -> None:
         durations.parse_duration_ms(text)
 
 
-def test_timeout_has_no_days() -> None:
-    assert durations.parse_duration_ms("1h30m15s", units="smh") == 5_415_000
-    with pytest.raises(Malformed, match="units s, m, h at most once, got '1d'"):
-        durations.parse_duration_ms("1d", units="smh")
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        pytest.param("30", 30_000, id="bare-seconds"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param(" 007 ", 7_000, id="leading-zeros"),
+        pytest.param("1d1h30m", 91_800_000, id="days"),
+        pytest.param("999999999999", 999_999_999_999_000, id="most-digits"),
+    ],
+)
+def test_a_bare_number_is_seconds(text: str, expected_ms: int) -> None:
+    """D-088."""
+    assert durations.parse_seconds_or_duration_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "٣", "²", "1000000000000", "9" * 5000, "1d10", "5x"])
+def test_anything_else_is_neither_seconds_nor_a_duration(text: str) -> None:
+    with pytest.raises(Malformed):
+        durations.parse_seconds_or_duration_ms(text)
 
 
 def test_refused_duration_says_what_was_expected_and_shows_what_was_got() -> None:
@@ -201,9 +216,9 @@ _DURATION_LIKE = st.text(max_size=20) | st.lists(_FRAGMENTS, max_size=8).map("".
 
 @given(text=_DURATION_LIKE)
 def test_any_text_is_a_duration_or_malformed(text: str) -> None:
-    for units in ("smhd", "smh"):
+    for parse in (durations.parse_duration_ms, durations.parse_seconds_or_duration_ms):
         with suppress(Malformed):
-            assert 0 <= durations.parse_duration_ms(text, units=units) <= 9_007_199_254_740_991
+            assert 0 <= parse(text) <= 9_007_199_254_740_991
 
 
 @given(text=_DURATION_LIKE)

@@ -22,6 +22,7 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.Conflict("busy"), 409),
     (errors.InstantExhausted("too many"), 409),
     (errors.LimitReached("quota maxQueues exceeded"), 412),
+    (errors.OverLimit("Svc-Retries", "quota maxRetries exceeded"), 412),
     (errors.PayloadTooLarge("too large"), 413),
     (_DAILY, 429),
     (errors.Unsupported("not here"), 501),
@@ -34,7 +35,7 @@ def test_status_of_every_refusal(refused: Refused, status: int) -> None:
 
 
 def test_no_kind_of_refusal_is_forgotten() -> None:
-    assert {type(refused) for refused, _ in _STATUSES} == set(Refused.__subclasses__())
+    assert {type(refused) for refused, _ in _STATUSES} == {*Refused.__subclasses__(), *InvalidInput.__subclasses__()}
 
 
 def test_invalid_input_names_the_field_in_the_dialect() -> None:

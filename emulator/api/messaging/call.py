@@ -18,8 +18,9 @@ from emulator.core.rules.options import not_applied_in_a_queue
 from emulator.core.state_view import AccountView, StateView
 from emulator.wire.credentials import bearer_token
 from emulator.wire.dialect import Dialect
+from emulator.wire.messaging.options import Unused
 from emulator.wire.parts import RequestParts
-from emulator.wire.reasons import not_applied
+from emulator.wire.reasons import dropped, ignored, not_applied
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -61,10 +62,17 @@ class MessagingCall(Record, gc=True):
         self, destination: Destination, options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
     ) -> None:
         """Log the options that a queue does not apply: the answer does not tell of them (D-021)."""
-        ignored = not_applied_in_a_queue(options, queue, keeps_delay=keeps_delay)
-        if ignored:
-            names = [self.dialect.rename_field_at_fault(name) for name in ignored]
+        given = not_applied_in_a_queue(options, queue, keeps_delay=keeps_delay)
+        if given:
+            names = [self.dialect.rename_field_at_fault(name) for name in given]
             logger.warning("%s (to %s)", not_applied(names), destination.text)
+
+    def tell_of_unused(self, unused: Unused) -> None:
+        """Log what the request gives in vain: the answer does not tell of it (D-074, D-075)."""
+        if unused.ignored:
+            logger.warning("%s (%s %s)", ignored(unused.ignored), self.parts.method, self.parts.path)
+        if unused.dropped:
+            logger.debug("%s (%s %s)", dropped(unused.dropped), self.parts.method, self.parts.path)
 
 
 class Policy(Record):

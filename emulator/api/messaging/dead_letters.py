@@ -51,7 +51,7 @@ async def _retry(call: MessagingCall, page: DeadLetters, *, strict: bool) -> tup
     entries = tuple(
         DeadLetterContent(dead_letter_id=entry.dead_letter_id, message=entry.message) for entry in page.items
     )
-    overrides = read_options(call.parts, call.dialect, kind=RequestKind.DEAD_LETTER_RETRY)
+    overrides = read_options(call.parts, call.dialect, kind=RequestKind.DEAD_LETTER_RETRY, tell=call.tell_of_unused)
     return await call.world.submit(
         RetryDeadLetters(account_id=call.account_id, entries=entries, overrides=overrides, strict=strict)
     )

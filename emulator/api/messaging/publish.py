@@ -20,7 +20,7 @@ async def publish(call: MessagingCall) -> Response:
 
 
 async def enqueue(call: MessagingCall) -> Response:
-    queue = names.read_queue_name(call.request.raw_segment(2), field="queue")
+    queue = names.read_queue_name(call.request.raw_segment(2))
     return await _publish(call, fixed_segments=3, kind=RequestKind.ENQUEUE, queue=queue)
 
 
@@ -29,7 +29,7 @@ async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKin
     item = PublishItem(
         destination=read_destination(call.request.raw_rest(fixed_segments), parts.raw_query, call.dialect),
         body=parts.body,
-        options=read_options(parts, call.dialect, kind=kind),
+        options=read_options(parts, call.dialect, kind=kind, tell=call.tell_of_unused),
         caller_ip=parts.client_ip,
         queue=queue,
     )
@@ -40,7 +40,7 @@ async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKin
 
 
 async def batch(call: MessagingCall) -> Response:
-    items = bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip)
+    items = bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip, call.tell_of_unused)
     for item in items:
         if isinstance(item, PublishItem):
             call.warn_of_ignored_options(item.destination, item.options, item.queue)
@@ -51,6 +51,6 @@ async def batch(call: MessagingCall) -> Response:
 # The destination is the rest of the raw path, because a decoded path has lost the URL's own percent escapes.
 ROUTES: tuple[MessagingRoute, ...] = (
     MessagingRoute("POST", "/v2/publish/{destination:path}", publish, PUBLISH),
-    MessagingRoute("POST", "/v2/enqueue/{queue}/{destination:path}", enqueue, PUBLISH),
+    MessagingRoute("POST", "/v2/enqueue/{queueName}/{destination:path}", enqueue, PUBLISH),
     MessagingRoute("POST", "/v2/batch", batch, PUBLISH),
 )

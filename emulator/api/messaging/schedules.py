@@ -7,22 +7,23 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import DeleteSchedule, SetSchedulePaused, WriteSchedule
-from emulator.core.model import ScheduleId
 from emulator.core.rules.limits import default_retries
 from emulator.core.rules.schedules import schedule
 from emulator.wire.messaging import options, views
 from emulator.wire.messaging.destinations import read_destination
+from emulator.wire.names import read_schedule_id
 
 
 async def write_schedule(call: MessagingCall) -> Response:
     parts = call.parts
+    kind = options.RequestKind.SCHEDULE
     command = WriteSchedule(
         account_id=call.account_id,
+        destination=read_destination(call.request.raw_rest(2), parts.raw_query, call.dialect),
         schedule_id=options.read_schedule_id(parts, call.dialect),
         cron=options.read_cron(parts, call.dialect),
-        destination=read_destination(call.request.raw_rest(2), parts.raw_query, call.dialect),
         body=parts.body,
-        options=options.read_options(parts, call.dialect, kind=options.RequestKind.SCHEDULE),
+        options=options.read_options(parts, call.dialect, kind=kind, tell=call.tell_of_unused),
         caller_ip=parts.client_ip,
     )
     call.warn_of_ignored_options(command.destination, command.options, None, keeps_delay=True)
@@ -35,12 +36,12 @@ async def list_schedules(call: MessagingCall) -> Response:
 
 
 async def get_schedule(call: MessagingCall) -> Response:
-    found = schedule(call.state, call.account_id, ScheduleId(call.name))
+    found = schedule(call.state, call.account_id, read_schedule_id(call.name))
     return Answer(views.schedule(found, default_retries(call.owner.account)))
 
 
 async def delete_schedule(call: MessagingCall) -> Response:
-    return await call.carry_out(DeleteSchedule(account_id=call.account_id, schedule_id=ScheduleId(call.name)))
+    return await call.carry_out(DeleteSchedule(account_id=call.account_id, schedule_id=read_schedule_id(call.name)))
 
 
 async def pause_schedule(call: MessagingCall) -> Response:
@@ -52,9 +53,8 @@ async def resume_schedule(call: MessagingCall) -> Response:
 
 
 async def _set_paused(call: MessagingCall, *, paused: bool) -> Response:
-    return await call.carry_out(
-        SetSchedulePaused(account_id=call.account_id, schedule_id=ScheduleId(call.name), paused=paused)
-    )
+    schedule_id = read_schedule_id(call.name)
+    return await call.carry_out(SetSchedulePaused(account_id=call.account_id, schedule_id=schedule_id, paused=paused))
 
 
 ROUTES: tuple[MessagingRoute, ...] = (

@@ -27,7 +27,9 @@ async def delete_url_group(call: MessagingCall) -> Response:
 async def set_group_defaults(call: MessagingCall) -> Response:
     """Answers the group's record (D-057)."""
     name = read_group_name(call.name)
-    await call.world.submit(bodies.read_group_defaults(call.parts.body, call.dialect, call.account_id, name))
+    await call.world.submit(
+        bodies.read_group_defaults(call.parts.body, call.dialect, call.account_id, name, call.tell_of_unused)
+    )
     return Answer(views.url_group(call.owner.groups[name]))
 
 

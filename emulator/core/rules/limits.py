@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from emulator.core.commands import DailyQuota
-from emulator.core.errors import Forbidden, InvalidInput, LimitReached, PayloadTooLarge, QuotaExceeded
+from emulator.core.errors import Forbidden, InvalidInput, LimitReached, OverLimit, PayloadTooLarge, QuotaExceeded
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
 from emulator.core.record import Record
@@ -67,7 +67,7 @@ def _check_callback(account: Account, name: str, callback: CallbackOptions | Non
 
 def _check_retries(account: Account, field: str, retries: int | None) -> None:
     if retries is not None and retries > account.max_retries:
-        raise InvalidInput(field, f"quota maxRetries exceeded, current limit: {account.max_retries}")
+        raise OverLimit(field, f"quota maxRetries exceeded, current limit: {account.max_retries}")
 
 
 def check_daily_quota(owner: AccountView, now_ms: int, adding: int) -> None:

@@ -79,7 +79,9 @@ def delete_url_group(state: StateView, command: DeleteUrlGroup) -> Decision[None
     for schedule_id, progress in owner.schedules.items():
         destination = progress.schedule.destination
         if destination.kind == "group" and destination.text == command.name:
-            raise InvalidInput("name", f"schedule {schedule_id} publishes to topic {command.name}, delete it first")
+            raise InvalidInput(
+                "url_group_name", f"schedule {schedule_id} publishes to topic {command.name}, delete it first"
+            )
     if command.name in owner.groups:
         yield UrlGroupDeleted(account_id=command.account_id, name=command.name)
 

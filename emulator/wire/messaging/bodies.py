@@ -16,12 +16,13 @@ import msgspec
 
 from emulator.core.commands import EndpointSelector, PublishItem, SetGroupDefaults, UpsertQueue
 from emulator.core.errors import InvalidInput, Refused
+from emulator.core.language.excerpts import excerpt
 from emulator.core.model import AccountId, DeadLetterId, Endpoint, GroupName
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.messaging import destinations
-from emulator.wire.messaging.options import RequestKind, read_listed_options
+from emulator.wire.messaging.options import RequestKind, Tell, read_listed_options, tell_nobody
 
 T = TypeVar("T")
 
@@ -31,15 +32,19 @@ MAX_PARALLELISM = 10**9
 WHOLE = "body"
 
 
-def read_batch(body: bytes, dialect: Dialect, caller_ip: str) -> tuple[PublishItem | Refused, ...]:
+def read_batch(
+    body: bytes, dialect: Dialect, caller_ip: str, tell: Tell = tell_nobody
+) -> tuple[PublishItem | Refused, ...]:
     """The items of a batch; one whose destination or options are wrong is its refusal (D-121).
+
+    `tell` is called for each item that gives something in vain.
 
     Raises: InvalidInput for a body that is no array of items, naming the JSON field.
     """
     decoded = _decoded(_BATCH, body)
     decoded.reverse()
     # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
-    return tuple([_item(decoded.pop(), dialect, caller_ip) for _ in range(len(decoded))])
+    return tuple([_item(decoded.pop(), dialect, caller_ip, tell) for _ in range(len(decoded))])
 
 
 def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
@@ -65,16 +70,22 @@ def read_endpoint_selectors(body: bytes) -> tuple[EndpointSelector, ...]:
     return tuple(selectors)
 
 
-def read_group_defaults(body: bytes, dialect: Dialect, account_id: AccountId, name: GroupName) -> SetGroupDefaults:
+def read_group_defaults(
+    body: bytes, dialect: Dialect, account_id: AccountId, name: GroupName, tell: Tell = tell_nobody
+) -> SetGroupDefaults:
     """The default headers of a URL group: as given, and what they say.
 
     Raises: InvalidInput naming the JSON field or the header.
     Source: interface document, "URL group default headers".
     """
-    given = _decoded(_GROUP_DEFAULTS, body).headers
+    try:
+        given = _decoded(_GROUP_DEFAULTS, body).headers
+    except InvalidInput as problem:
+        # A header is at fault by its own name, like an option with a wrong value.
+        raise InvalidInput(problem.field.removeprefix("headers."), problem.reason) from None
     headers = tuple((key, (value,) if isinstance(value, str) else tuple(value)) for key, value in given.items())
     pairs = [(key, value) for key, values in headers for value in values]
-    options = read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS)
+    options = read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS, tell=tell)
     return SetGroupDefaults(account_id=account_id, name=name, headers=headers, defaults=options)
 
 
@@ -181,13 +192,13 @@ _DEAD_LETTERS: msgspec.json.Decoder[_DeadLetters | None] = msgspec.json.Decoder(
 _CANCEL: msgspec.json.Decoder[_Cancel | None] = msgspec.json.Decoder(_Cancel | None)
 
 
-def _item(item: _Item, dialect: Dialect, caller_ip: str) -> PublishItem | Refused:
-    kind = RequestKind.BATCH_ITEM
+def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishItem | Refused:
+    headers = () if item.headers is None else item.headers.items()
     try:
         return PublishItem(
             destination=destinations.read_batch_destination(item.destination),
             body=b"" if item.body is None else item.body.encode(),
-            options=read_listed_options(() if item.headers is None else item.headers.items(), dialect, kind=kind),
+            options=read_listed_options(headers, dialect, kind=RequestKind.BATCH_ITEM, tell=tell),
             caller_ip=caller_ip,
             queue=names.read_queue_name(item.queue, field="queue") if item.queue else None,
         )
@@ -226,7 +237,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise _wrong_shape(str(error)) from None
+        raise _wrong_shape(str(error), body) from None
     except msgspec.DecodeError as error:
         reason = str(error)
         if "(byte" not in reason:
@@ -241,14 +252,49 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         raise InvalidInput(WHOLE, "expected JSON: too many nested values") from None
 
 
-def _wrong_shape(text: str) -> InvalidInput:
+def _wrong_shape(text: str, body: bytes) -> InvalidInput:
     """The refusal for a document of another shape; its field is the path of the wrong value."""
     place = _PLACE.fullmatch(text)
     what, path = (text, "") if place is None else (place["what"], place["path"] or "")
     path = path.removeprefix(".")
+    beginning, any_key, rest = path.partition("[...]")
+    if any_key:
+        name = _key_at_fault(
+            _inside(msgspec.json.decode(body), beginning), rest, may_be_list="array" in what.partition(",")[0]
+        )
+        path = f"{beginning}.{name}{rest}"
     named = _FIELD.fullmatch(what)
     if named is not None:
         field = f"{path}.{named['name']}" if path else named["name"]
         return InvalidInput(field, "is missing" if named["fault"].startswith("missing") else "unknown name")
     reason = what[:1].lower() + what[1:].replace("`", "")
     return InvalidInput(path or WHOLE, reason)
+
+
+_STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]]+)")
+
+
+def _inside(value: object, path: str) -> object:
+    """The value at a path such as `[0].headers`, None where there is none."""
+    for index, key in _STEP.findall(path):
+        if index:
+            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _key_at_fault(value: object, rest: str, *, may_be_list: bool) -> str:
+    """Which key of an object of texts holds something else, which the decoder does not say.
+
+    `rest` is the wrong element's place if the key holds a list: `[1]`.
+    """
+    for key, held in value.items() if isinstance(value, dict) else ():
+        if rest:
+            index = int(rest[1:-1])
+            is_wrong = isinstance(held, list) and index < len(held) and not isinstance(held[index], str)
+        else:
+            is_wrong = not isinstance(held, str) and not (may_be_list and isinstance(held, list))
+        if is_wrong:
+            return key if key.isprintable() and len(key) <= names.MAX_LENGTH else excerpt(key)
+    return "..."

@@ -21,6 +21,7 @@ from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number, read_field
 from emulator.wire.messaging import bodies as json_bodies
+from emulator.wire.names import parse_name
 from emulator.wire.parts import RequestParts
 
 T = TypeVar("T")
@@ -118,6 +119,8 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
 # A comma may be part of a URL; it separates only where another one begins.
 _SEPARATORS = {"url": re.compile(r",(?=https?://)", re.IGNORECASE), "path": re.compile(r",(?=/)")}
 _COMMA = re.compile(",")
+# What these name follows a grammar, and what breaks it names nothing (D-310).
+_NAMES = frozenset(("scheduleId", "queueName", "topicName"))
 
 
 class _Given:
@@ -148,6 +151,8 @@ class _Given:
                 items = [item.strip() for item in _SEPARATORS.get(name, _COMMA).split(text)]
                 if not any(items):
                     raise InvalidInput(name, "expected a value")
+                if name in _NAMES:
+                    items = [read_field(name, item, parse_name) for item in items if item]
                 found.update(dict.fromkeys(item for item in items if item))
         return tuple(found)
 

@@ -17,7 +17,7 @@ from emulator.wire import durations
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number, read_field
 from emulator.wire.messaging import flow_values
-from emulator.wire.messaging.options import parse_boolean
+from emulator.wire.messaging.option_values import parse_boolean
 from emulator.wire.parts import RequestParts
 
 T = TypeVar("T")

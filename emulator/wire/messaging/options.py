@@ -4,8 +4,8 @@ A header such as Svc-Callback-Retries is Svc-Retries of the callback message, so
 serves a message and, level by level, its callbacks. Header names arrive in lower case.
 
 Source: interface document, "Create a schedule" and "Publish and webhook intake". Not shown there,
-and chosen: an empty value says nothing, an option given twice is refused (D-072), the forms of
-single values (D-073), where an option may stand (D-074), which headers can be forwarded (D-075).
+and chosen: an empty value says nothing, an option given twice is refused (D-072), where an option
+may stand (D-074), which headers can be forwarded (D-075).
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.language import cron, expressions
+from emulator.core.language import cron
 from emulator.core.language.excerpts import excerpt
 from emulator.core.language.headers import canonical_name
-from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, ScheduleId
-from emulator.wire import credentials, durations, names, redaction
+from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, ScheduleId
+from emulator.core.record import Record
+from emulator.wire import credentials, names
 from emulator.wire.dialect import Dialect
-from emulator.wire.fields import parse_number
 from emulator.wire.messaging import destinations, flow_values
+from emulator.wire.messaging.option_values import VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
 from emulator.wire.parts import Pairs, RequestParts
 
 T = TypeVar("T")
 
 MAX_CALLBACK_DEPTH = 2
-MAX_RETRIES_DIGITS = 10
-# The last second of the year 9999, beyond which lies no date that other software could show.
-MAX_NOT_BEFORE_S = 253_402_300_799
 
 
 class RequestKind(Enum):
@@ -50,7 +48,28 @@ class RequestKind(Enum):
     DEAD_LETTER_RETRY = auto()
 
 
-def read_options(parts: RequestParts, dialect: Dialect, *, kind: RequestKind) -> MessageOptions:
+class Unused(Record):
+    """What a request gave in vain, by the client's names.
+
+    `ignored` are options that mean nothing on this call (D-074), `dropped` are headers to forward
+    that belong to the connection (D-075).
+    """
+
+    ignored: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+# Called with what was given in vain, if anything was.
+Tell = Callable[[Unused], None]
+
+
+def tell_nobody(unused: Unused) -> None:
+    """For callers that have nobody to tell."""
+
+
+def read_options(
+    parts: RequestParts, dialect: Dialect, *, kind: RequestKind, tell: Tell = tell_nobody
+) -> MessageOptions:
     """What the headers and the query of a request say about the message.
 
     Raises: InvalidInput naming the header or parameter as the client would write it.
@@ -60,17 +79,23 @@ def read_options(parts: RequestParts, dialect: Dialect, *, kind: RequestKind) ->
     given.add_query(parts.query)
     # A token in the query leaves the Authorization header to the destination (D-079).
     own_authorization = credentials.token_parameter(parts, dialect) is None
-    return _top_options(given, rest, kind, own_authorization=own_authorization)
+    options = _top_options(given, rest, kind, own_authorization=own_authorization)
+    given.report(tell)
+    return options
 
 
-def read_listed_options(headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind) -> MessageOptions:
+def read_listed_options(
+    headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind, tell: Tell = tell_nobody
+) -> MessageOptions:
     """The same for headers from a JSON body, whose names may have any case.
 
     Raises: InvalidInput naming the header.
     """
     given = _Given(dialect)
     rest = given.add_headers((name.lower(), value) for name, value in headers)
-    return _top_options(given, rest, kind, own_authorization=False)
+    options = _top_options(given, rest, kind, own_authorization=False)
+    given.report(tell)
+    return options
 
 
 def read_cron(parts: RequestParts, dialect: Dialect) -> str:
@@ -80,9 +105,9 @@ def read_cron(parts: RequestParts, dialect: Dialect) -> str:
     """
     given = _given_by(parts, dialect)
     try:
-        return cron.parse(given.at("").get("cron", "")).text
+        return cron.parse(given.at("").get(_CRON, "")).text
     except Malformed as malformed:
-        raise InvalidInput(given.name("cron"), f"Invalid cron expression {malformed.reason}") from None
+        raise InvalidInput(given.name(_CRON), f"Invalid cron expression {malformed.reason}") from None
 
 
 def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None:
@@ -90,7 +115,7 @@ def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None
 
     Raises: InvalidInput. Source: interface document, Svc-Schedule-Id.
     """
-    schedule_id = _given_by(parts, dialect).read("", "schedule-id", names.parse_name)
+    schedule_id = _given_by(parts, dialect).read("", _SCHEDULE_ID, names.parse_name)
     return None if schedule_id is None else ScheduleId(schedule_id)
 
 
@@ -101,84 +126,11 @@ def _given_by(parts: RequestParts, dialect: Dialect) -> _Given:
     return given
 
 
-# --- single values ------------------------------------------------------------------------------
-
-_METHODS = {method.value: method for method in Method}
-_BOOLEANS = {"true": True, "false": False}
-_DIGITS = re.compile(r"[0-9]+")
-
-
-def _parse_method(text: str) -> Method:
-    method = _METHODS.get(text.upper())
-    if method is None:
-        raise Malformed(f"expected one of {', '.join(_METHODS)}, got {excerpt(text)}")
-    return method
-
-
-def parse_boolean(text: str) -> bool:
-    """`true` or `false` in any case, because clients write `True` too (D-073). Raises: Malformed."""
-    value = _BOOLEANS.get(text.lower())
-    if value is None:
-        raise Malformed(f"expected true or false, got {excerpt(text)}")
-    return value
-
-
-def _parse_not_before_ms(text: str) -> int:
-    """Unix seconds in, milliseconds out."""
-    return parse_number(text, "Unix seconds", 0, MAX_NOT_BEFORE_S, digits=15) * 1000
-
-
-def _parse_timeout_ms(text: str) -> int:
-    timeout_ms = durations.parse_duration_ms(text, units="smh")
-    if timeout_ms == 0:
-        raise Malformed(f"expected a positive duration, got {excerpt(text)}")
-    return timeout_ms
-
-
-def _parse_retries(text: str) -> int:
-    if not _DIGITS.fullmatch(text) or len(text) > MAX_RETRIES_DIGITS:
-        raise Malformed(f"expected a number of at most {MAX_RETRIES_DIGITS} digits, 0 or more, got {excerpt(text)}")
-    return int(text)
-
-
-def _parse_retry_delay(text: str) -> str:
-    return expressions.parse(text).text
-
-
-def _parse_labels(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names.parse_free_text(label.strip()) for label in text.split(",")))
-
-
-def _parse_queue_name(text: str) -> QueueName:
-    return QueueName(names.parse_name(text))
-
-
-def _parse_deduplication_id(text: str) -> str:
-    if ":" in text:
-        raise Malformed("DeduplicationId cannot contain ':'")
-    return names.parse_free_text(text)
-
-
-# The options of one value, by the suffix of their header: the field of MessageOptions, and how it is read.
-_VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "method": ("method", _parse_method),
-    "header-forward": ("forward_incoming", parse_boolean),
-    "delay": ("delay_ms", durations.parse_duration_ms),
-    "not-before": ("not_before_ms", _parse_not_before_ms),
-    "timeout": ("timeout_ms", _parse_timeout_ms),
-    "retries": ("max_retries", _parse_retries),
-    "retry-delay": ("retry_delay", _parse_retry_delay),
-    "label": ("labels", _parse_labels),
-    "redact-fields": ("redaction", redaction.parse_redaction),
-    "queue-name": ("queue", _parse_queue_name),
-    "deduplication-id": ("deduplication_id", _parse_deduplication_id),
-    "content-based-deduplication": ("content_deduplication", parse_boolean),
-}
-_SCHEDULE_ONLY = ("cron", "schedule-id")
+_CRON, _SCHEDULE_ID = "cron", "schedule-id"
 _FLOW_CONTROL = ("flow-control-key", "flow-control-value")
 _CALLBACKS = ("callback", "failure-callback")
 # All others behind the prefix mean nothing here.
-_OPTIONS = frozenset((*_VALUES, *_SCHEDULE_ONLY, *_FLOW_CONTROL, *_CALLBACKS))
+_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS))
 
 # --- sorting: which message an option is about ----------------------------------------------------
 
@@ -197,13 +149,15 @@ class _Given:
     of an option together are the suffix of its header.
     """
 
-    __slots__ = ("_dialect", "_forwarded", "_from_query", "_texts")
+    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._texts: dict[str, dict[str, str]] = {}
         self._from_query: set[str] = set()
         self._forwarded: dict[str, list[tuple[str, str]]] = {}
+        self._ignored: list[str] = []
+        self._dropped: list[str] = []
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Sort in the service's headers; the others come back."""
@@ -255,7 +209,9 @@ class _Given:
         if not _TOKEN.fullmatch(name):
             raise InvalidInput(self.name(path + key), "expected the name of a header after the prefix")
         if _is_of_connection(name):
-            raise InvalidInput(self.name(path + key), "this header belongs to the connection")
+            # Clients forward everything that they got (D-075).
+            self._dropped.append(self.name(path + key))
+            return
         if _LINE_BREAK.search(value):
             raise InvalidInput(self.name(path + key), "expected a value of one line")
         self._forwarded.setdefault(path, []).append((canonical_name(name), value))
@@ -290,11 +246,18 @@ class _Given:
     def forwarded(self, path: str) -> Pairs:
         return tuple(self._forwarded.get(path, ()))
 
-    def refuse_schedule_options(self, path: str) -> None:
-        """Only schedules have a cron expression and an id of their own (interface document, D-074)."""
-        for key in _SCHEDULE_ONLY:
-            if key in self.at(path):
-                raise InvalidInput(self.name(path + key), "expected only when a schedule is created")
+    def pass_over_schedule_options(self, path: str) -> None:
+        """Only schedules have a cron expression, which is refused elsewhere, and an id, which is ignored (D-074)."""
+        texts = self.at(path)
+        if _CRON in texts:
+            raise InvalidInput(self.name(path + _CRON), "expected only when a schedule is created")
+        if _SCHEDULE_ID in texts:
+            self._ignored.append(self.name(path + _SCHEDULE_ID))
+
+    def report(self, tell: Tell) -> None:
+        """Tell what was given in vain."""
+        if self._ignored or self._dropped:
+            tell(Unused(ignored=tuple(self._ignored), dropped=tuple(dict.fromkeys(self._dropped))))
 
 
 # --- reading: what the options say together -------------------------------------------------------
@@ -305,7 +268,7 @@ def _top_options(
 ) -> MessageOptions:
     """The options of the message itself; `own_authorization`: that header is for the service alone."""
     if kind is not RequestKind.SCHEDULE:
-        given.refuse_schedule_options("")
+        given.pass_over_schedule_options("")
     content_type: str | None = None
     incoming: list[tuple[str, str]] = []
     for name, value in rest:
@@ -331,7 +294,7 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
     if given.is_silent:
         return options
     texts = given.at(path)
-    values = {field: given.read(path, key, parse) for key, (field, parse) in _VALUES.items() if key in texts}
+    values = {field: given.read(path, key, parse) for key, (field, parse) in VALUES.items() if key in texts}
     return replace(
         options,
         callback=_callback(given, path, "callback"),
@@ -347,7 +310,7 @@ def _callback(given: _Given, parent: str, key: str) -> CallbackOptions | None:
     if key not in given.at(parent) and not given.concerns(path):
         return None
     url = given.read(parent, key, destinations.parse_url)
-    given.refuse_schedule_options(path)
+    given.pass_over_schedule_options(path)
     options = _options(given, path)
     if url is not None:
         return CallbackOptions(url=url, options=options)

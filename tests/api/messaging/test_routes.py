@@ -11,7 +11,7 @@ from tests.harness.loops import on_loop
 # Every operation of the messaging API, with a path under which it can be called.
 OPERATIONS = {
     "/v2/publish/{destination:path}": (("POST",), "/v2/publish/https://x.test/a"),
-    "/v2/enqueue/{queue}/{destination:path}": (("POST",), "/v2/enqueue/q/https://x.test/a"),
+    "/v2/enqueue/{queueName}/{destination:path}": (("POST",), "/v2/enqueue/q/https://x.test/a"),
     "/v2/batch": (("POST",), "/v2/batch"),
     "/v2/messages": (("DELETE",), "/v2/messages"),
     "/v2/messages/{name}": (("GET", "DELETE"), "/v2/messages/nope"),
@@ -122,9 +122,24 @@ async def test_a_wrong_method_is_405_with_those_there_are() -> None:
     async with in_process() as emulator:
         for methods, target in PATHS:
             for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - set(methods):
+                if (method, target) == ("POST", "/v2/schedules"):
+                    continue  # It lacks a destination.
                 answer = await emulator.call(method, target)
                 assert answer.status == 405, (method, target, answer.status)
                 assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
+
+
+@pytest.mark.parametrize("target", ["/v2/publish", "/v2/enqueue/q", "/v2/schedules"])
+@on_loop
+async def test_a_path_without_its_destination_is_400_and_says_so(target: str) -> None:
+    """D-310."""
+    async with in_process() as emulator:
+        for spelling in (target, f"{target}/", f"{target}/?svc-cron=*+*+*+*+*", f"{target}?a=b"):
+            answer = await emulator.post(spelling)
+            refusal = {"error": "destination: a non-empty destination must be provided", "field": "destination"}
+            assert (answer.status, answer.json) == (400, refusal), spelling
+            assert (await emulator.post(spelling, token=None)).status == 401
+        assert (await emulator.call("PUT", f"{target}/")).status == 405
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ async def test_default_headers_of_a_group_apply_to_every_publish() -> None:
 @pytest.mark.parametrize(
     ("method", "target", "body", "field"),
     [
-        ("POST", "/v2/topics/a b/endpoints", {"endpoints": [{"url": URL}]}, "name"),
+        ("POST", "/v2/topics/a b/endpoints", {"endpoints": [{"url": URL}]}, "url_group_name"),
         ("POST", "/v2/topics/g/endpoints", {"endpoints": []}, "endpoints"),
         ("POST", "/v2/topics/g/endpoints", {"endpoints": [{"url": URL}, {"name": "x"}]}, "endpoints[1].url"),
         ("POST", "/v2/topics/g/endpoints", {"endpoints": [{"url": "x.test"}]}, "endpoints[0].url"),
@@ -69,7 +69,7 @@ async def test_default_headers_of_a_group_apply_to_every_publish() -> None:
         ("DELETE", "/v2/topics/g/endpoints", {"endpoints": [{}]}, "endpoints[0]"),
         ("PATCH", "/v2/topics/g", {"headers": {"Svc-Cron": "* * * * *"}}, "Svc-Cron"),
         ("PATCH", "/v2/topics/g", {"headers": {"Svc-Retries": "-1"}}, "Svc-Retries"),
-        ("PATCH", "/v2/topics/g", {"headers": {"Svc-Retries": 1}}, "headers[...]"),
+        ("PATCH", "/v2/topics/g", {"headers": {"svc-Retries": 1}}, "svc-Retries"),
         ("PATCH", "/v2/topics/g", {"headers": {"Svc-Callback": "cb"}}, "Svc-Callback"),
         ("PATCH", "/v2/topics/g", {}, "headers"),
         ("PATCH", "/v2/topics/g", b"", "body"),
@@ -83,7 +83,7 @@ async def test_default_headers_of_a_group_apply_to_every_publish() -> None:
         ("POST", "/v2/queues", [], "body"),
         ("POST", "/v2/queues/a b/pause", b"", "queueName"),
         ("GET", "/v2/queues/%F0%9F%98%80", b"", "queueName"),
-        ("POST", f"/v2/enqueue/{'q' * 257}/{URL}", b"", "queue"),
+        ("POST", f"/v2/enqueue/{'q' * 257}/{URL}", b"", "queueName"),
     ],
 )
 @on_loop

@@ -160,7 +160,7 @@ def test_a_group_that_a_schedule_publishes_to_cannot_be_deleted() -> None:
     world.write_schedule("* * * * *", "team", schedule_id="mine")
     with pytest.raises(InvalidInput) as refusal:
         delete(world)
-    assert refusal.value.text == "name: schedule mine publishes to topic team, delete it first"
+    assert refusal.value.text == "url_group_name: schedule mine publishes to topic team, delete it first"
     delete(world, "other")
     assert list(world.owner.groups) == ["team"]
 

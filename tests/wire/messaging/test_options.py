@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from emulator.core.errors import InvalidInput, Refused
 from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, Redaction
 from emulator.wire import dialect
-from emulator.wire.messaging.options import RequestKind, read_cron, read_listed_options, read_options, read_schedule_id
+from emulator.wire.messaging.options import (
+    RequestKind,
+    Unused,
+    read_cron,
+    read_listed_options,
+    read_options,
+    read_schedule_id,
+)
 from emulator.wire.parts import RequestParts, read_parts
 from tests.wire.request_parts import request
 
@@ -37,6 +44,8 @@ _VALUES = [
     ("Svc-Not-Before", "1767225600", MessageOptions(not_before_ms=1_767_225_600_000)),
     ("Svc-Not-Before", "0", MessageOptions(not_before_ms=0)),
     ("Svc-Timeout", "1h30m", MessageOptions(timeout_ms=5_400_000)),
+    ("Svc-Timeout", "1d1h30m", MessageOptions(timeout_ms=91_800_000)),
+    ("Svc-Timeout", "30", MessageOptions(timeout_ms=30_000)),
     ("Svc-Retries", "0", MessageOptions(max_retries=0)),
     ("Svc-Retries", "0000000007", MessageOptions(max_retries=7)),
     ("Svc-Retries", "9999999999", MessageOptions(max_retries=9_999_999_999)),
@@ -225,7 +234,7 @@ def test_family_of_a_callback_without_a_url_says_nothing() -> None:
 
 @pytest.mark.parametrize("family", ["Svc-Callback", "Svc-Failure-Callback"])
 @pytest.mark.parametrize(
-    ("suffix", "value"), [("Delay", "1s"), ("Not-Before", "9"), ("Retries", "x"), ("Timeout", "1d")]
+    ("suffix", "value"), [("Delay", "1s"), ("Not-Before", "9"), ("Retries", "x"), ("Timeout", "1x")]
 )
 def test_family_of_a_callback_without_a_url_is_checked_all_the_same(family: str, suffix: str, value: str) -> None:
     """D-007, D-074."""
@@ -266,7 +275,8 @@ _WRONG = [
     ("Svc-Not-Before", "1767225600000"),
     ("Svc-Not-Before", "9" * 5000),
     ("Svc-Timeout", "0s"),
-    ("Svc-Timeout", "1d"),
+    ("Svc-Timeout", "0"),
+    ("Svc-Timeout", "1y"),
     ("Svc-Timeout", "-1s"),
     ("Svc-Timeout", "5x"),
     ("Svc-Retries", "-1"),
@@ -307,12 +317,6 @@ _WRONG = [
     ("Svc-Deduplication-Id", "x" * 257),
     ("Svc-Content-Based-Deduplication", "maybe"),
     ("Svc-Cron", "* * * * *"),
-    ("Svc-Schedule-Id", "mine"),
-    ("Svc-Forward-Host", "evil.test"),
-    ("Svc-Forward-Content-Length", "1"),
-    ("Svc-Forward-Transfer-Encoding", "chunked"),
-    ("Svc-Forward-Connection", "close"),
-    ("Svc-Forward-Proxy-Authorization", "x"),
     ("Svc-Forward-", "x"),
 ]
 
@@ -422,14 +426,82 @@ def test_retry_of_a_dead_letter_has_no_content_type() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in RequestKind if kind is not RequestKind.SCHEDULE])
-def test_cron_and_schedule_id_are_for_schedules_only(kind: RequestKind) -> None:
+def test_a_cron_expression_is_for_schedules_only(kind: RequestKind) -> None:
     """D-074."""
     with pytest.raises(InvalidInput) as caught:
         _read(request(("Svc-Cron", "* * * * *")), kind=kind)
     assert caught.value.field == "Svc-Cron"
-    with pytest.raises(InvalidInput) as caught:
-        _read(request(query="svc-schedule-id=a"), kind=kind)
-    assert caught.value.field == "svc-schedule-id"
+
+
+_SCHEDULE_IDS = [
+    ("Svc-Schedule-Id", "a", "Svc-Schedule-Id"),
+    ("svc-schedule-id", "not!an id", "Svc-Schedule-Id"),
+    ("Svc-Callback-Schedule-Id", "a", "Svc-Callback-Schedule-Id"),
+    ("Svc-Failure-Callback-Callback-Schedule-Id", "a", "Svc-Failure-Callback-Callback-Schedule-Id"),
+]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RequestKind if kind is not RequestKind.SCHEDULE])
+@pytest.mark.parametrize(("name", "value", "told"), _SCHEDULE_IDS)
+def test_an_id_for_a_schedule_is_ignored_and_told_where_none_is_made(
+    name: str, value: str, told: str, kind: RequestKind
+) -> None:
+    """D-074."""
+    notes: list[Unused] = []
+    plain = read_options(request(("Svc-Retries", "1")), _SVC, kind=kind)
+    with_id = request((name, value), ("Svc-Retries", "1"))
+    assert read_options(with_id, _SVC, kind=kind, tell=notes.append) == plain
+    in_query = request(("Svc-Retries", "1"), query=f"{name}={value}".replace(" ", "+"))
+    assert read_options(in_query, _SVC, kind=kind, tell=notes.append) == plain
+    assert notes == [Unused(ignored=(told,), dropped=()), Unused(ignored=(told.lower(),), dropped=())]
+
+
+def test_a_schedules_own_id_is_no_ignored_option_but_that_of_its_callback_is() -> None:
+    notes: list[Unused] = []
+    given = (("Svc-Schedule-Id", "mine"), ("Svc-Callback", "https://a.test"), ("Svc-Callback-Schedule-Id", "x"))
+    read_options(request(*given), _SVC, kind=RequestKind.SCHEDULE, tell=notes.append)
+    assert notes == [Unused(ignored=("Svc-Callback-Schedule-Id",), dropped=())]
+
+
+_CONNECTION = [
+    "Host",
+    "Connection",
+    "Content-Length",
+    "Transfer-Encoding",
+    "TE",
+    "Expect",
+    "Upgrade",
+    "Trailer",
+    "Keep-Alive",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+]
+
+
+@pytest.mark.parametrize("kind", RequestKind)
+@pytest.mark.parametrize("family", ["", "Callback-", "Failure-Callback-", "Callback-Failure-Callback-"])
+def test_headers_of_the_connection_are_dropped_from_those_to_forward(family: str, kind: RequestKind) -> None:
+    """D-075."""
+    notes: list[Unused] = []
+    callbacks = [("Svc-Callback", "https://a.test"), ("Svc-Failure-Callback", "https://a.test")]
+    callbacks.append(("Svc-Callback-Failure-Callback", "https://a.test"))
+    kept = (f"Svc-{family}Forward-X-Hosts", "1")
+    plain = read_listed_options([*callbacks, kept], _SVC, kind=kind)
+    names = [f"Svc-{family}Forward-{name}" for name in _CONNECTION]
+    pairs = [*callbacks, *((name, "x\r\ny") for name in names), kept]
+    assert read_listed_options(pairs, _SVC, kind=kind, tell=notes.append) == plain
+    [told] = notes
+    assert [name.lower() for name in told.dropped] == [name.lower() for name in names]
+    query = "&".join(f"{name}=x" for name in names)
+    found = read_options(request(*callbacks, kept, query=query), _SVC, kind=kind, tell=notes.append)
+    assert found == plain
+    assert notes[1].dropped == tuple(name.lower() for name in names)
+
+
+def test_nothing_given_in_vain_is_nothing_to_tell() -> None:
+    notes: list[Unused] = []
+    read_options(request(("Svc-Retries", "1"), ("Host", "x")), _SVC, kind=RequestKind.PUBLISH, tell=notes.append)
+    assert notes == []
 
 
 # --- schedules ----------------------------------------------------------------------------------
