@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator import resources
-from tests.contracts.documents import APIS, Operation, all_operations, load, operations
+from tests.contracts.documents import APIS, Operation, load, operations
 
 _ENTRY = re.compile(r"^## (D-\d{3}) (?P<title>.*?)$.*?^Certainty: (?P<certainty>\w+)$", re.MULTILINE | re.DOTALL)
 _HEAD = """# Fidelity
@@ -22,7 +22,6 @@ What users can rely on, operation by operation. Generated from the contracts and
 - **exact**: the interface document shows it, and the emulator does what it shows.
 - **decided**: the interface document leaves something open. The numbers say what was decided, and how sure that is:
   *known* (documented for the public service), *observed* (seen in its clients or answers), *chosen* (no evidence).
-- **refused**: the service has it, the emulator answers 501.
 
 The control API is the emulator's own, so nothing there imitates anything; its decisions are listed as well.
 """
@@ -55,13 +54,7 @@ def page() -> str:
         lines += [f"## {load(api)['info']['title']}", "", "| operation | standing | decided by |", "|---|---|---|"]
         lines += [_row(operation, sure) for operation in operations(api)]
         lines.append("")
-    lines += ["## Refused", "", "| operation | what is refused |", "|---|---|"]
-    lines += [
-        f"| `{operation.method.upper()} {operation.path}` | {_one_line(operation.responses['501']['description'])} |"
-        for operation in all_operations()
-        if "501" in operation.responses and operation.api != "control"
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _row(operation: Operation, sure: Mapping[str, str]) -> str:
@@ -69,10 +62,6 @@ def _row(operation: Operation, sure: Mapping[str, str]) -> str:
     standing = "decided" if cited else "exact"
     by = ", ".join(f"{number} ({sure[number]})" for number in cited)
     return f"| `{operation.method.upper()} {operation.path}` | {standing} | {by} |"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from emulator.core.identifiers import schedule_id as make_schedule_id
 from emulator.core.language.cron import parse as parse_cron
 from emulator.core.model import AccountId, CreatedBy, Schedule, ScheduleId, ScheduleProgress
 from emulator.core.rules import limits, publishing
+from emulator.core.rules.options import check_answer_is_heard
 from emulator.core.state_view import StateView, cron_of, split_subject
 
 
@@ -25,6 +26,7 @@ def write_schedule(state: StateView, command: WriteSchedule) -> Decision[Schedul
         limits.check_count("maxSchedules", len(owner.schedules), owner.account.max_schedules)
     limits.check_message_size(owner.account, len(command.body))
     limits.check_options(owner.account, command.options, state.now_ms)
+    check_answer_is_heard(command.destination, command.options)
     if command.options.queue is not None and command.options.queue not in owner.queues:
         limits.check_count("maxQueues", len(owner.queues), owner.account.max_queues)
     cron = parse_cron(command.cron)
