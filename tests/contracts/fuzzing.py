@@ -223,7 +223,7 @@ MODEL: Mapping[str, Any] = {
     "match": {"url": "*/llm/v1/chat/completions"},
     "respond": {"status": 200, "headers": {"Content-Type": "application/json"}, "body": "{}"},
 }
-_RULES: tuple[dict[str, object], ...] = (
+_RULES: tuple[Mapping[str, Any], ...] = (
     MODEL,
     {
         "match": {"url": "*://flaky.example.com*"},
