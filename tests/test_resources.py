@@ -34,6 +34,7 @@ def test_built_in_dialect_names_everything_it_can_rename(name: str) -> None:
         "issuer",
         "user_agent",
         "queue_segment",
+        "llm_url",
         "environment",
         "fields",
     }

@@ -207,9 +207,11 @@ class Contract:
 
     def answer(self, match: Match, status: int, headers: Pairs, body: bytes | None) -> tuple[str, ...]:
         """What is wrong with an answer; its body is None where it is not looked at. Header names are in lower case."""
-        if status >= 500 and status not in (501, *_OF_ANY_WORLD):
-            return (f"status {status}: never part of the contract",)
         operation = match.operation
+        if operation is not None and "default" in table(operation.content.get("responses")) and status >= 300:
+            return ()  # The operation passes on what somebody else has answered.
+        if status >= 500 and status not in _OF_ANY_WORLD:
+            return (f"status {status}: never part of the contract",)
         if operation is not None:
             api, responses = operation.api, table(operation.content.get("responses"))
         elif len(self._documents) == len(Api):

@@ -9,6 +9,7 @@ from emulator.core.model import (
     Account,
     AccountId,
     AttemptOutcome,
+    CreatedBy,
     DeadLetterId,
     Destination,
     DestinationRule,
@@ -115,6 +116,7 @@ class PublishItem(Record):
 class Publish(Command[PublishReply]):
     account_id: AccountId
     item: PublishItem
+    created_by: CreatedBy = CreatedBy.PUBLISH
 
 
 class PublishBatch(Command[BatchReply]):

@@ -82,10 +82,6 @@ class QuotaExceeded(Refused):
         self.daily = daily
 
 
-class Unsupported(Refused):
-    """The service has this operation; the emulator does not."""
-
-
 class InstantExhausted(Refused):
     """So many attempts started within one instant that the clock would never move on."""
 

@@ -117,18 +117,25 @@ class CreatedBy(StrEnum):
     CALLBACK = "callback"
     FAILURE_CALLBACK = "failure_callback"
     DEAD_LETTER = "dead_letter"
+    # Whoever made it waits for the answer.
+    CHAT = "chat"
 
 
 class DestinationKind(StrEnum):
     URL = "url"
     GROUP = "group"
+    API = "api"
 
 
 class Destination(Record):
-    """What a publish names: a URL exactly as typed, or the name of a URL group."""
+    """What a publish names: a URL exactly as typed, the name of a URL group, or that of an API such as `api/llm`.
+
+    `url` is where the messages to an API go.
+    """
 
     kind: DestinationKind
     text: str
+    url: str | None = None
 
 
 class Redaction(Record):
@@ -204,9 +211,9 @@ class Message(Record):
 
     `number` counts the messages of the world from 1. `headers` are those to deliver, the
     content type among them. `source_message_id` is set on callbacks, and `queue_slot` on the
-    callbacks of a queued message: the queue's slot stays taken until they have ended. The last
-    three are told and change nothing: what made the message, the dead letter that it is a retry of,
-    and the headers that were given and do not apply to it (D-021).
+    callbacks of a queued message: the queue's slot stays taken until they have ended. `api` names
+    the API of the service that answers the message. The last three are told: what made the message,
+    the dead letter that it is a retry of, and the headers that were given and do not apply to it (D-021).
     """
 
     message_id: MessageId
@@ -233,6 +240,7 @@ class Message(Record):
     flow_control: FlowControl | None = None
     source_message_id: MessageId | None = None
     queue_slot: QueueSlot | None = None
+    api: str | None = None
     created_by: CreatedBy = CreatedBy.PUBLISH
     from_dead_letter: DeadLetterId | None = None
     not_applied: tuple[str, ...] = ()

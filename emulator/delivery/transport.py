@@ -16,6 +16,7 @@ from emulator.delivery.mounts import Mount, MountedRequest, call
 from emulator.delivery.route import Inside, Leaves, Route
 from emulator.delivery.rules import forwarded_url, scripted_answer
 from emulator.delivery.signing import sign
+from emulator.wire.messaging import chat
 from emulator.wire.messaging.outgoing import OutgoingNames, is_non_retryable, request_headers
 from emulator.wire.urls import origin_of, read_target
 
@@ -32,13 +33,18 @@ class DeliveryTransport:
         egress: EgressPolicy,
         wall_ms: Callable[[], int],
         client: HttpClient | None = None,
+        llm_url: str | None = None,
     ) -> None:
-        """`wall_ms` reads the wall clock, for signatures. A `client` given here may be shared: `close` spares it."""
+        """`wall_ms` reads the wall clock, for signatures. A `client` given here may be shared: `close` spares it.
+
+        `llm_url` is where the messages to the service's own language model are sent instead.
+        """
         self._dialect = dialect
         self._egress = egress
         self._wall_ms = wall_ms
         self._owns_client = client is None
         self._client = client or HttpClient(CheckedResolver(egress))
+        self._llm_url = llm_url
         self._mounts: dict[str, Mount] = {}
 
     def mount(self, origin: str, application: Mount) -> None:
@@ -62,6 +68,11 @@ class DeliveryTransport:
             url = forwarded_url(url, rule.forward_to)
         if self._mounts and (mount := self._mounts.get(origin_of(url) or "")) is not None:
             return Leaves(url=url, origin=origin_of(url) or "", mount=mount)
+        if attempt.message.api is not None and rule is None:
+            # The model is the service's own and no external destination (D-311).
+            if self._llm_url is None:
+                return self._inside(attempt, url, _completion(attempt), Via.CAPTURE)
+            url = self._llm_url
         verdict = self._egress.decide(url)
         if verdict is Verdict.NETWORK:
             return Leaves(url=url, origin=origin_of(url) or "")
@@ -115,6 +126,10 @@ class DeliveryTransport:
             request_headers=headers,
             non_retryable=is_non_retryable(answer.headers, answer.status, self._dialect.header_prefix),
         )
+
+
+def _completion(attempt: Attempt) -> Response:
+    return chat.canned(attempt.message.body, message_id=attempt.message.message_id, at_ms=attempt.at_ms)
 
 
 def _answer_of(verdict: Literal[Verdict.CAPTURE, Verdict.FAIL, Verdict.FORBIDDEN], url: str) -> Response | Failure:

@@ -19,7 +19,7 @@ from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
-from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy
+from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy, Verdict
 from emulator.delivery.http import HttpClient
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import wall_ms
@@ -31,6 +31,7 @@ from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
 from emulator.wire.instants import iso, read_clock_instant_ms
+from emulator.wire.messaging.chat import completions_url
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
 
@@ -80,6 +81,7 @@ async def start(
     elif settings.fixtures:
         fixtures = fixture_files.load(Path(settings.fixtures), dialect, setup)
     egress = EgressPolicy(external=ExternalPolicy(settings.external), allow_hosts=settings.allow_host)
+    llm_url = _llm_url(settings, egress)
     # All worlds share one pool of connections. Mounted applications belong to one world.
     client = HttpClient(CheckedResolver(egress))
     entries, age_ms = settings.kept
@@ -98,7 +100,9 @@ async def start(
     worlds = Worlds(
         setup,
         options=options,
-        new_transport=lambda: DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, client=client),
+        new_transport=lambda: DeliveryTransport(
+            dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
+        ),
     )
     control = ControlOptions(token=settings.read_control_token() or None)
     senders = Senders(
@@ -172,6 +176,22 @@ def _setup(settings: Settings) -> WorldSetup:
         plan=Plan(settings.plan),
         epoch_is_given=bool(settings.epoch),
     )
+
+
+def _llm_url(settings: Settings, egress: EgressPolicy) -> str | None:
+    """Where chat completions are asked for, None for nowhere. The egress policy holds for it too (D-311)."""
+    if not settings.llm_url:
+        return None
+    try:
+        url = completions_url(settings.llm_url)
+    except Malformed as malformed:
+        raise SettingsError(f"llm_url: {malformed.reason}") from malformed
+    verdict = egress.decide(url)
+    if verdict is Verdict.FORBIDDEN:
+        raise SettingsError("llm_url: a cloud metadata or link-local address is never contacted")
+    if verdict is not Verdict.NETWORK:
+        raise SettingsError("llm_url: an external server, which allow_host has to name as well")
+    return url
 
 
 def _epoch_ms(text: str) -> int:

@@ -83,6 +83,11 @@ class Settings:
     allow_host: tuple[str, ...] = _setting(
         (), "Host that may really be contacted although it is external. Repeatable.", metavar="HOST"
     )
+    llm_url: str = _setting(
+        "",
+        "OpenAI-compatible server that answers chat completions and messages to api/llm. Default: canned completions.",
+        metavar="URL",
+    )
     plan: str = _setting("paid", "Plan of the built-in account.", choices=("free", "paid"))
     concurrency: int = _setting(
         0,

@@ -22,6 +22,8 @@ from emulator.core.record import Record
 
 BUILT_IN = ("svc", "upstash")
 DOCUMENT_PREFIX = "Svc-"
+# Where the messages to the service's own language model go, as the emulator shows it (D-311).
+LLM_URL = "https://svc.example/llm/v1/chat/completions"
 
 
 class DialectError(ValueError):
@@ -67,6 +69,7 @@ class Dialect:
     environment: Environment
     fields: Mapping[str, str] = field(hash=False, default_factory=lambda: MappingProxyType({}))
     credentials: DialectCredentials | None = None
+    llm_url: str = LLM_URL
     lower_prefix: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +152,8 @@ _FORMS = {
     "user_agent": _LINE,
     "queue_segment": _WORD,
 }
+_URL = _Form(pattern=re.compile(r"https?://[!-~]+"), expected="a URL, prefixed with http:// or https://")
+_OPTIONAL_FORMS = {"llm_url": _URL}
 _TABLES = ("environment", "fields", "credentials")
 # What else follows `/v2/`: a queue segment of the same name would make two operations of one path (D-176).
 _TAKEN_SEGMENTS = frozenset(
@@ -180,9 +185,11 @@ _Table = Mapping[str, object]
 def _read(path: Path) -> Dialect:
     table = _parse(path)
     for key in table:
-        if key not in _FORMS and key not in _TABLES:
-            raise DialectError(f"{path}: {key}: unknown key, expected {', '.join((*_FORMS, *_TABLES))}")
+        if key not in _FORMS and key not in _OPTIONAL_FORMS and key not in _TABLES:
+            known = ", ".join((*_FORMS, *_OPTIONAL_FORMS, *_TABLES))
+            raise DialectError(f"{path}: {key}: unknown key, expected {known}")
     texts = {key: _text(path, table, key, "", form) for key, form in _FORMS.items()}
+    texts |= {key: _text(path, table, key, "", form) for key, form in _OPTIONAL_FORMS.items() if key in table}
     if texts["queue_segment"].lower() in _TAKEN_SEGMENTS:
         raise DialectError(f"{path}: queue_segment: {texts['queue_segment']} is part of another path of the service")
     environment = _texts(path, _subtable(path, table, "environment"), "environment", _ENVIRONMENT_FORMS)

@@ -21,7 +21,6 @@ from emulator.core.errors import (
     QuotaExceeded,
     Refused,
     Unauthenticated,
-    Unsupported,
 )
 from emulator.core.model import Headers
 from emulator.wire.dialect import Dialect
@@ -39,7 +38,6 @@ _STATUSES: dict[type[Refused], int] = {
     OverLimit: 412,
     PayloadTooLarge: 413,
     QuotaExceeded: 429,
-    Unsupported: 501,
     InsufficientStorage: 507,
 }
 

@@ -59,6 +59,8 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     if outcome.response is None:
         decided = f", as {_rule(rule)} says" if rule is not None else ""
         return f"failed: {outcome.error}{decided}"
+    if outcome.via is Via.CAPTURE and outcome.response.body:
+        return f"was answered {outcome.response.status} by the emulator, with a canned chat completion"
     return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}"
 
 

@@ -13,7 +13,7 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.decision import account_state
 from emulator.core.errors import Conflict, InsufficientStorage, WorldBroken
-from emulator.core.model import Account, AccountId
+from emulator.core.model import Account, AccountId, AttemptOutcome
 from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
@@ -27,6 +27,7 @@ from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
+from emulator.queries.history import DeliveryQuery
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 # A clock that goes on slipping says so again after so long, in real time.
 _SLIP_LOGGED_EVERY_MS = 60_000
+
+# How often somebody who waits for a message looks whether the world still works.
+_PATIENCE_S = 1.0
 
 # Called with a world, its state, and the facts that made it so; without facts when the world begins, or begins again.
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
@@ -150,6 +154,25 @@ class World:
     async def submit(self, command: commands.Command[commands.R_co]) -> commands.R_co:
         """Carry out a command; see `Driver.submit`."""
         return await self.driver.submit(command)
+
+    async def ask(self, command: commands.Publish) -> AttemptOutcome:
+        """Publish one message and wait until it has ended; how it did, by its last attempt.
+
+        On a frozen clock a rule's latency passes only when somebody moves the clock. Raises Refused
+        as `submit`; Conflict if the message ends without an answer, or the world is reset or removed.
+        """
+        generation = self.generation
+        with self.watches.watch() as watch:
+            [published] = (await self.submit(command)).accepted.messages
+            while published.message_id in self.state.messages and generation == self.generation:
+                self.driver.check()
+                await watch.wait(_PATIENCE_S)
+        if generation == self.generation:
+            await self.driver.commit()
+            page = await self.history.deliveries(DeliveryQuery(message_id=published.message_id))
+            if page.items:
+                return page.items[-1].outcome
+        raise Conflict(f"message {published.message_id} has ended without an answer")
 
     async def current_state(self) -> StateView:
         """The state as of now, with everything done that has come due."""

@@ -10,6 +10,7 @@ from tests.harness.emulators import asgi_call
 
 BODIES: dict[str, object] = {
     "publishBatch": [],
+    "createChatCompletion": {"messages": []},
     "setUrlGroupDefaults": {"headers": {}},
     "addEndpoints": {"endpoints": [{"url": URL}]},
     "removeEndpoints": {"endpoints": [{"url": URL}]},
@@ -52,6 +53,8 @@ async def bad_messaging_input(emulator: Checked) -> None:
         ("GET", "/v2/dlq?cursor=x", {}, b""),
         ("DELETE", "/v2/dlq", {}, {"ids": []}),
         ("POST", "/v2/flowControl/k/pin", {}, b""),
+        ("POST", "/llm/v1/chat/completions", {}, {"model": "m"}),
+        ("POST", "/v2/publish/api/llm", {}, b""),
     ):
         answer = await emulator.call(method, target, headers, body)
         assert (answer.status, "field" in answer.json) == (400, True), (target, answer.body)
@@ -203,14 +206,6 @@ async def limits(emulator: Checked) -> None:
         if operation.id not in ("publishMessage", "enqueueMessage"):
             answer = await emulator.of(operation)
             assert (answer.status, answer.headers["burst-ratelimit-limit"]) == (429, "0"), operation.id
-
-
-@scenario()
-async def not_emulated(emulator: Checked) -> None:
-    for operation in documented(501):
-        path = operation.path.replace("{queueName}", "q").replace("{destination}", "api/llm")
-        headers = {"Svc-Cron": "* * * * *"} if operation.id == "createSchedule" else {}
-        assert (await emulator.call("POST", path, headers)).status == 501
 
 
 @scenario()

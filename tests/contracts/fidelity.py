@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator import resources
-from tests.contracts.documents import APIS, Operation, all_operations, load, operations
+from tests.contracts.documents import APIS, Operation, load, operations
 
 _ENTRY = re.compile(
     r"^## (?P<number>D-\d{3}) (?P<title>.*?)$.*?^Answer: (?P<answer>.*?)^Reason: (?P<reason>.*?)"
@@ -26,7 +26,6 @@ What users can rely on, operation by operation. Generated from the contracts and
 - **exact**: the interface document shows it, and the emulator does what it shows.
 - **decided**: the interface document leaves something open. The numbers say what was decided, and how sure that is:
   *known* (documented for the public service), *observed* (seen in its clients or answers), *chosen* (no evidence).
-- **refused**: the service has it, the emulator answers 501.
 
 The control API is the emulator's own, so nothing there imitates anything; its decisions are listed as well.
 """
@@ -78,13 +77,7 @@ def page() -> str:
         "| fields | what they do here | why | decided by |",
         "|---|---|---|---|",
     ]
-    lines += [*_fields_of_the_account(), ""]
-    lines += ["## Refused", "", "| operation | what is refused |", "|---|---|"]
-    lines += [
-        f"| `{operation.method.upper()} {operation.path}` | {_one_line(operation.responses['501']['description'])} |"
-        for operation in all_operations()
-        if "501" in operation.responses and operation.api != "control"
-    ]
+    lines += _fields_of_the_account()
     return "\n".join(lines) + "\n"
 
 

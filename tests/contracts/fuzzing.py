@@ -218,7 +218,13 @@ def without_fixtures(document: Mapping[str, Any], operations: Container[str], ki
 
 # -- the world --------------------------------------------------------------------------------
 
-_RULES: tuple[dict[str, object], ...] = (
+# A chat waits for its answer, which a rule's latency would hold back.
+MODEL: Mapping[str, Any] = {
+    "match": {"url": "*/llm/v1/chat/completions"},
+    "respond": {"status": 200, "headers": {"Content-Type": "application/json"}, "body": "{}"},
+}
+_RULES: tuple[Mapping[str, Any], ...] = (
+    MODEL,
     {
         "match": {"url": "*://flaky.example.com*"},
         "sequence": [{"status": 503, "headers": {"Retry-After": "10"}}, {"status": 500}, {"status": 200}],
@@ -325,6 +331,7 @@ def bury(target: Target, credentials: Any, count: int) -> None:
     """More dead letters; if they are published again, the messages live for an hour."""
     target.messaging("/batch", credentials["queue"]["token"], [{"destination": _URLS[4]}] * count)
     target.control("DELETE", "/destinations")
+    target.control("POST", "/destinations", MODEL)
     target.control("POST", "/destinations", {"match": {"url": "*"}, "respond": {"latency": "1h"}})
 
 

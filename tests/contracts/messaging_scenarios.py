@@ -6,6 +6,16 @@ from tests.contracts.scenarios import DOWN, URL, Checked, scenario
 
 
 @scenario()
+async def language_model(emulator: Checked) -> None:
+    request = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    asked = await emulator.call("POST", "/v2/publish/api/llm", {"Svc-Callback": "https://cb.test/ok"}, request)
+    assert (await emulator.call("GET", f"/v2/messages/{asked.json['messageId']}")).json["api"] == "llm"
+    assert (await emulator.call("POST", "/llm/v1/chat/completions", (), request)).status == 200
+    assert (await emulator.call("POST", "/llm/v1/chat/completions", (), {**request, "stream": True})).status == 200
+    await emulator.call("GET", "/v2/events")
+
+
+@scenario()
 async def messages(emulator: Checked) -> None:
     everything = {
         "Content-Type": "application/json",

@@ -141,6 +141,7 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             "a filter may stand in the query or in the body, and not in both (D-082)",
             "cancelMessages",
         ),
+        _refused("expected a URL, where the answer of api/llm is sent", "api/llm needs a callback (D-085)"),
         _refused("expected Svc-Flow-Control-Key beside it", "OpenAPI cannot say that one header needs another (D-083)"),
         *(
             Allowed(

@@ -27,7 +27,7 @@ PUBLISH, SCHEDULE, EVENTS = (
 HEADERS: dict[str, tuple[list[str], list[str]]] = {
     "Svc-Method": (["GET", "POST", "PUT", "PATCH", "DELETE"], ["HEAD", "FETCH", "P OST"]),
     "Svc-Timeout": (
-        ["1s", "30m", "1h30m", "30m1h", "0h1s", "007s", "1d1h", "30", "1"],
+        ["1s", "30m", "1h30m", "30m1h", "0h1s", "007s", "1d1h30m", "30", "1"],
         ["0s", "0", "1w", "1s1s", "1.5s", "-1s", "s"],
     ),
     "Svc-Delay": (["0s", "10s", "1d10h30m", "30m1h", "2h0s"], ["10", "1w", "1s2s", "1 s", "1h 2m", "+1s", "1ms", "1D"]),

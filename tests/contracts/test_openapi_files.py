@@ -157,6 +157,8 @@ def test_examples_of_schemas_follow_them(api: str) -> None:
 def test_every_refusal_has_the_one_error_shape(operation: Operation) -> None:
     error = {"application/json": {"$ref": "#/components/schemas/Error"}}
     for status, response in operation.responses.items():
+        if status == "default":  # What somebody else has answered has a shape of its own.
+            continue
         assert status[0] in "2345"
         # How a server is, is the same answer whether it is well or not.
         if status[0] in "45" and (operation.id, status) != ("getHealth", "503"):

@@ -44,6 +44,7 @@ def attempt(
     url_group: str | None = None,
     schedule_id: str | None = None,
     answer: ScriptedAnswer | None = None,
+    api: str | None = None,
     signing_key: str = SIGNING_KEY,
 ) -> Attempt:
     return Attempt(
@@ -65,6 +66,7 @@ def attempt(
             caller_ip="203.0.113.7",
             url_group=None if url_group is None else GroupName(url_group),
             schedule_id=None if schedule_id is None else ScheduleId(schedule_id),
+            api=api,
         ),
         number=number,
         at_ms=at_ms,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,11 +38,14 @@ def wall_ms() -> int:
 
 
 def transport(
-    external: ExternalPolicy = ExternalPolicy.CAPTURE, *, allow: tuple[str, ...] = (), dialect: Names = SVC
+    external: ExternalPolicy = ExternalPolicy.CAPTURE,
+    *,
+    allow: tuple[str, ...] = (),
+    dialect: Names = SVC,
+    llm_url: str | None = None,
 ) -> DeliveryTransport:
-    return DeliveryTransport(
-        dialect=dialect, egress=EgressPolicy(external=external, allow_hosts=allow), wall_ms=wall_ms
-    )
+    egress = EgressPolicy(external=external, allow_hosts=allow)
+    return DeliveryTransport(dialect=dialect, egress=egress, wall_ms=wall_ms, llm_url=llm_url)
 
 
 def answered_inside(made: DeliveryTransport, sent: Attempt) -> AttemptOutcome:
@@ -220,6 +224,59 @@ def test_forwarding_obeys_the_egress_policy(origin: str, external: ExternalPolic
 def test_forwarding_to_an_allowed_host_leaves() -> None:
     rule = forward_to("https://elsewhere.example")
     assert isinstance(transport(allow=("elsewhere.example",)).route(attempt(answer=rule)), Leaves)
+
+
+# -- the language model -----------------------------------------------------------------------
+
+MODEL = "https://svc.example/llm/v1/chat/completions"
+
+
+@pytest.mark.parametrize("external", ExternalPolicy)
+def test_the_model_answers_with_a_canned_completion(external: ExternalPolicy) -> None:
+    """D-311."""
+    sent = attempt(MODEL, api="llm", body=b'{"model":"m"}')
+    outcome = answered_inside(transport(external), sent)
+    assert outcome.via is Via.CAPTURE
+    assert outcome.response is not None
+    assert outcome.response.status == 200
+    assert json.loads(outcome.response.body)["model"] == "m"
+    assert outcome == answered_inside(transport(external), sent)
+
+
+def test_a_url_that_only_looks_like_the_models_is_any_destination() -> None:
+    outcome = answered_inside(transport(llm_url="http://127.0.0.1:9/"), attempt(MODEL))
+    assert (outcome.response, outcome.via) == (Response(status=200, headers=(), body=b""), Via.CAPTURE)
+
+
+def test_the_model_is_asked_at_the_server_of_the_user(run: Run) -> None:
+    """D-311."""
+
+    async def scenario() -> None:
+        async with receiver() as there, opened(transport(llm_url=there.url("/v1/chat/completions"))) as made:
+            outcome = await send(made, attempt(MODEL, api="llm", body=b"{}"))
+            assert outcome.via is Via.NETWORK
+            assert outcome.response is not None
+            assert outcome.response.body == b"ok"
+            assert there.requests[0].startswith(b"POST /v1/chat/completions HTTP/1.1")
+
+    run(scenario())
+
+
+def test_rules_and_mounts_answer_for_the_model_first(run: Run) -> None:
+    """D-311."""
+
+    async def scenario() -> None:
+        made = transport(llm_url="http://127.0.0.1:9/v1/chat/completions")
+        scripted = ScriptedAnswer(rule_id=RULE, respond=ScriptedResponse(status=503))
+        outcome = answered_inside(made, attempt(MODEL, api="llm", answer=scripted))
+        assert (outcome.via, outcome.response and outcome.response.status) == (Via.RULE, 503)
+        application = Application()
+        made.mount("https://svc.example", application)
+        outcome = await send(made, attempt(MODEL, api="llm"))
+        assert outcome.via is Via.MOUNT
+        assert application.requests[0].url == MODEL
+
+    run(scenario())
 
 
 # -- mounts -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The public JavaScript client drives every resource it has. Run by test_qstash_npm.py, beside an
 // installed @upstash/qstash; destinations below APP are forwarded to the test's receiver.
 import assert from "node:assert/strict";
-import { Client, Receiver } from "@upstash/qstash";
+import { Client, Receiver, custom, openai, upstash } from "@upstash/qstash";
 
 const { EMULATOR_URL, EPOCH_MS } = process.env;
 const APP = "https://app.example.com";
@@ -248,9 +248,65 @@ async function signatures() {
   await assert.rejects(receiver.verify({ signature, body: delivery.body, url: `${APP}/other` }));
 }
 
+async function languageModels() {
+  const model = "https://qstash.upstash.io/llm/v1/chat/completions";
+  const body = { model: "m", messages: [{ role: "user", content: "hello" }] };
+  const callback = `${APP}/completed`;
+  const [canned] = (await client.chat().create({ provider: upstash(), ...body })).choices;
+  assert.equal(canned.message.role, "assistant");
+  const choice = { index: 0, message: { role: "assistant", content: "foo is a whale" }, finish_reason: "stop" };
+  const completion = { id: "c1", object: "chat.completion", created: 1, model: "m", choices: [choice] };
+  const respond = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(completion) };
+  await control("POST", "/destinations", { match: { url: "*/v1/chat/completions" }, respond });
+
+  const told = async (url) => {
+    const { body: text } = (await deliveries(callback)).at(-1);
+    const { url: source, api, body: answer } = JSON.parse(text);
+    assert.equal(source, url);
+    assert.equal(api, url === model ? "llm" : undefined);
+    assert.deepEqual(JSON.parse(Buffer.from(answer, "base64")), completion);
+  };
+  const api = { name: "llm", provider: upstash() };
+  const { messageId } = await client.publishJSON({ api, body, callback });
+  assert.equal((await client.messages.get(messageId)).url, model);
+  await told(model);
+  const [batched] = await client.batchJSON([{ api, body, callback }]);
+  assert.ok(batched.messageId);
+  await told(model);
+  const queue = client.queue({ queueName: "llm" });
+  assert.ok((await queue.enqueueJSON({ api, body, callback })).messageId);
+  await told(model);
+  await queue.delete();
+  const providers = {
+    "https://api.openai.com/v1/chat/completions": openai({ token: "t", organization: "o" }),
+    "https://llm.example.com/v1/chat/completions": custom({ baseUrl: "https://llm.example.com", token: "t" }),
+  };
+  for (const [url, provider] of Object.entries(providers)) {
+    assert.ok((await client.publishJSON({ api: { name: "llm", provider }, body, callback })).messageId);
+    assert.deepEqual((await deliveries(url)).at(-1).headers.Authorization, ["Bearer t"]);
+    await told(url);
+  }
+
+  const request = { provider: upstash(), model: "m", system: "foo is a whale", user: "what is foo?" };
+  const answered = await client.chat().prompt(request);
+  assert.equal(answered.choices.length, 1);
+  assert.equal(answered.choices[0].message.content, "foo is a whale");
+  const created = await client.chat().create({ provider: upstash(), ...body });
+  assert.equal(created.choices[0].message.role, "assistant");
+  for (const stream of [
+    await client.chat().prompt({ ...request, stream: true }),
+    await client.chat().create({ provider: upstash(), ...body, stream: true }),
+  ]) {
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0].delta.content ?? "";
+    assert.equal(text, "foo is a whale");
+  }
+  assert.deepEqual((await client.dlq.listMessages()).messages, []);
+}
+
 await control("POST", "/destinations", { match: { url: `${DOWN}/*` }, respond: { status: 502, body: "Bad Gateway" } });
 // The signatures come first: after an hour of virtual time they are still good, but so they are by any clock.
-const parts = [signatures, publishing, groupsAndBatch, cancelling, queues, deadLetters, logs, flowControl, schedules];
+const parts = [signatures, publishing, groupsAndBatch, cancelling, queues, deadLetters, logs, flowControl, languageModels, schedules];
 for (const part of parts) {
   try {
     await part();

@@ -62,7 +62,7 @@ def test_the_client_drives_every_resource(script: Path, http_server: str) -> Non
             QSTASH_CURRENT_SIGNING_KEY=emulator.current_signing_key,
             QSTASH_NEXT_SIGNING_KEY=emulator.next_signing_key,
         )
-    assert output.splitlines()[-1] == "done: 9 parts"
+    assert output.splitlines()[-1] == "done: 10 parts"
 
 
 def test_the_clients_development_mode_finds_the_emulator(script: Path, http_server: str) -> None:
@@ -70,4 +70,4 @@ def test_the_clients_development_mode_finds_the_emulator(script: Path, http_serv
     with server(dialect="upstash", server=http_server) as emulator:
         output = run(script, emulator, QSTASH_DEV="true", QSTASH_DEV_PORT=str(emulator.port))
     assert f"Server already running at {emulator.url}" in output
-    assert output.splitlines()[-1] == "done: 9 parts"
+    assert output.splitlines()[-1] == "done: 10 parts"

@@ -32,6 +32,16 @@ def test_svc_is_the_document_as_written() -> None:
     assert svc.credentials is None
 
 
+def test_the_models_url_may_be_left_out_and_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(_GOOD, "utf-8")
+    assert dialect.load(str(path)).llm_url == "https://svc.example/llm/v1/chat/completions"
+    other = tmp_path / "other.toml"
+    other.write_text('llm_url = "nowhere"\n' + _GOOD, "utf-8")
+    with pytest.raises(DialectError, match="llm_url: expected a URL"):
+        dialect.load(str(other))
+
+
 def test_upstash_has_the_names_of_the_public_clients() -> None:
     upstash = dialect.load("upstash")
     assert (upstash.header_prefix, upstash.token_parameter) == ("Upstash-", "qstash_token")

@@ -25,7 +25,6 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.OverLimit("Svc-Retries", "quota maxRetries exceeded"), 412),
     (errors.PayloadTooLarge("too large"), 413),
     (_DAILY, 429),
-    (errors.Unsupported("not here"), 501),
     (errors.InsufficientStorage("no room"), 507),
 ]
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.messaging import (
+    chat,
     dead_letters,
     events,
     flow_control,
@@ -29,6 +30,7 @@ ROUTES: tuple[MessagingRoute, ...] = (
     *events.ROUTES,
     *dead_letters.ROUTES,
     *keys.ROUTES,
+    *chat.ROUTES,
 )
 
 

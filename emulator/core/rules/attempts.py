@@ -28,6 +28,7 @@ from emulator.core.model import (
     AccountId,
     AttemptOutcome,
     CallbackOptions,
+    CreatedBy,
     DeadLetterId,
     FlowControl,
     FlowKey,
@@ -182,6 +183,11 @@ def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Deci
     if message.failure_callback is not None:
         yield from _call_back(state, progress, message.failure_callback, outcome, dead_letter_id)
     owner = state.accounts[message.account_id]
+    if message.created_by is CreatedBy.CHAT:
+        # Its maker has the answer; nobody could be told another one (D-312).
+        yield DeadLettersRemoved(
+            account_id=message.account_id, dead_letter_ids=(dead_letter_id,), at_ms=state.now_ms, cause="deleted"
+        )
     # The oldest make room (D-045).
     excess = len(owner.dead_letters) - owner.account.max_dlq_size
     if excess > 0:

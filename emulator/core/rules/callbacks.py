@@ -112,6 +112,7 @@ def body_of(
         "createdAt": str(source.created_ms),
         "scheduleId": source.schedule_id,
         "callerIP": source.caller_ip,
+        "api": source.api,
         "dlqId": dead_letter_id,
     }
     return json.dumps({name: value for name, value in body.items() if value is not None}).encode()

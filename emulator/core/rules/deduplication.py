@@ -29,7 +29,7 @@ def key_of(destination: Destination, body: bytes, options: MessageOptions, endpo
         text = f"content:{digest.hexdigest()}"
     else:
         return None
-    if destination.kind is DestinationKind.URL:
+    if destination.kind is not DestinationKind.GROUP:
         return text
     # Two endpoints may share a URL as long as their names differ.
     return f"{text}@{endpoint.name or ''}@{endpoint.url}"

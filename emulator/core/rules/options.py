@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import fields, replace
 
-from emulator.core.model import Headers, MessageOptions, QueueName
+from emulator.core.errors import InvalidInput
+from emulator.core.model import Destination, DestinationKind, Headers, MessageOptions, QueueName
 
 _HEADER_FIELDS = frozenset(("forwarded", "incoming"))
 _PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)
@@ -61,6 +62,12 @@ def first_delivery_ms(options: MessageOptions, now_ms: int) -> int:
     if options.not_before_ms is not None:
         return max(now_ms, options.not_before_ms)
     return now_ms + (options.delay_ms or 0)
+
+
+def check_answer_is_heard(destination: Destination, options: MessageOptions) -> None:
+    """What an API of the service answers goes to the callback, so there must be one (D-085). Raises InvalidInput."""
+    if destination.kind is DestinationKind.API and options.callback is None:
+        raise InvalidInput("Svc-Callback", f"expected a URL, where the answer of {destination.text} is sent")
 
 
 # The options that a queue does not apply, each by its field, with the document's headers that set it (D-021).

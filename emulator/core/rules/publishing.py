@@ -39,6 +39,7 @@ from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import (
     applied_in_a_queue,
+    check_answer_is_heard,
     delivered_headers,
     first_delivery_ms,
     not_applied_in_a_queue,
@@ -63,7 +64,7 @@ class PublishPlan(Record):
 
 
 def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
-    accepted = yield from carry_out(state, plan(state, command.account_id, command.item))
+    accepted = yield from carry_out(state, plan(state, command.account_id, command.item, created_by=command.created_by))
     return PublishReply(accepted=accepted, quota=_quota(state, command.account_id))
 
 
@@ -105,7 +106,7 @@ def plan(
         options = over(options, group.defaults)
         endpoints = group.endpoints
     else:
-        endpoints = (Endpoint(url=item.destination.text, name=None),)
+        endpoints = (Endpoint(url=item.destination.url or item.destination.text, name=None),)
     queue = item.queue or options.queue
     keeps_delay = schedule_id is not None
     not_applied = not_applied_in_a_queue(options, queue, keeps_delay=keeps_delay)
@@ -115,6 +116,8 @@ def plan(
             limits.check_count("maxQueues", len(owner.queues), account.max_queues)
     limits.check_message_size(account, len(item.body))
     limits.check_options(account, options, state.now_ms)
+    if created_by is not CreatedBy.CHAT:
+        check_answer_is_heard(item.destination, options)
     limits.check_daily_quota(owner, state.now_ms, len(endpoints))
     return PublishPlan(
         account_id=account_id,
@@ -175,6 +178,7 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
         labels=options.labels,
         redaction=options.redaction,
         flow_control=options.flow_control,
+        api=item.destination.text.removeprefix("api/") if item.destination.kind is DestinationKind.API else None,
         created_by=planned.created_by,
         not_applied=planned.not_applied,
     )

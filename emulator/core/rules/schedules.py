@@ -18,6 +18,7 @@ from emulator.core.model import (
     ScheduleProgress,
 )
 from emulator.core.rules import limits, publishing
+from emulator.core.rules.options import check_answer_is_heard
 from emulator.core.rules.url_groups import destination_group
 from emulator.core.state_view import StateView, cron_of, split_subject
 
@@ -39,6 +40,7 @@ def write_schedule(state: StateView, command: WriteSchedule) -> Decision[Schedul
         limits.check_count("maxSchedules", len(owner.schedules), owner.account.max_schedules)
     limits.check_message_size(owner.account, len(command.body))
     limits.check_options(owner.account, command.options, state.now_ms)
+    check_answer_is_heard(command.destination, command.options)
     if command.options.queue is not None and command.options.queue not in owner.queues:
         limits.check_count("maxQueues", len(owner.queues), owner.account.max_queues)
     cron = parse_cron(command.cron)

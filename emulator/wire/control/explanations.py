@@ -200,6 +200,8 @@ def _maker(message: Message) -> str:
             return f"published by {message.caller_ip}"
         case CreatedBy.BATCH:
             return f"published in a batch by {message.caller_ip}"
+        case CreatedBy.CHAT:
+            return f"asked of the service's language model by {message.caller_ip}"
         case CreatedBy.SCHEDULE:
             return f"published by schedule {message.schedule_id}"
         case CreatedBy.CALLBACK:

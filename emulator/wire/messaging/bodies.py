@@ -196,7 +196,7 @@ def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishI
     headers = () if item.headers is None else item.headers.items()
     try:
         return PublishItem(
-            destination=destinations.read_batch_destination(item.destination),
+            destination=destinations.read_batch_destination(item.destination, dialect),
             body=b"" if item.body is None else item.body.encode(),
             options=read_listed_options(headers, dialect, kind=RequestKind.BATCH_ITEM, tell=tell),
             caller_ip=caller_ip,

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
-from emulator.core.errors import InvalidInput, Malformed, Unsupported
+from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import Destination, DestinationKind
 from emulator.wire import names
@@ -31,27 +31,37 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[^/?#]*")
 
 
+# The service's own language model (D-311).
+LLM = "api/llm"
+
+
 def read_destination(rest_of_raw_path: str, raw_query: str, dialect: Dialect) -> Destination:
     """The destination of a publish: what follows the fixed part of the path, byte for byte.
 
     The request's query belongs to the destination, except for the service's own parameters; it is
     joined to the URL again as it was typed. The query of a publish to a group goes nowhere.
 
-    Raises: InvalidInput naming `destination`, Unsupported. Source: D-070.
+    Raises: InvalidInput naming `destination`. Source: D-070.
     """
     if raw_query and _SCHEME.match(rest_of_raw_path):
         own_query = _own_query(raw_query, dialect)
         if own_query:
-            return read_batch_destination(f"{rest_of_raw_path}?{own_query}")
-    return read_batch_destination(rest_of_raw_path)
+            return read_batch_destination(f"{rest_of_raw_path}?{own_query}", dialect)
+    return read_batch_destination(rest_of_raw_path, dialect)
+
+
+def read_batch_destination(text: str, dialect: Dialect) -> Destination:
+    """A complete destination: a URL with its own query, the name of a URL group, or `api/llm`.
+
+    Raises: InvalidInput naming `destination`. Source: D-070, D-071, D-311.
+    """
+    if text == LLM:
+        return Destination(kind=DestinationKind.API, text=text, url=dialect.llm_url)
+    return _read(text)
 
 
 @lru_cache(maxsize=1024)
-def read_batch_destination(text: str) -> Destination:
-    """A complete destination: a URL with its own query, or the name of a URL group.
-
-    Raises: InvalidInput naming `destination`, Unsupported. Source: D-070, D-071.
-    """
+def _read(text: str) -> Destination:
     if _SCHEME.match(text):
         try:
             return Destination(kind=DestinationKind.URL, text=parse_url(text))
@@ -59,8 +69,6 @@ def read_batch_destination(text: str) -> Destination:
             raise InvalidInput(_FIELD, f"invalid destination url: {malformed.reason}") from None
     if names.is_name(text):
         return Destination(kind=DestinationKind.GROUP, text=text)
-    if text == "api/llm":  # D-085
-        raise Unsupported(f"{_FIELD}: the API destination api/llm is not emulated, publish to the provider's URL")
     if not text:
         raise InvalidInput(_FIELD, "a non-empty destination must be provided")
     raise InvalidInput(

@@ -82,6 +82,7 @@ def message(message: Message) -> dict[str, Json]:
             "queueName": message.queue,
             "scheduleId": message.schedule_id,
             "callerIP": message.caller_ip or None,
+            "api": message.api,
             **_labels(message.labels),
             **_flow_control(message.flow_control),
         }
@@ -122,6 +123,7 @@ def event(event: Event) -> dict[str, Json]:
             "retryDelayExpression": message.retry_delay,
             **_callbacks(message.callback, message.failure_callback, message.redaction, name="Headers"),
             "callerIP": message.caller_ip or None,
+            "api": message.api,
             **_labels(message.labels),
             **_flow_control(message.flow_control),
         }

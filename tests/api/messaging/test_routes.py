@@ -47,6 +47,7 @@ OPERATIONS = {
     "/v2/keys": (("GET",), "/v2/keys"),
     "/v2/keys/rotate": (("POST",), "/v2/keys/rotate"),
     "/v2/rotate": (("POST",), "/v2/rotate"),
+    "/llm/v1/chat/completions": (("POST",), "/llm/v1/chat/completions"),
 }
 CALLS = [(method, target) for methods, target in OPERATIONS.values() for method in methods]
 PATHS = [(methods, target) for methods, target in OPERATIONS.values()]

@@ -93,7 +93,7 @@ def refusals(stage: Stage) -> None:
         {"retry_delay": "1/0"},
         {"retry_delay": "sleep(1)"},
         {"timeout": "0s"},
-        {"timeout": "1d"},
+        {"timeout": "1y"},
         {"method": "BREW"},
         {"callback": "nowhere"},
         {"callback": "https://cb.example.com/", "callback_delay": "1h"},
@@ -105,7 +105,7 @@ def refusals(stage: Stage) -> None:
         {"deduplication_id": "a:b"},
         {"content_based_deduplication": "perhaps"},
         {"cron": "* * * * *"},
-        {"forward_host": "x"},
+        {"forward_": "x"},
     )
     for options in wrong:
         world.publish(_URL, "wrong", **options)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.commands import EndpointSelector, PublishItem, UpsertQueue
-from emulator.core.errors import InvalidInput, Refused, Unsupported
+from emulator.core.errors import InvalidInput, Refused
 from emulator.core.model import (
     AccountId,
     Destination,
@@ -95,10 +95,6 @@ def test_item_that_cannot_be_is_refused_by_itself(item: dict[str, object], field
     assert last == _item("b", options=MessageOptions())
     assert isinstance(refused, InvalidInput)
     assert refused.field == field
-
-
-def test_api_destination_of_an_item_is_unsupported() -> None:
-    assert isinstance(_batch({"destination": "api/llm"})[0], Unsupported)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.core.errors import InvalidInput, Refused, Unsupported
+from emulator.core.errors import InvalidInput, Refused
 from emulator.core.model import Destination, DestinationKind
 from emulator.wire import dialect
 from emulator.wire.messaging import destinations
@@ -41,7 +41,7 @@ def _group(text: str) -> Destination:
     ],
 )
 def test_url_is_kept_as_typed(text: str) -> None:
-    assert destinations.read_batch_destination(text) == _url(text)
+    assert destinations.read_batch_destination(text, dialect.SVC) == _url(text)
     assert destinations.check_url("Svc-Callback", text) == text
     assert destinations.read_destination(text, "", dialect.SVC) == _url(text)
 
@@ -49,7 +49,7 @@ def test_url_is_kept_as_typed(text: str) -> None:
 @pytest.mark.parametrize("text", ["orders", "a.b-c_D.9", "g" * 256, "https"])
 def test_other_names_are_url_groups(text: str) -> None:
     assert destinations.read_destination(text, "", dialect.SVC) == _group(text)
-    assert destinations.read_batch_destination(text) == _group(text)
+    assert destinations.read_batch_destination(text, dialect.SVC) == _group(text)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_query_of_a_publish_to_a_group_goes_nowhere() -> None:
 
 def test_batch_destination_keeps_its_whole_query() -> None:
     text = "https://h.test/?svc-delay=5s&queue_token=x"
-    assert destinations.read_batch_destination(text) == _url(text)
+    assert destinations.read_batch_destination(text, dialect.SVC) == _url(text)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_empty_destination() -> None:
 )
 def test_url_that_nothing_could_be_sent_to_is_refused(text: str, reason: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        destinations.read_batch_destination(text)
+        destinations.read_batch_destination(text, dialect.SVC)
     assert caught.value.field == "destination"
     assert caught.value.reason.startswith("invalid destination url: ")
     assert reason in caught.value.reason
@@ -178,10 +178,20 @@ def test_group_name_is_no_url() -> None:
     assert "invalid scheme" in caught.value.reason
 
 
-def test_api_destination_is_unsupported_by_name() -> None:
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("svc", "https://svc.example/llm/v1/chat/completions"),
+        ("upstash", "https://qstash.upstash.io/llm/v1/chat/completions"),
+    ],
+)
+def test_api_destination_is_the_services_own_model(name: str, url: str) -> None:
     """D-085."""
-    with pytest.raises(Unsupported, match="api/llm"):
-        destinations.read_destination("api/llm", "", dialect.SVC)
+    expected = Destination(kind=DestinationKind.API, text="api/llm", url=url)
+    assert destinations.read_destination("api/llm", "a=1", dialect.load(name)) == expected
+    for text in ("api/email", "api/llm/", "API/llm", "api/"):
+        with pytest.raises(InvalidInput):
+            destinations.read_destination(text, "", dialect.load(name))
 
 
 @pytest.mark.slow

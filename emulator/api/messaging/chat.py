@@ -1,0 +1,31 @@
+"""Chat completions: the service's own language model, asked and answered in one call (D-312)."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.api.messaging.call import WRITE, MessagingCall, MessagingRoute
+from emulator.core.commands import Publish, PublishItem
+from emulator.core.model import CreatedBy, MessageOptions
+from emulator.wire.messaging import chat
+from emulator.wire.messaging.destinations import LLM, read_batch_destination
+
+
+async def complete(call: MessagingCall) -> Response:
+    parts = call.parts
+    wants_stream = chat.read_wants_stream(parts.body)
+    item = PublishItem(
+        destination=read_batch_destination(LLM, call.dialect),
+        body=parts.body,
+        options=MessageOptions(max_retries=0, content_type="application/json"),
+        caller_ip=parts.client_ip,
+    )
+    outcome = await call.world.ask(Publish(account_id=call.account_id, item=item, created_by=CreatedBy.CHAT))
+    if outcome.response is None:
+        return Answer({"error": f"the model could not be asked: {outcome.error}"}, 502)
+    answer = chat.as_stream(outcome.response) if wants_stream else outcome.response
+    return Response(answer.body, answer.status, dict(chat.passed_on(answer.headers)))
+
+
+ROUTES: tuple[MessagingRoute, ...] = (MessagingRoute("POST", "/llm/v1/chat/completions", complete, WRITE),)
