@@ -48,6 +48,9 @@ async def deliveries_and_rules(emulator: Checked) -> None:
         made = await emulator.control("POST", "/destinations", {"match": {"url": DOWN, "method": "post"}, **rule})
         assert made.status == 201
     assert len((await emulator.control("GET", "/destinations")).json["destinations"]) == 4
+    order = [each["id"] for each in (await emulator.control("GET", "/destinations")).json["destinations"]]
+    assert (await emulator.control("PUT", "/destinations", {"ids": order[1:] + order[:1]})).status == 200
+    assert (await emulator.control("PUT", "/destinations", {"ids": order})).status == 200
     await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Redact-Fields": "body"}, b"\xff")
     await emulator.control("POST", "/clock/advance", {"by": "20s"})
     await emulator.control("DELETE", f"/destinations/{made.json['id']}")

@@ -18,6 +18,7 @@ BODIES: dict[str, object] = {
     "setClock": {"rate": 0},
     "advanceClock": {"by": 0},
     "addRule": {"match": {"url": URL}, "fault": "dns"},
+    "orderRules": {"ids": []},
     "changeWorldAccount": {"budget": 0},
     "saveSnapshot": {"name": "s"},
     "importSnapshot": "no snapshot",
