@@ -24,6 +24,7 @@ _CONTROL = "/_emulator"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 # Longer than a page stays open between two calls, shorter than a server is used with the same settings.
 _PREFLIGHT_S = 600
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*,\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
 _ASKED = {
     b"host": "host",
@@ -74,7 +75,9 @@ class Front:
             found.setdefault(name, value)
         if "origin" not in found and "sec-fetch-site" not in found:
             return None
-        return self._senders.check_page(found, takes_pages=self._route(scope) is not None)
+        return self._senders.check_page(
+            found, takes_pages=self._route(scope) is not None, is_read=scope["method"] in _READS
+        )
 
     def _route(self, scope: Scope) -> Route | None:
         return next((route for route in self._messaging if route.matches(scope)[0] is not Match.NONE), None)

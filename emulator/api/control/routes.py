@@ -10,6 +10,7 @@ from emulator.api.control import (
     contract,
     deliveries,
     destinations,
+    inspector,
     pages,
     previews,
     snapshots,
@@ -33,6 +34,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *trace.ROUTES,
     *stream.ROUTES,
     *contract.ROUTES,
+    *inspector.ROUTES,
     *pages.ROUTES,
 )
 
