@@ -37,13 +37,13 @@ export function describe(method, path, { query = {}, body, headers = {} } = {}) 
   const world = isControl && session.world !== "default" ? { world: session.world } : {};
   const token = isControl ? session.controlToken : session.service;
   const sent = { ...headers };
-  if (token) sent.Authorization = `Bearer ${token}`;
+  if (token) sent.Authorization ??= `Bearer ${token}`;
   let content = body;
   if (body !== undefined && typeof body !== "string" && !(body instanceof Blob)) {
     content = JSON.stringify(body);
     sent["Content-Type"] ??= "application/json";
   }
-  return { method, path, query: { ...query, ...world }, headers: sent, body: content };
+  return { method, path, query: { ...world, ...query }, headers: sent, body: content };
 }
 
 /** The path of a call with its query. A value that is a list is repeated; null is left out. */
@@ -58,6 +58,16 @@ export function target({ path, query = {} }) {
 /** Make a call: the JSON of the answer (a text if it is none, null without a body). Throws ApiError. */
 export async function call(method, path, { query, body, headers, signal } = {}) {
   return perform(describe(method, path, { query, body, headers }), signal);
+}
+
+/** The answer to a control call as a file of that name. Throws ApiError. */
+export async function download(path, name) {
+  const response = await send(describe("GET", path));
+  const url = URL.createObjectURL(await response.blob());
+  const link = Object.assign(document.createElement("a"), { href: url, download: name });
+  link.click();
+  // The download has begun by then.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
 /** Make a described call. Throws ApiError; a call that was given up throws AbortError. */
@@ -130,7 +140,8 @@ export function asCurl(described, origin = location.origin) {
   parts.push(quoted(origin + target(described)));
   for (const [name, value] of Object.entries(described.headers ?? {})) parts.push(`-H ${quoted(`${name}: ${value}`)}`);
   // A body that begins with @ would name a file.
-  if (described.body) parts.push(`--data-raw ${quoted(described.body)}`);
+  if (described.body instanceof Blob) parts.push("--data-binary @FILE");
+  else if (described.body) parts.push(`--data-raw ${quoted(described.body)}`);
   return parts.join(" \\\n  ");
 }
 
@@ -141,8 +152,17 @@ export function asPython(described, origin = location.origin) {
   if (headers.length) {
     lines.push("    headers={", ...headers.map(([name, value]) => `        ${literal(name)}: ${literal(value)},`), "    },");
   }
-  if (described.body) lines.push(`    content=${literal(described.body)}.encode(),`);
+  if (described.body instanceof Blob) lines.push('    content=open("FILE", "rb"),');
+  else if (described.body) lines.push(`    content=${literal(described.body)}.encode(),`);
   return [...lines, ")", "response.raise_for_status()"].join("\n");
+}
+
+/** A call in JavaScript, with fetch. */
+export function asJavaScript(described, origin = location.origin) {
+  const options = { method: described.method, headers: described.headers, body: described.body };
+  const lines = Object.entries(options).filter(([, value]) => value !== undefined && Object.keys(value).length)
+    .map(([name, value]) => `  ${name}: ${JSON.stringify(value, null, 2).replaceAll("\n", "\n  ")},`);
+  return [`const response = await fetch(${JSON.stringify(origin + target(described))}, {`, ...lines, "});", "if (!response.ok) throw new Error(await response.text());"].join("\n");
 }
 
 function quoted(text) {

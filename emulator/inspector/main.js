@@ -21,7 +21,8 @@
 //                    went, with the call to copy; resolves to the answer, undefined after a failure
 //     canAct         whether actions are shown: false in read-only mode
 //     load(name, path, query)  keep `state.lists[name]` the answer of that control call (while
-//                    this view is open it is read again after the stream told of changes)
+//                    this view is open it is read again after the stream told of changes);
+//                    `query` may be a function. Returns what reads it at once
 //     bind(key, text, run)  a key of this view (as in KeyboardEvent.key); `?` lists them
 //     zone           the zone in which times are shown beside UTC
 //     copy(text, what), notice(text, {kind, call})
@@ -102,7 +103,7 @@ function contextOf(view, ends) {
       ends.push(store.subscribe(run));
     },
     load(name, path, query = {}) {
-      const read = () => reload(store, name, path, query);
+      const read = () => reload(store, name, path, typeof query === "function" ? query() : query);
       let changes = store.state.changes;
       read();
       ends.push(store.subscribe((state) => {
@@ -110,6 +111,7 @@ function contextOf(view, ends) {
         changes = state.changes;
         read();
       }));
+      return read;
     },
     setQuery(changes) {
       const query = { ...route.query, ...changes };

@@ -424,7 +424,7 @@ async def test_a_world_of_ones_own() -> None:
         environment, dialect = credentials.pop("environment"), credentials.pop("dialect")
         assert credentials == world["credentials"]
         assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
-        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc"}
+        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc", "queue_segment": "queue"}
         assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
         assert (await emulator.get("/v2/events", token=token)).status == 401
         assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"

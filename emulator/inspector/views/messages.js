@@ -1,0 +1,75 @@
+// Messages: each with where it stands, the newest first.
+
+import { h } from "../dom.js";
+import { shortUrl } from "../format.js";
+import { action, filters, head, listView, picked, when } from "../list.js";
+import { empty, id, status } from "../parts.js";
+import { asCurl, describe } from "../api.js";
+import { prefixOf } from "../service.js";
+export { detail } from "./message.js";
+
+export const title = "Messages";
+export const path = "messages";
+export const key = "m";
+
+const STATES = [["", "any state"], ["live", "not ended"], ["pending", "delayed"], ["held", "waiting"], ["active", "active"], ["retrying", "retrying"],
+  ["delivered", "delivered"], ["failed", "failed"], ["canceled", "canceled"]];
+const NAMES = ["state", "url", "label", "schedule", "queue", "id", "text"];
+const KINDS = { DELIVERED: "good", FAILED: "bad", RETRYING: "bad", CANCELED: "off", PENDING: "wait", HELD: "wait", ACTIVE: "wait" };
+const WORDS = { PENDING: "delayed", HELD: "waiting" };
+const LIVE = new Set(["PENDING", "HELD", "ACTIVE", "RETRYING"]);
+const STEP = 200, MOST = 1000;
+
+export function render(context) {
+  let limit = STEP;
+  const more = h("button", { class: "quiet", hidden: true, onclick: () => { limit = Math.min(limit + STEP, MOST); view.reload(); } }, "Show older messages");
+  const note = h("p", { class: "empty", hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
+  const view = listView(context, {
+    name: "messages", path: "/_emulator/messages", query: () => ({ ...picked(context, NAMES), limit }),
+    items: (answer) => answer.messages,
+    key: (message) => message.message_id,
+    open: (message) => message.message_id,
+    filtered: () => NAMES.some((name) => context.route.query[name]),
+    empty: () => empty("No message yet. Publish one: it is delivered at once, and shows up here.", firstPublish(context)),
+    drawn: (items, answer) => {
+      more.hidden = !answer.cursor || limit >= MOST;
+      note.hidden = !answer.cursor || limit < MOST;
+    },
+    columns: [
+      { title: "Created", cell: (message, state) => when(message.created_ms, state) },
+      { title: "Destination", kind: "main", cell: (message) => [
+        h("button", { class: "quiet", onclick: () => context.select(message.message_id) }, `${message.method} ${shortUrl(message.url)}`),
+        message.labels.map((label) => h("span", { class: "tag" }, label))] },
+      { title: "State", cell: (message, state) => [standing(message), message.next_ms !== null && h("span", { class: "note" }, "next ", when(message.next_ms, state)),
+        message.waits && h("span", { class: "note" }, message.waits)] },
+      { title: "Attempts", kind: "number", cell: (message) => `${message.attempts}/${message.max_attempts}` },
+      { title: "Last answer", cell: (message) => message.last_result && h("span", { class: message.last_error || message.last_status >= 300 ? "note bad" : "note" }, message.last_result) },
+      { title: "Origin", cell: origin },
+      { title: "Id", cell: (message) => id(message.message_id) },
+      { title: "", kind: "actions", cell: (message) => LIVE.has(message.state) && action(context, "Cancel", async () => {
+        await context.act("Cancel", "DELETE", `/v2/messages/${encodeURIComponent(message.message_id)}`);
+        view.reload();
+      }, { "aria-label": `Cancel ${message.message_id}` }) },
+    ],
+  });
+  return h("section", {}, head(title, action(context, "Publish…", () => context.go("publish"))),
+    filters(context, [{ name: "state", label: "State", options: STATES }, { name: "url", label: "URL", hint: "*/orders" }, { name: "label", label: "Label" },
+      { name: "schedule", label: "Schedule" }, { name: "queue", label: "Queue" }, { name: "text", label: "Text", hint: "in id, URL, label" }], view.reload),
+    view.place, more, note);
+}
+
+const standing = (message) => status(message.cancel_requested ? "canceling" : WORDS[message.state] ?? message.state.toLowerCase(), KINDS[message.state]);
+
+/** What made a message, with a way there. */
+function origin(message) {
+  if (message.schedule_id) return h("a", { href: `#/schedules?select=${encodeURIComponent(message.schedule_id)}` }, `schedule ${message.schedule_id}`);
+  if (message.queue) return h("a", { href: "#/queues" }, `queue ${message.queue}`);
+  if (message.url_group) return h("a", { href: "#/groups" }, `group ${message.url_group}`);
+  return message.created_by === "publish" ? null : message.created_by.replaceAll("_", " ");
+}
+
+/** The lines that publish a first message to this server. */
+export function firstPublish(context) {
+  const headers = { [`${prefixOf(context.state)}Delay`]: "10s", "Content-Type": "application/json" };
+  return asCurl(describe("POST", "/v2/publish/https://app.example/orders", { headers, body: '{"order": 7}' }));
+}

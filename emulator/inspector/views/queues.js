@@ -1,0 +1,105 @@
+// Queues, flow control keys and the limit of all: who waits for what, and letting them through.
+
+import { h } from "../dom.js";
+import { count } from "../format.js";
+import { action, head, listView, per, risky } from "../list.js";
+import { empty, id, status } from "../parts.js";
+import { asCurl, describe } from "../api.js";
+import { prefixOf } from "../service.js";
+
+export const title = "Queues";
+export const path = "queues";
+export const key = "q";
+
+const MOST_SHOWN = 10;
+
+export function render(context) {
+  const queues = listView(context, {
+    name: "queues", path: "/_emulator/queues",
+    items: (answer) => answer.queues,
+    key: (queue) => `${queue.account_id} ${queue.name}`,
+    empty: () => empty("No queue yet. A queue delivers in order, so many at a time; the first message makes it:",
+      asCurl(describe("POST", "/v2/enqueue/orders/https://app.example/orders", { body: "first" }))),
+    columns: [
+      { title: "Queue", kind: "main", cell: (queue) => h("a", { href: `#/messages?queue=${encodeURIComponent(queue.name)}` }, queue.name) },
+      { title: "State", cell: (queue) => (queue.paused ? status("paused", "wait") : status("running", "good")) },
+      { title: "At a time", kind: "number", cell: (queue) => parallelism(context, queue) },
+      { title: "Lag", kind: "number", cell: (queue) => queue.lag },
+      { title: "Has a slot", cell: (queue) => ids(queue.holders) },
+      { title: "Next in line", cell: (queue) => line(queue) },
+      { title: "", kind: "actions", cell: (queue) => [
+        pause(context, "queue", queue.name, queue.paused, `/v2/queues/${encodeURIComponent(queue.name)}`),
+        risky(context, "Delete", "Delete with its messages?", () => context.act(`Delete ${queue.name}`, "DELETE", `/v2/queues/${encodeURIComponent(queue.name)}`).then(queues.reload))] },
+    ],
+  });
+  const keys = listView(context, {
+    name: "flow", path: "/_emulator/flow-control",
+    items: (answer) => answer.keys,
+    key: (each) => `${each.account_id} ${each.key}`,
+    empty: () => empty("No flow control key yet. A key bounds how many messages with it start per period, or run at once:",
+      asCurl(describe("POST", "/v2/publish/https://app.example/orders", {
+        headers: { [`${prefixOf(context.state)}Flow-Control-Key`]: "customer-7", [`${prefixOf(context.state)}Flow-Control-Value`]: "rate=3, period=1m" },
+      }))),
+    drawn: (items, answer) => everything.replaceChildren(...(answer.global ?? []).map((each) =>
+      h("p", { class: "dim" }, `All destinations together: ${each.active} of at most ${each.parallelism} under way, ${each.waiting} waiting.`))),
+    columns: [
+      { title: "Key", kind: "main", cell: (each) => each.key },
+      { title: "State", cell: (each) => [each.paused ? status("paused", "wait") : each.waits ? status("holding", "wait") : status("open", "good"), each.waits && h("span", { class: "note" }, each.waits)] },
+      { title: "Rate", kind: "number", cell: (each) => (each.rate ? `${each.rate_count}/${each.rate} per ${per(each.period_ms)}` : "–") },
+      { title: "At once", kind: "number", cell: (each) => (each.parallelism ? `${each.active}/${each.parallelism}` : each.active) },
+      { title: "Lag", kind: "number", cell: (each) => each.lag },
+      { title: "Next in line", cell: (each) => line(each) },
+      { title: "", kind: "actions", cell: (each) => keyActions(context, each, () => keys.reload()) },
+    ],
+  });
+  const everything = h("div", { class: "empty" });
+  return h("section", {}, head(title), h("div", { class: "part" }, h("h2", {}, "Queues"), queues.place), h("div", { class: "part" }, h("h2", {}, "Flow control keys"), keys.place), everything);
+
+  function pause(of, kind, name, paused, address) {
+    const verb = paused ? "Resume" : "Pause";
+    return action(of, verb, () => of.act(`${verb} ${name}`, "POST", `${address}/${verb.toLowerCase()}`).then(() => { queues.reload(); keys.reload(); }), { "aria-label": `${verb} ${kind} ${name}` });
+  }
+
+  function keyActions(of, each, then) {
+    const address = `/v2/flowControl/${encodeURIComponent(each.key)}`;
+    const pinned = each.pinned_rate || each.pinned_parallelism;
+    return [
+      pause(of, "key", each.key, each.paused, address),
+      pinned
+        ? action(of, "Unpin", () => of.act(`Unpin ${each.key}`, "POST", `${address}/unpin`, { query: { rate: true, parallelism: true } }).then(then), { "aria-label": `Unpin key ${each.key}` })
+        : action(of, "Pin…", () => pin(of, each, address, then), { "aria-label": `Pin key ${each.key}`, title: "Keep its limits, whatever messages say" }),
+      action(of, "Reset", () => of.act(`Reset ${each.key}`, "POST", `${address}/reset`).then(then), { "aria-label": `Reset key ${each.key}`, title: "Its counters begin again" }),
+    ];
+  }
+}
+
+/** How many at a time, to be changed in place. */
+function parallelism(context, queue) {
+  if (!context.canAct) return queue.parallelism;
+  return h("input", {
+    type: "number", min: 1, max: 1000, value: queue.parallelism, class: "short", "aria-label": `Parallelism of ${queue.name}`,
+    onchange: (event) => context.act(`Parallelism of ${queue.name}`, "POST", "/v2/queues", { body: { queueName: queue.name, parallelism: event.target.valueAsNumber, paused: queue.paused } }),
+  });
+}
+
+/** Ask for the limits that a key shall keep. */
+function pin(context, each, address, then) {
+  const number = (name, label, value) => h("label", { class: "field" }, h("span", {}, label), h("input", { name, type: "number", min: 0, value: value ?? "" }));
+  const dialog = h("dialog", { "aria-label": `Pin ${each.key}`, onclose: () => dialog.remove() }, h("form", {
+    method: "dialog", class: "form",
+    onsubmit: (event) => {
+      if (event.submitter?.value !== "pin") return;
+      const given = Object.fromEntries([...new FormData(event.target)].filter(([, value]) => value !== ""));
+      context.act(`Pin ${each.key}`, "POST", `${address}/pin`, { query: given }).then(then);
+    },
+  }, h("h2", {}, `Pin the limits of ${each.key}`), h("p", { class: "dim" }, "They stay as they are here, whatever the next messages say."),
+  number("rate", "Rate", each.rate), number("period", "Period in seconds", Math.round(each.period_ms / 1000)), number("parallelism", "At once", each.parallelism),
+  h("div", { class: "buttons" }, h("button", { class: "main", value: "pin" }, "Pin"), h("button", { value: "" }, "Leave"))));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+const ids = (found) => (found.length ? found.map((each) => [id(each), " "]) : null);
+
+const line = (waiting) => [ids(waiting.next_in_line), waiting.waiting > MOST_SHOWN && h("span", { class: "note" }, `${count(waiting.waiting, "message")} in all`)];
+

@@ -1,0 +1,27 @@
+// Refused calls: what a client got wrong, and what it probably meant.
+
+import { h } from "../dom.js";
+import { head, listView, when } from "../list.js";
+import { empty, status } from "../parts.js";
+
+export const title = "Refused";
+export const path = "refused";
+export const key = "x";
+
+export function render(context) {
+  const view = listView(context, {
+    name: "refused", path: "/_emulator/refused",
+    items: (answer) => [...answer.refused].reverse(),
+    key: (refusal) => refusal.seq,
+    empty: () => empty("No call was refused. A call of the messaging or management API that is answered with 4xx is listed here, with the header or field at fault and what was probably meant."),
+    columns: [
+      { title: "Time", cell: (refusal, state) => when(refusal.at_ms, state) },
+      { title: "Call", kind: "main", cell: (refusal) => `${refusal.method} ${refusal.path}` },
+      { title: "Answer", cell: (refusal) => status(refusal.status, "bad") },
+      { title: "Reason", cell: (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)] },
+      { title: "Field", cell: (refusal) => refusal.field && h("code", {}, refusal.field) },
+      { title: "Caller", cell: (refusal) => refusal.caller },
+    ],
+  });
+  return h("section", {}, head(title), view.place);
+}

@@ -1,0 +1,106 @@
+// Destination rules: what happens at a destination instead of, or before, the network.
+
+import { h } from "../dom.js";
+import { action, field, head, listView, risky } from "../list.js";
+import { empty } from "../parts.js";
+
+export const title = "Rules";
+export const path = "rules";
+export const key = "r";
+
+const ADDRESS = "/_emulator/destinations";
+const FAULTS = { refused: "refuse the connection", timeout: "never answer", reset: "reset the connection", dns: "have no such host", tls: "fail the TLS handshake" };
+// The answers that people stage most: each a button that adds the rule.
+const QUICK = [
+  ["Fail the next 2 with 503", { respond: { status: 503 }, times: 2 }],
+  ["Fail always with 500", { respond: { status: 500 } }],
+  ["429, again in 30 s", { respond: { status: 429, headers: { "Retry-After": "30" } }, times: 1 }],
+  ["Refuse the connection", { fault: "refused", times: 1 }],
+  ["Answer after 10 s", { respond: { status: 200, latency: "10s" } }],
+];
+
+export function render(context) {
+  let rules = [];
+  const view = listView(context, {
+    name: "rules", path: ADDRESS,
+    items: (answer) => (rules = answer.destinations),
+    key: (rule) => rule.id,
+    empty: () => empty("No rule: what is published goes to its destination, as the server's policy allows. Name a URL above and choose what shall happen there; the first rule that matches and has times left decides."),
+    columns: [
+      { title: "Order", kind: "number", cell: (rule) => rules.indexOf(rule) + 1 },
+      { title: "When", kind: "main", cell: (rule) => `${rule.match.method ?? "any method"} ${rule.match.url}` },
+      { title: "Then", cell: (rule) => inWords(rule) },
+      { title: "Times", kind: "number", cell: (rule) => (rule.times ? `${rule.used} of ${rule.times}` : `${rule.used}, without end`) },
+      { title: "Id", cell: (rule) => h("code", {}, rule.id) },
+      { title: "", kind: "actions", cell: (rule) => [
+        move(rule, -1, "↑", "up"), move(rule, 1, "↓", "down"),
+        risky(context, "Remove", "Really remove?", () => context.act(`Remove ${rule.id}`, "DELETE", `${ADDRESS}/${rule.id}`).then(view.reload))] },
+    ],
+  });
+
+  function move(rule, step, sign, word) {
+    const at = rules.indexOf(rule), to = at + step;
+    return action(context, sign, async () => {
+      const ids = rules.map((each) => each.id);
+      [ids[at], ids[to]] = [ids[to], ids[at]];
+      await context.act(`Move ${rule.id} ${word}`, "PUT", ADDRESS, { body: { ids } });
+      view.reload();
+    }, { "aria-label": `Move ${rule.id} ${word}`, disabled: to < 0 || to >= rules.length });
+  }
+
+  return h("section", {}, head(title, h("span", { class: "fill" }), risky(context, "Remove all", "Remove all rules?", () => context.act("Remove all rules", "DELETE", ADDRESS).then(view.reload))),
+    context.canAct && addForm(context, view.reload), view.place);
+}
+
+/** A URL and a button for each answer; below, a rule in full. */
+function addForm(context, then) {
+  const url = h("input", { name: "url", required: true, value: context.route.query.url ?? "https://*", "aria-label": "URL or glob" });
+  const add = async (rule, method = "") => {
+    if (!url.reportValidity()) return;
+    const match = method ? { url: url.value.trim(), method } : { url: url.value.trim() };
+    if (await context.act(`Rule for ${match.url}`, "POST", ADDRESS, { body: { match, ...rule } })) then();
+  };
+  const full = h("form", { class: "fields", onsubmit: (event) => {
+    event.preventDefault();
+    const { method, ...given } = Object.fromEntries(new FormData(event.target));
+    add(ruleOf(given), method);
+  } },
+  field("Method", select("method", [["", "any"], ...["GET", "POST", "PUT", "PATCH", "DELETE"].map((each) => [each, each])])),
+  field("Then", select("then", [["respond", "answer"], ...Object.entries(FAULTS), ["forward_to", "forward to a server"]])),
+  field("Status", h("input", { name: "status", type: "number", min: 200, max: 599, value: 503 })),
+  field("Latency", h("input", { name: "latency", placeholder: "2s" }), "passes on the virtual clock"),
+  field("Times", h("input", { name: "times", type: "number", min: 1, placeholder: "without end" })),
+  field("Retry-After", h("input", { name: "retry", placeholder: "none" })),
+  field("Forward to", h("input", { name: "origin", type: "url", placeholder: "http://127.0.0.1:3000" })),
+  field("Body", h("input", { name: "body", placeholder: "none" })),
+  h("button", { class: "main end" }, "Add rule"));
+  return h("div", { class: "form" },
+    h("div", { class: "inline" }, h("label", {}, "At "), url, QUICK.map(([text, rule]) => action(context, text, () => add(rule)))),
+    h("details", {}, h("summary", {}, "Any other rule"), full));
+}
+
+/** A rule of what the form says; what it leaves open is left out. */
+export function ruleOf({ then, status, latency, times, retry, origin, body }) {
+  const limits = times ? { times: Number(times) } : {};
+  if (then === "respond") {
+    const respond = { status: Number(status || 200), ...(retry && { headers: { "Retry-After": retry } }), ...(body && { body }), ...(latency && { latency }) };
+    return { respond, ...limits };
+  }
+  const what = then === "forward_to" ? { forward_to: origin } : { fault: then };
+  return { ...what, ...(latency && { latency }), ...limits };
+}
+
+function inWords(rule) {
+  const answers = rule.sequence ?? (rule.respond ? [rule.respond] : null);
+  if (answers) return answers.map((answer, at) => h("span", { class: "note" }, rule.sequence && `${at + 1}. `, `answer ${answer.status ?? 200}`, extras(answer)));
+  const latency = rule.latency ? ` after ${rule.latency}` : "";
+  return rule.forward_to ? `forward to ${rule.forward_to}${latency}` : `${FAULTS[rule.fault] ?? rule.fault}${latency}`;
+}
+
+function extras(answer) {
+  const headers = Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}`);
+  const parts = [...headers, answer.body && `“${answer.body.slice(0, 60)}”`, answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`].filter(Boolean);
+  return parts.length ? `, ${parts.join(", ")}` : "";
+}
+
+const select = (name, options) => h("select", { name }, options.map(([value, text]) => h("option", { value }, text)));
