@@ -1,8 +1,7 @@
 // What the list views share: a table that keeps its rows, filters in the address, actions with a second thought.
 
 import { h, replace } from "./dom.js";
-import { duration } from "./format.js";
-import { time } from "./parts.js";
+import { day, duration, instant, relative, timeOfDay } from "./format.js";
 
 /**
  * A view that is one list. It is loaded by `path` and drawn again, row by row, when it changes.
@@ -107,7 +106,7 @@ export function filters(context, fields, changed) {
     const value = context.route.query[name] ?? "";
     const input = options
       ? h("select", { onchange: (event) => set(name, event.target.value) }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)))
-      : h("input", { type: "search", value, placeholder: hint, size: 14, oninput: (event) => set(name, event.target.value) });
+      : h("input", { type: "search", value, placeholder: hint, size: 11, oninput: (event) => set(name, event.target.value) });
     return h("label", {}, h("span", {}, label), input);
   });
   context.bind("/", "Filter", () => inputs[0].lastChild.focus());
@@ -160,8 +159,16 @@ export const field = (label, control, hint = null) => h("label", { class: "field
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value?.length !== 0)
   .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 
-/** An instant and how far it is from now. */
-export const when = (ms, state) => time(ms, state.clock?.now_ms ?? null);
+/** An instant and how far it is from now; without its day if that is today. */
+export function when(ms, context) {
+  if (ms === null || ms === undefined) return h("span", { class: "dim" }, "–");
+  const now = context.state.clock?.now_ms ?? ms, { zone } = context;
+  const text = day(ms, zone) === day(now, zone) ? timeOfDay(ms, zone) : instant(ms, zone);
+  return h("time", { datetime: new Date(ms).toISOString(), title: `${instant(ms)} UTC` }, text, h("span", { class: "dim" }, ` · ${relative(ms, now)}`));
+}
+
+/** How far an instant is from now, for those that matter less. */
+export const away = (ms, context) => h("time", { title: `${instant(ms, context.zone)} ${context.zone}` }, relative(ms, context.state.clock?.now_ms ?? ms));
 
 /** What a schedule, a queue or a key waits for, in words: "1 s", "per 1 min". */
 export const per = (ms) => duration(ms).replace(/^1 /, "");

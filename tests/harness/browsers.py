@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, sync_playwright
 
 from tests.harness.emulators import Server
 from tests.harness.loops import PATIENCE_S
@@ -118,6 +118,17 @@ def opened(emulator: Server, fragment: str = "", look: Look = PLAIN, *, expected
 def _note_stranger(origin: str, elsewhere: list[str], request: Request) -> None:
     if not request.url.startswith((f"{origin}/", "blob:", "data:")):
         elsewhere.append(request.url)
+
+
+def copied(page: Page) -> str:
+    """What the clipboard holds."""
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def row(page: Page, text: str) -> Locator:
+    """The row of a list that has this text."""
+    return page.locator("tbody tr").filter(has_text=text)
 
 
 def scrolls_sideways(page: Page) -> bool:

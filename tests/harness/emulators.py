@@ -368,3 +368,18 @@ def control(server: Server, method: str, path: str, body: object = None, **query
     )
     assert response.is_success, response.text
     return response.json() if response.content else None
+
+
+def service(server: Server, method: str, path: str, headers: Headers = (), body: object = b"") -> Any:
+    """A call of a running server's messaging API; its answer. Anything but bytes is sent as JSON."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = httpx.request(
+        method,
+        f"{server.url}{path}",
+        content=content,
+        headers={"Authorization": f"Bearer {server.token}", **dict(headers)},
+        timeout=PATIENCE_S,
+        trust_env=False,
+    )
+    assert response.is_success, response.text
+    return response.json() if response.content else None

@@ -80,12 +80,11 @@ async function chartsOf(context, account, period) {
   }
   // A dialect has another name for it, of the same form.
   const [, messages] = Object.entries(found).find(([name]) => /^daily_\w+_messages$/.test(name) && name !== "daily_workflow_messages");
-  const today = found.daily_requests.length;
   return [
-    h("p", { class: "dim" }, `${count(found.dlq_message_count, "dead letter")} · this month $${found.total_monthly_billing.toFixed(2)}`),
+    h("p", { class: "dim wide" }, `${count(found.dlq_message_count, "dead letter")} · this month $${found.total_monthly_billing.toFixed(2)}`),
     chart("Requests", found.daily_used), chart("Bandwidth", found.daily_bandwidth_used, bytes),
-    ...messages.filter((series) => series.data_points.some(({ y }) => y)).map((series) => chart(series.id, series.data_points)),
-    chart(`Requests by day of the month (${count(today, "day")})`, found.daily_requests),
+    ...messages.filter((series) => series.data_points.some(({ y }) => y)).map((series) => chart(`Messages: ${series.id}`, series.data_points)),
+    chart("Requests by day of the month", found.daily_requests),
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { count, shortUrl } from "../format.js";
-import { action, filters, head, listView, picked, risky, when } from "../list.js";
+import { action, away, filters, head, listView, picked, risky, when } from "../list.js";
 import { empty, id } from "../parts.js";
 export { detail } from "./message.js";
 
@@ -39,13 +39,13 @@ export function render(context) {
     },
     columns: [
       { title: "", kind: "tick", cell: (letter) => context.canAct && tick(letter) },
-      { title: "Failed", cell: (letter, state) => when(letter.failed_ms, state) },
+      { title: "Failed", cell: (letter) => when(letter.failed_ms, context) },
       { title: "Destination", kind: "main", cell: (letter) => [
         h("button", { class: "quiet", onclick: () => context.select(letter.message_id) }, `${letter.method} ${shortUrl(letter.url)}`),
         letter.labels.map((label) => h("span", { class: "tag" }, label))] },
-      { title: "Why", cell: (letter) => [h("span", { class: "note bad" }, letter.last_result),
+      { title: "Why", kind: "words", cell: (letter) => [h("span", { class: "note bad" }, letter.last_result),
         h("span", { class: "note" }, `after ${count(letter.max_attempts, "attempt")}`)] },
-      { title: "Kept until", cell: (letter, state) => when(letter.expires_ms, state) },
+      { title: "Expires", cell: (letter) => away(letter.expires_ms, context) },
       { title: "Message", cell: (letter) => id(letter.message_id) },
       { title: "", kind: "actions", cell: (letter) => [
         action(context, "Retry", () => retry([letter.dead_letter_id]), { "aria-label": `Retry ${letter.dead_letter_id}` }),

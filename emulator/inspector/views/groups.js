@@ -21,7 +21,7 @@ export function render(context) {
     empty: () => empty("No URL group yet. A publish to a group makes one message for each of its endpoints:",
       asCurl(describe("POST", "/v2/topics/receivers/endpoints", { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }))),
     columns: [
-      { title: "Group", kind: "main", cell: (group) => [group.name, h("span", { class: "note" }, "changed ", when(group.updated_ms, context.state))] },
+      { title: "Group", kind: "main", cell: (group) => [group.name, h("span", { class: "note" }, "changed ", when(group.updated_ms, context))] },
       { title: "Endpoints", cell: (group) => h("ul", { class: "plain" }, group.endpoints.map((endpoint) => endpointRow(context, group, endpoint, reload))) },
       { title: "Default headers", cell: (group) => Object.entries(group.headers ?? {}).map(([name, values]) => h("code", { class: "note" }, `${name}: ${[values].flat().join(", ")}`)) },
       { title: "", kind: "actions", cell: (group) => [

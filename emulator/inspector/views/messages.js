@@ -36,15 +36,14 @@ export function render(context) {
       note.hidden = !answer.cursor || limit < MOST;
     },
     columns: [
-      { title: "Created", cell: (message, state) => when(message.created_ms, state) },
+      { title: "Created", cell: (message) => when(message.created_ms, context) },
       { title: "Destination", kind: "main", cell: (message) => [
         h("button", { class: "quiet", onclick: () => context.select(message.message_id) }, `${message.method} ${shortUrl(message.url)}`),
-        message.labels.map((label) => h("span", { class: "tag" }, label))] },
-      { title: "State", cell: (message, state) => [standing(message), message.next_ms !== null && h("span", { class: "note" }, "next ", when(message.next_ms, state)),
-        message.waits && h("span", { class: "note" }, message.waits)] },
+        origin(message), message.labels.map((label) => h("span", { class: "tag" }, label))] },
+      { title: "State", kind: "words", cell: (message) => [standing(message), message.next_ms !== null && h("span", { class: "dim" }, " next ", when(message.next_ms, context)),
+        message.waits && h("span", { class: "note" }, message.waits),
+        message.last_result && (message.last_error || message.last_status >= 300) && h("span", { class: "note bad" }, message.last_result)] },
       { title: "Attempts", kind: "number", cell: (message) => `${message.attempts}/${message.max_attempts}` },
-      { title: "Last answer", cell: (message) => message.last_result && h("span", { class: message.last_error || message.last_status >= 300 ? "note bad" : "note" }, message.last_result) },
-      { title: "Origin", cell: origin },
       { title: "Id", cell: (message) => id(message.message_id) },
       { title: "", kind: "actions", cell: (message) => LIVE.has(message.state) && action(context, "Cancel", async () => {
         await context.act("Cancel", "DELETE", `/v2/messages/${encodeURIComponent(message.message_id)}`);
@@ -62,10 +61,10 @@ const standing = (message) => status(message.cancel_requested ? "canceling" : WO
 
 /** What made a message, with a way there. */
 function origin(message) {
-  if (message.schedule_id) return h("a", { href: `#/schedules?select=${encodeURIComponent(message.schedule_id)}` }, `schedule ${message.schedule_id}`);
-  if (message.queue) return h("a", { href: "#/queues" }, `queue ${message.queue}`);
-  if (message.url_group) return h("a", { href: "#/groups" }, `group ${message.url_group}`);
-  return message.created_by === "publish" ? null : message.created_by.replaceAll("_", " ");
+  if (message.schedule_id) return h("a", { class: "tag", href: `#/schedules?select=${encodeURIComponent(message.schedule_id)}` }, `schedule ${message.schedule_id}`);
+  if (message.queue) return h("a", { class: "tag", href: "#/queues" }, `queue ${message.queue}`);
+  if (message.url_group) return h("a", { class: "tag", href: "#/groups" }, `group ${message.url_group}`);
+  return message.created_by !== "publish" && h("span", { class: "tag" }, message.created_by.replaceAll("_", " "));
 }
 
 /** The lines that publish a first message to this server. */

@@ -1,7 +1,7 @@
 // Publish: the options of a message as fields, and the call that they make in three languages.
 
 import { h, replace } from "../dom.js";
-import { action, field, head } from "../list.js";
+import { field, head } from "../list.js";
 import { copy } from "../parts.js";
 import { asCurl, asJavaScript, asPython, describe } from "../api.js";
 import { prefixOf } from "../service.js";
@@ -24,7 +24,7 @@ export function render(context) {
   let language = context.route.query.language ?? "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
-  const form = h("form", { class: "form", oninput: draw, onsubmit: (event) => { event.preventDefault(); send(); } },
+  const form = h("form", { class: "form publish", oninput: draw, onsubmit: (event) => { event.preventDefault(); send(); } },
     h("div", { class: "fields" },
       wide(field("Destination", input("destination", context.route.query.destination ?? "https://app.example/orders", { required: true }), "a URL, the name of a URL group, or api/llm")),
       field("Method", options("method", ["POST", "GET", "PUT", "PATCH", "DELETE"])), field("Content type", input("contentType", "application/json")), field("Queue", input("queue", "", { placeholder: "none" })),
@@ -32,8 +32,8 @@ export function render(context) {
     group("Delivery", DELIVERY), group("Afterwards", AFTER), group("Limits", LIMITS, check("content", "Deduplicate by content")),
     group("Repeat: makes a schedule", REPEAT),
     h("fieldset", {}, h("legend", {}, "Headers for the destination"), h("div", { class: "fields" }, wide(field("One a line", h("textarea", { name: "forward", spellcheck: "false", placeholder: "Authorization: Bearer abc" }))))),
-    h("div", { class: "buttons" }, action(context, "Publish", send, { type: "submit", class: "main", onclick: null })),
-    h("h2", {}, "The same call as"), tabs, preview, h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy")));
+    h("div", { class: "shown" }, h("div", { class: "buttons" }, context.canAct && h("button", { class: "main" }, "Publish"),
+      h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
   for (const name of ["cron", "delay", "queue"]) if (context.route.query[name]) form.elements[name].value = context.route.query[name];
 
   function draw() {

@@ -15,10 +15,10 @@ export function render(context) {
     key: (refusal) => refusal.seq,
     empty: () => empty("No call was refused. A call of the messaging or management API that is answered with 4xx is listed here, with the header or field at fault and what was probably meant."),
     columns: [
-      { title: "Time", cell: (refusal, state) => when(refusal.at_ms, state) },
+      { title: "Time", cell: (refusal) => when(refusal.at_ms, context) },
       { title: "Call", kind: "main", cell: (refusal) => `${refusal.method} ${refusal.path}` },
       { title: "Answer", cell: (refusal) => status(refusal.status, "bad") },
-      { title: "Reason", cell: (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)] },
+      { title: "Reason", kind: "words", cell: (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)] },
       { title: "Field", cell: (refusal) => refusal.field && h("code", {}, refusal.field) },
       { title: "Caller", cell: (refusal) => refusal.caller },
     ],

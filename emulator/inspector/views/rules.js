@@ -29,7 +29,7 @@ export function render(context) {
     columns: [
       { title: "Order", kind: "number", cell: (rule) => rules.indexOf(rule) + 1 },
       { title: "When", kind: "main", cell: (rule) => `${rule.match.method ?? "any method"} ${rule.match.url}` },
-      { title: "Then", cell: (rule) => inWords(rule) },
+      { title: "Then", kind: "words", cell: (rule) => inWords(rule) },
       { title: "Times", kind: "number", cell: (rule) => (rule.times ? `${rule.used} of ${rule.times}` : `${rule.used}, without end`) },
       { title: "Id", cell: (rule) => h("code", {}, rule.id) },
       { title: "", kind: "actions", cell: (rule) => [

@@ -30,8 +30,8 @@ export function render(context) {
         h("span", { class: "note" }, schedule.method, " ", schedule.destination)] },
       { title: "Cron", cell: (schedule) => h("code", {}, schedule.cron) },
       { title: "State", cell: state },
-      { title: "Next", cell: (schedule, state) => when(schedule.next_ms, state) },
-      { title: "Last", cell: (schedule, state) => [when(schedule.last_ms, state), results(schedule)] },
+      { title: "Next", cell: (schedule) => when(schedule.next_ms, context) },
+      { title: "Last", cell: (schedule) => [when(schedule.last_ms, context), results(schedule)] },
       { title: "", kind: "actions", cell: (schedule) => buttons(context, schedule, () => view.reload()) },
     ],
   });
@@ -54,7 +54,7 @@ function panel(context, schedule, now) {
     h("header", {}, h("h2", {}, schedule.schedule_id), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×")),
     h("div", { class: "buttons" }, buttons(context, schedule, () => context.go("schedules", {}, schedule.schedule_id))),
     facts([["State", state(schedule)], ["Destination", schedule.destination], ["Method", schedule.method], ["Cron", h("code", {}, schedule.cron)], ["Zone", schedule.time_zone],
-      ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, now)], ["Last error", schedule.error]]),
+      ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)], ["Last error", schedule.error]]),
     h("div", {}, h("h3", {}, `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`),
       schedule.firings.length
         ? h("ol", {}, schedule.firings.map((firing) => h("li", {}, local(firing.local), differs && h("span", { class: "dim" }, ` · ${instant(firing.at_ms, context.zone)}`),
