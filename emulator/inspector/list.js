@@ -1,7 +1,9 @@
 // What the list views share: a table that keeps its rows, filters in the address, actions with a second thought.
 
+import { asCurl, describe } from "./api.js";
 import { h, replace } from "./dom.js";
 import { day, duration, instant, relative, timeOfDay } from "./format.js";
+import { empty } from "./parts.js";
 
 /**
  * A view that is one list. It is loaded by `path` and drawn again, row by row, when it changes.
@@ -148,6 +150,13 @@ export function risky(context, text, question, run, attributes = {}) {
   }, attributes);
   return button;
 }
+
+/** A button that deletes: `then` runs when the thing is gone. */
+export const remover = (context, what, path, then, text = "Delete", question = `Really ${text.toLowerCase()}?`) =>
+  risky(context, text, question, () => context.act(`${text} ${what}`, "DELETE", path).then(then));
+
+/** What an empty list teaches: a sentence, and the call that puts something into it. */
+export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(describe("POST", path, options)));
 
 /** The head of a view: its name, and tools beside it. */
 export const head = (title, ...tools) => h("header", { class: "tools" }, h("h1", {}, title), tools);

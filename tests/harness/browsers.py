@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 from tests.harness.emulators import Server
 from tests.harness.loops import PATIENCE_S
@@ -104,15 +104,21 @@ def opened(emulator: Server, fragment: str = "", look: Look = PLAIN, *, expected
     elsewhere: list[str] = []
     try:
         page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("console", functools.partial(_note_error, errors))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", functools.partial(_note_stranger, emulator.url, elsewhere))
         page.goto(f"{PATH}{fragment}")
         yield page
-        assert [each for each in errors if not any(part in each for part in expected)] == []
-        assert elsewhere == []
+        problems = [each for each in errors if not any(part in each for part in expected)]
+        assert not problems, "\n".join(problems)
+        assert not elsewhere, "\n".join(elsewhere)
     finally:
         context.close()
+
+
+def _note_error(errors: list[str], message: ConsoleMessage) -> None:
+    if message.type == "error":
+        errors.append(f"{message.location['url']}: {message.text}")
 
 
 def _note_stranger(origin: str, elsewhere: list[str], request: Request) -> None:

@@ -2,9 +2,7 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { action, field, head, listView, risky, when } from "../list.js";
-import { empty } from "../parts.js";
-import { asCurl, describe } from "../api.js";
+import { action, field, head, listView, remover, teaches, when } from "../list.js";
 
 export const title = "Groups";
 export const path = "groups";
@@ -18,15 +16,15 @@ export function render(context) {
     name: "groups", path: "/_emulator/url-groups",
     items: (answer) => answer.url_groups,
     key: (group) => `${group.account_id} ${group.name}`,
-    empty: () => empty("No URL group yet. A publish to a group makes one message for each of its endpoints:",
-      asCurl(describe("POST", "/v2/topics/receivers/endpoints", { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }))),
+    empty: () => teaches("No URL group yet. A publish to a group makes one message for each of its endpoints:",
+      "/v2/topics/receivers/endpoints", { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }),
     columns: [
       { title: "Group", kind: "main", cell: (group) => [group.name, h("span", { class: "note" }, "changed ", when(group.updated_ms, context))] },
       { title: "Endpoints", cell: (group) => h("ul", { class: "plain" }, group.endpoints.map((endpoint) => endpointRow(context, group, endpoint, reload))) },
       { title: "Default headers", cell: (group) => Object.entries(group.headers ?? {}).map(([name, values]) => h("code", { class: "note" }, `${name}: ${[values].flat().join(", ")}`)) },
       { title: "", kind: "actions", cell: (group) => [
         context.canAct && h("a", { href: `#/publish?destination=${encodeURIComponent(group.name)}` }, "publish to it"),
-        risky(context, "Delete", "Really delete?", () => context.act(`Delete ${group.name}`, "DELETE", address(group.name)).then(reload))] },
+        remover(context, group.name, address(group.name), reload)] },
     ],
   });
   return h("section", {}, head(title), context.canAct && addForm(context, reload), view.place);

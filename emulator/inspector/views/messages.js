@@ -2,10 +2,9 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { action, filters, head, listView, picked, when } from "../list.js";
-import { empty, id, status } from "../parts.js";
-import { asCurl, describe } from "../api.js";
-import { prefixOf } from "../service.js";
+import { action, filters, head, listView, picked, teaches, when } from "../list.js";
+import { id, status } from "../parts.js";
+import { own } from "../service.js";
 export { detail } from "./message.js";
 
 export const title = "Messages";
@@ -23,14 +22,15 @@ const STEP = 200, MOST = 1000;
 export function render(context) {
   let limit = STEP;
   const more = h("button", { class: "quiet", hidden: true, onclick: () => { limit = Math.min(limit + STEP, MOST); view.reload(); } }, "Show older messages");
-  const note = h("p", { class: "empty", hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
+  const note = h("p", { class: "dim", hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
   const view = listView(context, {
     name: "messages", path: "/_emulator/messages", query: () => ({ ...picked(context, NAMES), limit }),
     items: (answer) => answer.messages,
     key: (message) => message.message_id,
     open: (message) => message.message_id,
     filtered: () => NAMES.some((name) => context.route.query[name]),
-    empty: () => empty("No message yet. Publish one: it is delivered at once, and shows up here.", firstPublish(context)),
+    empty: () => teaches("No message yet. Publish one: it is delivered after ten seconds of the clock, and shows up here.", "/v2/publish/https://app.example/orders",
+      { headers: { ...own(context.state, { Delay: "10s" }), "Content-Type": "application/json" }, body: '{"order": 7}' }),
     drawn: (items, answer) => {
       more.hidden = !answer.cursor || limit >= MOST;
       note.hidden = !answer.cursor || limit < MOST;
@@ -45,10 +45,7 @@ export function render(context) {
         message.last_result && (message.last_error || message.last_status >= 300) && h("span", { class: "note bad" }, message.last_result)] },
       { title: "Attempts", kind: "number", cell: (message) => `${message.attempts}/${message.max_attempts}` },
       { title: "Id", cell: (message) => id(message.message_id) },
-      { title: "", kind: "actions", cell: (message) => LIVE.has(message.state) && action(context, "Cancel", async () => {
-        await context.act("Cancel", "DELETE", `/v2/messages/${encodeURIComponent(message.message_id)}`);
-        view.reload();
-      }, { "aria-label": `Cancel ${message.message_id}` }) },
+      { title: "", kind: "actions", cell: (message) => LIVE.has(message.state) && action(context, "Cancel", () => context.act("Cancel", "DELETE", `/v2/messages/${message.message_id}`).then(view.reload), { "aria-label": `Cancel ${message.message_id}` }) },
     ],
   });
   return h("section", {}, head(title, action(context, "Publish…", () => context.go("publish"))),
@@ -65,10 +62,4 @@ function origin(message) {
   if (message.queue) return h("a", { class: "tag", href: "#/queues" }, `queue ${message.queue}`);
   if (message.url_group) return h("a", { class: "tag", href: "#/groups" }, `group ${message.url_group}`);
   return message.created_by !== "publish" && h("span", { class: "tag" }, message.created_by.replaceAll("_", " "));
-}
-
-/** The lines that publish a first message to this server. */
-export function firstPublish(context) {
-  const headers = { [`${prefixOf(context.state)}Delay`]: "10s", "Content-Type": "application/json" };
-  return asCurl(describe("POST", "/v2/publish/https://app.example/orders", { headers, body: '{"order": 7}' }));
 }

@@ -2,10 +2,9 @@
 
 import { h } from "../dom.js";
 import { count } from "../format.js";
-import { action, head, listView, per, risky } from "../list.js";
-import { empty, id, status } from "../parts.js";
-import { asCurl, describe } from "../api.js";
-import { prefixOf } from "../service.js";
+import { action, head, listView, per, remover, teaches } from "../list.js";
+import { id, status } from "../parts.js";
+import { own } from "../service.js";
 
 export const title = "Queues";
 export const path = "queues";
@@ -18,8 +17,8 @@ export function render(context) {
     name: "queues", path: "/_emulator/queues",
     items: (answer) => answer.queues,
     key: (queue) => `${queue.account_id} ${queue.name}`,
-    empty: () => empty("No queue yet. A queue delivers in order, so many at a time; the first message makes it:",
-      asCurl(describe("POST", "/v2/enqueue/orders/https://app.example/orders", { body: "first" }))),
+    empty: () => teaches("No queue yet. A queue delivers in order, so many at a time; the first message makes it:",
+      "/v2/enqueue/orders/https://app.example/orders", { body: "first" }),
     columns: [
       { title: "Queue", kind: "main", cell: (queue) => h("a", { href: `#/messages?queue=${encodeURIComponent(queue.name)}` }, queue.name) },
       { title: "State", cell: (queue) => (queue.paused ? status("paused", "wait") : status("running", "good")) },
@@ -29,17 +28,15 @@ export function render(context) {
       { title: "Next in line", cell: (queue) => line(queue) },
       { title: "", kind: "actions", cell: (queue) => [
         pause(context, "queue", queue.name, queue.paused, `/v2/queues/${encodeURIComponent(queue.name)}`),
-        risky(context, "Delete", "Delete with its messages?", () => context.act(`Delete ${queue.name}`, "DELETE", `/v2/queues/${encodeURIComponent(queue.name)}`).then(queues.reload))] },
+        remover(context, queue.name, `/v2/queues/${encodeURIComponent(queue.name)}`, queues.reload, "Delete", "Delete with its messages?")] },
     ],
   });
   const keys = listView(context, {
     name: "flow", path: "/_emulator/flow-control",
     items: (answer) => answer.keys,
     key: (each) => `${each.account_id} ${each.key}`,
-    empty: () => empty("No flow control key yet. A key bounds how many messages with it start per period, or run at once:",
-      asCurl(describe("POST", "/v2/publish/https://app.example/orders", {
-        headers: { [`${prefixOf(context.state)}Flow-Control-Key`]: "customer-7", [`${prefixOf(context.state)}Flow-Control-Value`]: "rate=3, period=1m" },
-      }))),
+    empty: () => teaches("No flow control key yet. A key bounds how many messages with it start per period, or run at once:",
+      "/v2/publish/https://app.example/orders", { headers: own(context.state, { "Flow-Control-Key": "customer-7", "Flow-Control-Value": "rate=3, period=1m" }) }),
     drawn: (items, answer) => everything.replaceChildren(...(answer.global ?? []).map((each) =>
       h("p", { class: "dim" }, `All destinations together: ${each.active} of at most ${each.parallelism} under way, ${each.waiting} waiting.`))),
     columns: [

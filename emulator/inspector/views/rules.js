@@ -1,7 +1,7 @@
 // Destination rules: what happens at a destination instead of, or before, the network.
 
 import { h } from "../dom.js";
-import { action, field, head, listView, risky } from "../list.js";
+import { action, field, head, listView, remover } from "../list.js";
 import { empty } from "../parts.js";
 
 export const title = "Rules";
@@ -34,7 +34,7 @@ export function render(context) {
       { title: "Id", cell: (rule) => h("code", {}, rule.id) },
       { title: "", kind: "actions", cell: (rule) => [
         move(rule, -1, "↑", "up"), move(rule, 1, "↓", "down"),
-        risky(context, "Remove", "Really remove?", () => context.act(`Remove ${rule.id}`, "DELETE", `${ADDRESS}/${rule.id}`).then(view.reload))] },
+        remover(context, rule.id, `${ADDRESS}/${rule.id}`, view.reload, "Remove")] },
     ],
   });
 
@@ -48,7 +48,7 @@ export function render(context) {
     }, { "aria-label": `Move ${rule.id} ${word}`, disabled: to < 0 || to >= rules.length });
   }
 
-  return h("section", {}, head(title, h("span", { class: "fill" }), risky(context, "Remove all", "Remove all rules?", () => context.act("Remove all rules", "DELETE", ADDRESS).then(view.reload))),
+  return h("section", {}, head(title, h("span", { class: "fill" }), remover(context, "rules", ADDRESS, view.reload, "Remove all", "Remove all rules?")),
     context.canAct && addForm(context, view.reload), view.place);
 }
 

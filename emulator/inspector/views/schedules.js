@@ -2,10 +2,9 @@
 
 import { h } from "../dom.js";
 import { instant, relative } from "../format.js";
-import { action, facts, head, listView, risky, when } from "../list.js";
-import { empty, id, status } from "../parts.js";
-import { asCurl, describe } from "../api.js";
-import { prefixOf } from "../service.js";
+import { action, facts, head, listView, remover, teaches, when } from "../list.js";
+import { id, status } from "../parts.js";
+import { own } from "../service.js";
 
 export const title = "Schedules";
 export const path = "schedules";
@@ -21,9 +20,8 @@ export function render(context) {
     items: (answer) => answer.schedules,
     key: (schedule) => schedule.schedule_id,
     open: (schedule) => schedule.schedule_id,
-    empty: () => empty("No schedule yet. This makes one that publishes every day at nine in Berlin:", asCurl(describe("POST", "/v2/schedules/https://app.example/report", {
-      headers: { [`${prefixOf(context.state)}Cron`]: "CRON_TZ=Europe/Berlin 0 9 * * *", [`${prefixOf(context.state)}Schedule-Id`]: "daily-report" },
-    }))),
+    empty: () => teaches("No schedule yet. This makes one that publishes every day at nine in Berlin:", "/v2/schedules/https://app.example/report",
+      { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
     columns: [
       { title: "Schedule", kind: "main", cell: (schedule) => [
         h("button", { class: "quiet", onclick: () => context.select(schedule.schedule_id) }, schedule.schedule_id),
@@ -73,18 +71,15 @@ const local = (text) => text.replace(/^(.*)T(\d\d:\d\d)(?::00)?(?:\.000)?(Z|[+-]
 
 function results(schedule) {
   if (schedule.error) return h("span", { class: "note bad" }, schedule.error);
-  const counts = Object.entries(Object.groupBy(Object.values(schedule.last_messages), (result) => RESULTS[result][0]));
-  return counts.length > 0 && h("span", { class: "note" }, counts.map(([word, found]) => `${found.length} ${word}`).join(", "));
+  const made = Object.values(schedule.last_messages);
+  const counts = Object.entries(RESULTS).map(([name, [word]]) => [made.filter((each) => each === name).length, word]).filter(([number]) => number);
+  return counts.length > 0 && h("span", { class: "note" }, counts.map((each) => each.join(" ")).join(", "));
 }
 
 function buttons(context, schedule, then) {
-  const change = (label, method, path) => async () => {
-    await context.act(label, method, path);
-    then();
-  };
   const verb = schedule.paused ? "Resume" : "Pause";
   return [
-    action(context, verb, change(`${verb} ${schedule.schedule_id}`, "POST", `${address(schedule)}/${verb.toLowerCase()}`), { "aria-label": `${verb} ${schedule.schedule_id}` }),
-    risky(context, "Delete", "Really delete?", change(`Delete ${schedule.schedule_id}`, "DELETE", address(schedule)), { "aria-label": null }),
+    action(context, verb, () => context.act(`${verb} ${schedule.schedule_id}`, "POST", `${address(schedule)}/${verb.toLowerCase()}`).then(then), { "aria-label": `${verb} ${schedule.schedule_id}` }),
+    remover(context, schedule.schedule_id, address(schedule), then),
   ];
 }

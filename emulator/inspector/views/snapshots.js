@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { action, field, head, listView, risky } from "../list.js";
+import { action, field, head, listView, remover, risky } from "../list.js";
 import { notice } from "../notices.js";
 import { empty, time } from "../parts.js";
 import { describe, download } from "../api.js";
@@ -28,7 +28,7 @@ export function render(context) {
       { title: "", kind: "actions", cell: (snapshot) => [
         risky(context, "Restore", "Really go back to it?", () => context.act(`Restore ${snapshot.name}`, "POST", `${address(snapshot.name)}/restore`).then(view.reload)),
         h("button", { type: "button", onclick: () => save(snapshot.name), "aria-label": `Export ${snapshot.name}` }, "Export"),
-        risky(context, "Delete", "Really delete?", () => context.act(`Delete ${snapshot.name}`, "DELETE", address(snapshot.name)).then(view.reload))] },
+        remover(context, snapshot.name, address(snapshot.name), view.reload)] },
     ],
   });
   return h("section", {}, head(title), context.canAct && form(context, view.reload), view.place);

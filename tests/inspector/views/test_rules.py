@@ -43,7 +43,7 @@ def test_any_rule_is_made_by_the_form(emulator: Server) -> None:
         page.get_by_role("button", name="Add rule").click()
         expect(row(page, "rule_1")).to_contain_text("answer 429, Retry-After: 7, “busy”, after 2s")
         page.get_by_label("Then").select_option("forward_to")
-        page.get_by_label("Forward to").fill("http://127.0.0.1:3000")
+        page.get_by_role("textbox", name="Forward to").fill("http://127.0.0.1:3000")
         page.get_by_label("Latency").fill("")
         page.get_by_role("button", name="Add rule").click()
         expect(row(page, "rule_2")).to_contain_text("forward to http://127.0.0.1:3000")
