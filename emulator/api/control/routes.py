@@ -12,6 +12,7 @@ from emulator.api.control import (
     destinations,
     pages,
     previews,
+    refused,
     snapshots,
     stream,
     trace,
@@ -32,6 +33,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *previews.ROUTES,
     *trace.ROUTES,
     *stream.ROUTES,
+    *refused.ROUTES,
     *contract.ROUTES,
     *pages.ROUTES,
 )

@@ -136,6 +136,22 @@ _OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS)
 
 _FORWARD = "forward-"
 _CALLBACK_FAMILIES = ("callback-", "failure-callback-")
+# What a name behind the prefix may be, callbacks of callbacks aside.
+OPTION_KEYS = tuple(sorted(f"{family}{key}" for family in ("", *_CALLBACK_FAMILIES) for key in _OPTIONS))
+
+
+def is_option(suffix: str) -> bool:
+    """Whether a header's name behind the prefix means anything, for a message or for one of its callbacks."""
+    key = _key_of(suffix)
+    return key in _OPTIONS or key.startswith(_FORWARD)
+
+
+def _key_of(suffix: str) -> str:
+    """The key of the option that configures a callback, of whichever level; the suffix itself if it is of none."""
+    while suffix not in _OPTIONS and suffix.startswith(_CALLBACK_FAMILIES):
+        suffix = suffix.removeprefix("failure-").removeprefix("callback-")
+    return suffix
+
 
 _TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _LINE_BREAK = re.compile(r"[\r\n\0]")
