@@ -18,6 +18,7 @@ import emulator
         "emulator.client.sync.clock",
         "emulator.client.sync.destinations",
         "emulator.client.sync.snapshots",
+        "emulator.client.sync.messages",
         "emulator.client.sync.schedules",
         "emulator.client.sync.queues",
         "emulator.client.sync.url_groups",
