@@ -31,6 +31,7 @@ from emulator.queries.history import DeliveryQuery
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
+from emulator.worlds.listings import Listings
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
 from emulator.worlds.refused_calls import RefusedCalls
@@ -76,6 +77,8 @@ class World:
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
         self.watches = Watches()
         self.refused_calls = RefusedCalls()
+        # Names of headers and parameters that were looked at already.
+        self.seen_names: set[str] = set()
         self.generation = 0
         self.is_closed = False
         # Why it has stopped last, also if it has gone on since.
@@ -94,6 +97,7 @@ class World:
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = history
         self.previews = Previews(state, store)
+        self.listings = Listings(state, store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),

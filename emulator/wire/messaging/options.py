@@ -52,11 +52,12 @@ class Unused(Record):
     """What a request gave in vain, by the client's names.
 
     `ignored` are options that mean nothing on this call (D-074), `dropped` are headers to forward
-    that belong to the connection (D-075).
+    that belong to the connection (D-075), `unknown` are names that are no option's.
     """
 
     ignored: tuple[str, ...]
     dropped: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
 
 # Called with what was given in vain, if anything was.
@@ -93,6 +94,7 @@ def read_listed_options(
     """
     given = _Given(dialect)
     rest = given.add_headers((name.lower(), value) for name, value in headers)
+    given.add_strangers(rest)
     options = _top_options(given, rest, kind, own_authorization=False)
     given.report(tell)
     return options
@@ -165,7 +167,7 @@ class _Given:
     of an option together are the suffix of its header.
     """
 
-    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts")
+    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "_unknown")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -174,6 +176,7 @@ class _Given:
         self._forwarded: dict[str, list[tuple[str, str]]] = {}
         self._ignored: list[str] = []
         self._dropped: list[str] = []
+        self._unknown: list[str] = []
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Sort in the service's headers; the others come back."""
@@ -185,6 +188,10 @@ class _Given:
             else:
                 rest.append(pair)
         return rest
+
+    def add_strangers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Headers of a body that are not the service's: their names are looked at nowhere else."""
+        self._unknown += [name for name, _ in headers]
 
     def add_query(self, query: Pairs) -> None:
         """Sort in the service's query parameters."""
@@ -205,6 +212,8 @@ class _Given:
         text = value.strip()
         is_forwarded = depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD)
         if not is_forwarded and (not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH)):
+            if key not in _OPTIONS:
+                self._unknown.append(self._dialect.lower_prefix + suffix)
             return
         if from_query:
             self._from_query.add(suffix)
@@ -272,8 +281,9 @@ class _Given:
 
     def report(self, tell: Tell) -> None:
         """Tell what was given in vain."""
-        if self._ignored or self._dropped:
-            tell(Unused(ignored=tuple(self._ignored), dropped=tuple(dict.fromkeys(self._dropped))))
+        if self._ignored or self._dropped or self._unknown:
+            dropped = tuple(dict.fromkeys(self._dropped))
+            tell(Unused(ignored=tuple(self._ignored), dropped=dropped, unknown=tuple(self._unknown)))
 
 
 # --- reading: what the options say together -------------------------------------------------------
