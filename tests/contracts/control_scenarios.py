@@ -141,6 +141,14 @@ async def stream(emulator: Checked) -> None:
 
 
 @scenario()
+async def refused_calls(emulator: Checked) -> None:
+    await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "soon"})
+    assert len((await emulator.control("GET", "/refused?limit=5")).json["refused"]) == 1
+    assert (await emulator.control("GET", "/refused?limit=0")).status == 400
+    await emulator.control("DELETE", "/refused")
+
+
+@scenario()
 async def worlds(emulator: Checked) -> None:
     await emulator.control("POST", "/worlds")
     fixtures = {
