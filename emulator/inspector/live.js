@@ -23,6 +23,7 @@ async function run(store, signal) {
       store.dispatch({ type: "credentials", credentials });
       await follow("/_emulator/stream", { signal, opened: () => store.dispatch({ type: "connection", value: "live" }) }, (kind, data) => {
         if (kind === "clock") store.dispatch({ type: "clock", clock: data });
+        store.dispatch({ type: "changed" });
       });
     } catch (error) {
       if (signal.aborted) return;

@@ -39,6 +39,7 @@ import { prefs } from "./prefs.js";
 import { createStore } from "./store.js";
 import { VIEWS } from "./views/index.js";
 
+const READ_AGAIN_MS = 100;
 const store = createStore();
 const keys = keyboard();
 const canAct = document.documentElement.dataset.mode === "on";
@@ -103,14 +104,22 @@ function contextOf(view, ends) {
       ends.push(store.subscribe(run));
     },
     load(name, path, query = {}) {
-      const read = () => reload(store, name, path, typeof query === "function" ? query() : query);
-      let changes = store.state.changes;
+      let changes, busy = false, again = false;
+      // One call at a time, and none for each of a thousand events.
+      const read = async () => {
+        again = true;
+        if (busy) return;
+        busy = true;
+        while (!ends.done && (again || changes !== store.state.changes)) {
+          again = false;
+          changes = store.state.changes;
+          await reload(store, name, path, typeof query === "function" ? query() : query);
+          await new Promise((done) => setTimeout(done, READ_AGAIN_MS));
+        }
+        busy = false;
+      };
       read();
-      ends.push(store.subscribe((state) => {
-        if (state.changes === changes) return;
-        changes = state.changes;
-        read();
-      }));
+      ends.push(store.subscribe((state) => state.changes !== changes && read()));
       return read;
     },
     setQuery(changes) {
@@ -202,6 +211,14 @@ function start() {
       openDetail({});
     }
   }, "Everywhere");
+  // A link that names no world stays in the one that is shown.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.('a[href^="#/"]');
+    const { world } = store.state;
+    if (!link || world === "default" || link.hash.includes("world=")) return;
+    event.preventDefault();
+    location.hash = `${link.hash}${link.hash.includes("?") ? "&" : "?"}world=${encodeURIComponent(world)}`;
+  });
   addEventListener("hashchange", openAddress);
   addEventListener("popstate", openAddress);
   prefs.changed(openView);

@@ -51,6 +51,8 @@ export function reduce(state, action) {
       return { ...state, credentials: action.credentials };
     case "upcoming":
       return { ...state, upcoming: action.upcoming };
+    case "changed":
+      return { ...state, changes: state.changes + 1 };
     case "moving":
       return { ...state, moving: action.moving };
     case "listed":

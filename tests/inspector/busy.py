@@ -35,18 +35,33 @@ def fill(emulator: Server) -> None:
         publish(f"schedules/{url}", Svc_Cron=cron, Svc_Schedule_Id=schedule_id)
     publish("schedules/cleanup/pause")
     for number in range(4):
-        publish("publish/https://app.example/orders", {"order": number}, Svc_Label="nightly", Content_Type="application/json")
+        publish(
+            "publish/https://app.example/orders",
+            {"order": number},
+            Svc_Label="nightly",
+            Content_Type="application/json",
+        )
     control(emulator, "POST", "/clock/advance", {"by": "14m"})
-    publish("publish/https://billing.example/invoices", {"invoice": 7}, Svc_Retries="3", Content_Type="application/json")
+    publish(
+        "publish/https://billing.example/invoices", {"invoice": 7}, Svc_Retries="3", Content_Type="application/json"
+    )
     publish("publish/https://billing.example/invoices", {"invoice": 8}, Svc_Retries="1", Svc_Label="billing")
     publish("publish/https://legacy.example/import", Svc_Retries="0")
     for number in range(3):
         publish("enqueue/orders/https://reports.example/orders", {"order": number})
-        publish("publish/https://app.example/mail", Svc_Flow_Control_Key="customer-7", Svc_Flow_Control_Value="rate=1,period=10m")
+        publish(
+            "publish/https://app.example/mail",
+            Svc_Flow_Control_Key="customer-7",
+            Svc_Flow_Control_Value="rate=1,period=10m",
+        )
     control(emulator, "POST", "/clock/advance", {"by": "15s"})
     publish("publish/https://app.example/reminder", Svc_Delay="2h", Svc_Label="nightly")
-    publish("publish/https://billing.example/invoices", {"invoice": 9}, Svc_Retries="4", Content_Type="application/json")
-    endpoints = {"endpoints": [{"name": "billing", "url": "https://billing.example/hook"}, {"url": "https://crm.example/hook"}]}
+    publish(
+        "publish/https://billing.example/invoices", {"invoice": 9}, Svc_Retries="4", Content_Type="application/json"
+    )
+    endpoints = {
+        "endpoints": [{"name": "billing", "url": "https://billing.example/hook"}, {"url": "https://crm.example/hook"}]
+    }
     publish("topics/receivers/endpoints", endpoints)
     for url, headers in (("https://app.example/", {"Svc-Delay": "5x"}), ("app.example/", {})):
         headers = {"Authorization": f"Bearer {emulator.token}", **headers}

@@ -96,7 +96,9 @@ def test_every_view_is_reached_and_left_by_keys_that_are_listed(emulator: Server
         page.keyboard.press("?")
         keys = page.get_by_role("dialog", name="Keys")
         expect(keys).to_be_visible()
-        pairs = keys.locator("dt").evaluate_all("all => all.map(each => [...each.querySelectorAll('kbd')].map(key => key.textContent))")
+        pairs = keys.locator("dt").evaluate_all(
+            "all => all.map(each => [...each.querySelectorAll('kbd')].map(key => key.textContent))"
+        )
         page.keyboard.press("Escape")
         expect(keys).to_be_hidden()
         reached = set()

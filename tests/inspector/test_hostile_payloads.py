@@ -12,7 +12,9 @@ from tests.harness.emulators import Server, control, service
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
-MARKUP = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1"><style>body { display: none }</style>'
+MARKUP = (
+    '<script>window.broken = 1</script><img src=x onerror="window.broken = 1"><style>body { display: none }</style>'
+)
 # Right-to-left override, isolate and pop: what comes behind them must not turn around.
 TURNED = "abc\u202edef\u2067ghi"
 BINARY = b"\xff\xfe\x00<script>"

@@ -22,7 +22,15 @@ def test_nothing_is_made_of_markup() -> None:
         f"{path.name}: {word}"
         for path in FILES
         if path.suffix == ".js"
-        for word in ("innerHTML =", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "new Function")
+        for word in (
+            "innerHTML =",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "DOMParser",
+            "eval(",
+            "new Function",
+        )
         if word in path.read_text("utf-8")
     ]
     assert not found

@@ -1,7 +1,7 @@
 // Refused calls: what a client got wrong, and what it probably meant.
 
 import { h } from "../dom.js";
-import { head, listView, when } from "../list.js";
+import { head, listView, remover, when } from "../list.js";
 import { empty, status } from "../parts.js";
 
 export const title = "Refused";
@@ -10,7 +10,7 @@ export const key = "x";
 
 export function render(context) {
   const view = listView(context, {
-    name: "refused", path: "/_emulator/refused",
+    name: "refused", path: "/_emulator/refused", query: () => ({ limit: 1000 }),
     items: (answer) => [...answer.refused].reverse(),
     key: (refusal) => refusal.seq,
     empty: () => empty("No call was refused. A call of the messaging or management API that is answered with 4xx is listed here, with the header or field at fault and what was probably meant."),
@@ -23,5 +23,5 @@ export function render(context) {
       { title: "Caller", cell: (refusal) => refusal.caller },
     ],
   });
-  return h("section", {}, head(title), view.place);
+  return h("section", {}, head(title, remover(context, "refused calls", "/_emulator/refused", view.reload, "Clear", "Really forget them?")), view.place);
 }

@@ -1,7 +1,7 @@
 // Destination rules: what happens at a destination instead of, or before, the network.
 
 import { h } from "../dom.js";
-import { action, field, head, listView, remover } from "../list.js";
+import { action, head, listView, remover } from "../list.js";
 import { empty } from "../parts.js";
 
 export const title = "Rules";
@@ -18,6 +18,8 @@ const QUICK = [
   ["Refuse the connection", { fault: "refused", times: 1 }],
   ["Answer after 10 s", { respond: { status: 200, latency: "10s" } }],
 ];
+
+const EXAMPLE = { match: { url: "https://api.example/*", method: "POST" }, sequence: [{ status: 429, headers: { "Retry-After": "10" }, latency: "2s" }, { status: 200 }] };
 
 export function render(context) {
   let rules = [];
@@ -52,42 +54,25 @@ export function render(context) {
     context.canAct && addForm(context, view.reload), view.place);
 }
 
-/** A URL and a button for each answer; below, a rule in full. */
+/** A URL and a button for each answer; below, any rule as the control API takes it. */
 function addForm(context, then) {
-  const url = h("input", { name: "url", required: true, value: context.route.query.url ?? "https://*", "aria-label": "URL or glob" });
-  const add = async (rule, method = "") => {
-    if (!url.reportValidity()) return;
-    const match = method ? { url: url.value.trim(), method } : { url: url.value.trim() };
-    if (await context.act(`Rule for ${match.url}`, "POST", ADDRESS, { body: { match, ...rule } })) then();
+  const url = h("input", { required: true, value: context.route.query.url ?? "https://*", "aria-label": "URL or glob" });
+  const add = async (rule) => {
+    if (await context.act(`Rule for ${rule.match?.url}`, "POST", ADDRESS, { body: rule })) then();
   };
-  const full = h("form", { class: "fields", onsubmit: (event) => {
+  const text = h("textarea", { "aria-label": "Rule", spellcheck: "false", rows: 8, value: JSON.stringify(EXAMPLE, null, 2), oninput: () => text.setCustomValidity("") });
+  const any = h("form", { class: "field", onsubmit: (event) => {
     event.preventDefault();
-    const { method, ...given } = Object.fromEntries(new FormData(event.target));
-    add(ruleOf(given), method);
-  } },
-  field("Method", select("method", [["", "any"], ...["GET", "POST", "PUT", "PATCH", "DELETE"].map((each) => [each, each])])),
-  field("Then", select("then", [["respond", "answer"], ...Object.entries(FAULTS), ["forward_to", "forward to a server"]])),
-  field("Status", h("input", { name: "status", type: "number", min: 200, max: 599, value: 503 })),
-  field("Latency", h("input", { name: "latency", placeholder: "2s" }), "passes on the virtual clock"),
-  field("Times", h("input", { name: "times", type: "number", min: 1, placeholder: "without end" })),
-  field("Retry-After", h("input", { name: "retry", placeholder: "none" })),
-  field("Forward to", h("input", { name: "origin", type: "url", placeholder: "http://127.0.0.1:3000" })),
-  field("Body", h("input", { name: "body", placeholder: "none" })),
-  h("button", { class: "main end" }, "Add rule"));
+    try {
+      add(JSON.parse(text.value));
+    } catch (error) {
+      text.setCustomValidity(`This is no JSON: ${error.message}`);
+      text.reportValidity();
+    }
+  } }, text, h("div", { class: "buttons" }, h("button", { class: "main" }, "Add rule"), h("a", { href: "/_emulator/reference#control-op-addRule", target: "_blank" }, "all that a rule may say")));
   return h("div", { class: "form" },
-    h("div", { class: "inline" }, h("label", {}, "At "), url, QUICK.map(([text, rule]) => action(context, text, () => add(rule)))),
-    h("details", {}, h("summary", {}, "Any other rule"), full));
-}
-
-/** A rule of what the form says; what it leaves open is left out. */
-export function ruleOf({ then, status, latency, times, retry, origin, body }) {
-  const limits = times ? { times: Number(times) } : {};
-  if (then === "respond") {
-    const respond = { status: Number(status || 200), ...(retry && { headers: { "Retry-After": retry } }), ...(body && { body }), ...(latency && { latency }) };
-    return { respond, ...limits };
-  }
-  const what = then === "forward_to" ? { forward_to: origin } : { fault: then };
-  return { ...what, ...(latency && { latency }), ...limits };
+    h("div", { class: "inline" }, h("label", {}, "At "), url, QUICK.map(([name, rule]) => action(context, name, () => url.reportValidity() && add({ match: { url: url.value.trim() }, ...rule })))),
+    h("details", {}, h("summary", {}, "Any other rule"), any));
 }
 
 function inWords(rule) {
@@ -102,5 +87,3 @@ function extras(answer) {
   const parts = [...headers, answer.body && `“${answer.body.slice(0, 60)}”`, answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`].filter(Boolean);
   return parts.length ? `, ${parts.join(", ")}` : "";
 }
-
-const select = (name, options) => h("select", { name }, options.map(([value, text]) => h("option", { value }, text)));

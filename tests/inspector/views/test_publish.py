@@ -30,8 +30,10 @@ def text_in(page: Page, language: str) -> str:
 @in_browser
 def test_every_option_of_the_form_reaches_the_message(emulator: Server) -> None:
     with opened(emulator, "#/publish") as page:
-        fill(page, destination="https://app.test/orders?a=b", body="it's \"ü\"\n", contentType="text/plain")
-        fill(page, delay="1h", retries="2", retryDelay="1000 * retried", timeout="30s", label="a,b", redact="header[X-A]")
+        fill(page, destination="https://app.test/orders?a=b", body='it\'s "ü"\n', contentType="text/plain")
+        fill(
+            page, delay="1h", retries="2", retryDelay="1000 * retried", timeout="30s", label="a,b", redact="header[X-A]"
+        )
         fill(page, callback="https://cb.test", failure="https://fcb.test", flowKey="k", flowValue="rate=1,period=1m")
         fill(page, deduplication="once", forward="X-A: b: c\nX-B: d")
         page.locator("[name=method]").select_option("PUT")
@@ -52,7 +54,13 @@ def test_every_option_of_the_form_reaches_the_message(emulator: Server) -> None:
 @in_browser
 def test_a_cron_expression_makes_a_schedule(emulator: Server) -> None:
     with opened(emulator, "#/publish") as page:
-        fill(page, destination="https://app.test/report", cron="CRON_TZ=Europe/Berlin 0 9 * * *", scheduleId="daily", queue="q")
+        fill(
+            page,
+            destination="https://app.test/report",
+            cron="CRON_TZ=Europe/Berlin 0 9 * * *",
+            scheduleId="daily",
+            queue="q",
+        )
         page.get_by_role("button", name="Publish", exact=True).click()
         page.wait_for_url("**#/schedules?select=daily")
     schedule = service(emulator, "GET", "/v2/schedules/daily")
@@ -80,7 +88,13 @@ def test_a_refusal_is_shown_and_the_form_stays(emulator: Server) -> None:
 @in_browser
 def test_the_texts_send_what_the_form_would(emulator: Server) -> None:
     with opened(emulator, "#/publish") as page:
-        fill(page, destination="https://app.test/orders?x=%20y", body="it's \"ü\" $HOME \\n\n@", forward="X-A: 'b'", label="copied")
+        fill(
+            page,
+            destination="https://app.test/orders?x=%20y",
+            body='it\'s "ü" $HOME \\n\n@',
+            forward="X-A: 'b'",
+            label="copied",
+        )
         exec(text_in(page, "Python"))
         page.evaluate(f"async () => {{ {text_in(page, 'JavaScript')} }}")
         if shutil.which("curl") and shutil.which("bash"):
@@ -88,5 +102,8 @@ def test_the_texts_send_what_the_form_would(emulator: Server) -> None:
             assert b"messageId" in done.stdout, done.stderr
     deliveries = control(emulator, "GET", "/deliveries")["deliveries"]
     assert len(deliveries) in (2, 3)
-    sent = {(each["url"], each["body"], str(each["headers"]["X-A"]), str(each["headers"]["Content-Type"])) for each in deliveries}
-    assert sent == {("https://app.test/orders?x=%20y", "it's \"ü\" $HOME \\n\n@", "[\"'b'\"]", "['application/json']")}
+    sent = {
+        (each["url"], each["body"], str(each["headers"]["X-A"]), str(each["headers"]["Content-Type"]))
+        for each in deliveries
+    }
+    assert sent == {("https://app.test/orders?x=%20y", 'it\'s "ü" $HOME \\n\n@', "[\"'b'\"]", "['application/json']")}

@@ -30,36 +30,23 @@ def test_two_clicks_make_the_next_two_fail(emulator: Server) -> None:
 
 
 @in_browser
-def test_any_rule_is_made_by_the_form(emulator: Server) -> None:
-    with opened(emulator, "#/rules") as page:
-        page.get_by_label("URL or glob").fill("https://api.test/*")
-        page.get_by_text("Any other rule").click()
-        page.get_by_label("Method").select_option("PUT")
-        page.get_by_label("Status").fill("429")
-        page.get_by_label("Retry-After").fill("7")
-        page.get_by_label("Latency").fill("2s")
-        page.get_by_label("Body").fill("busy")
-        page.get_by_label("Times").fill("3")
-        page.get_by_role("button", name="Add rule").click()
-        expect(row(page, "rule_1")).to_contain_text("answer 429, Retry-After: 7, “busy”, after 2s")
-        page.get_by_label("Then").select_option("forward_to")
-        page.get_by_role("textbox", name="Forward to").fill("http://127.0.0.1:3000")
-        page.get_by_label("Latency").fill("")
-        page.get_by_role("button", name="Add rule").click()
-        expect(row(page, "rule_2")).to_contain_text("forward to http://127.0.0.1:3000")
-    first, second = rules(emulator)
-    assert first["respond"] == {"status": 429, "headers": {"Retry-After": "7"}, "body": "busy", "latency": "2s"}
-    assert (first["match"], first["times"]) == ({"url": "https://api.test/*", "method": "PUT"}, 3)
-    assert second["forward_to"] == "http://127.0.0.1:3000"
-
-
-@in_browser
-def test_a_rule_that_is_refused_says_what_is_wrong(emulator: Server) -> None:
+def test_any_other_rule_is_written_out(emulator: Server) -> None:
     with opened(emulator, "#/rules", expected=["400"]) as page:
         page.get_by_text("Any other rule").click()
-        page.get_by_label("Latency").fill("soon")
+        text = page.get_by_label("Rule", exact=True)
         page.get_by_role("button", name="Add rule").click()
-        expect(page.locator(".notice.bad")).to_contain_text("respond.latency")
+        expect(row(page, "rule_1")).to_contain_text("1. answer 429, Retry-After: 10, after 2s")
+        expect(row(page, "rule_1")).to_contain_text("2. answer 200")
+        text.fill('{"match": {"url": "https://a.test/*"}, "forward_to": "http://127.0.0.1:3000", "latency": "soon"}')
+        page.get_by_role("button", name="Add rule").click()
+        expect(page.locator(".notice.bad")).to_contain_text("latency")
+        text.fill(text.input_value().replace("soon", "1s"))
+        page.get_by_role("button", name="Add rule").click()
+        expect(row(page, "rule_2")).to_contain_text("forward to http://127.0.0.1:3000 after 1s")
+        text.fill("{")
+        page.get_by_role("button", name="Add rule").click()
+        assert text.evaluate("text => text.validationMessage").startswith("This is no JSON")
+    assert [each["id"] for each in rules(emulator)] == ["rule_1", "rule_2"]
 
 
 @in_browser

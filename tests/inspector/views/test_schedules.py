@@ -61,7 +61,9 @@ def test_an_action_can_be_copied_as_the_call_that_it_made(emulator: Server) -> N
 @in_browser
 def test_what_came_of_the_last_firing_is_shown(emulator: Server) -> None:
     control(emulator, "POST", "/destinations", {"match": {"url": "https://app.test/*"}, "respond": {"latency": "1h"}})
-    service(emulator, "POST", "/v2/schedules/https://app.test/report", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "often"})
+    service(
+        emulator, "POST", "/v2/schedules/https://app.test/report", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "often"}
+    )
     with opened(emulator, "#/schedules?select=often") as page:
         expect(row(page, "often")).to_contain_text("active")
         control(emulator, "POST", "/clock/advance", {"by": "1m"})
