@@ -7,7 +7,7 @@ import base64
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.harness.browsers import in_browser, needs_browser, opened, row
+from tests.harness.browsers import Look, in_browser, needs_browser, opened, row
 from tests.harness.emulators import Server, control, service
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -58,15 +58,17 @@ def test_markup_is_text_in_lists_and_in_the_message(emulator: Server) -> None:
 
 @in_browser
 def test_marks_of_direction_turn_nothing_beside_them(emulator: Server) -> None:
-    message_id = deliver(emulator, "turned", TURNED.encode(), {"body": TURNED}, Content_Type="text/plain")
-    service(emulator, "POST", "/v2/publish/https://turned.test/", {"Svc-Label": f"{TURNED},plain", "Svc-Delay": "1h"})
-    with opened(emulator, "#/messages") as page:
-        tags = row(page, "turned.test").locator(".tag")
-        expect(tags).to_have_count(2)
-        left, right = (tags.nth(number).bounding_box() for number in range(2))
-        assert left is not None
-        assert right is not None
-        assert left["x"] < right["x"]
+    answer: dict[str, object] = {"body": TURNED, "latency": "2s"}
+    message_id = deliver(emulator, "turned", TURNED.encode(), answer, Content_Type="text/plain")
+    control(emulator, "POST", "/clock/advance", {"by": "2s"})
+    with opened(emulator, "#/rules", Look(width=2560)) as page:
+        cell = row(page, "rule_1").locator(".words .note")
+        expect(cell).to_contain_text(f"answer 500, “{TURNED}”, after 2s")
+        behind = cell.evaluate(
+            "cell => { const range = document.createRange(); range.selectNodeContents(cell.lastChild);"
+            " return range.getBoundingClientRect().left - cell.querySelector('bdi').getBoundingClientRect().right }"
+        )
+        assert behind > 0
         page.evaluate("id => { location.hash = `#/messages?select=${id}` }", message_id)
         expect(page.get_by_role("complementary")).to_contain_text(TURNED)
         assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"

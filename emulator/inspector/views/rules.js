@@ -84,6 +84,8 @@ function inWords(rule) {
 
 function extras(answer) {
   const headers = Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}`);
-  const parts = [...headers, answer.body && `“${answer.body.slice(0, 60)}”`, answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`].filter(Boolean);
-  return parts.length ? `, ${parts.join(", ")}` : "";
+  // Apart from the rest, because a body may turn the direction of what stands behind it.
+  const body = answer.body && h("bdi", {}, `“${answer.body.slice(0, 60)}”`);
+  const parts = [...headers.map((each) => h("bdi", {}, each)), body, answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`];
+  return parts.filter(Boolean).map((part) => [", ", part]);
 }
