@@ -4,6 +4,7 @@ import { ApiError, call, follow, session } from "./api.js";
 import { h, replace } from "./dom.js";
 
 const AGAIN_MS = 1_000;
+const PAGE = 1_000;
 let ending = null;
 
 /** Read a world and follow it. Whatever was followed before is given up. */
@@ -15,14 +16,23 @@ export function connect(store) {
 }
 
 async function run(store, signal) {
+  // What the stream told last: it goes on behind it.
+  let last = null;
   while (!signal.aborted) {
     try {
       const [clock, credentials] = await Promise.all([call("GET", "/_emulator/clock", { signal }), call("GET", "/_emulator/credentials", { signal })]);
       session.service = credentials.queue.token;
       store.dispatch({ type: "clock", clock });
       store.dispatch({ type: "credentials", credentials });
-      await follow("/_emulator/stream", { signal, opened: () => store.dispatch({ type: "connection", value: "live" }) }, (kind, data) => {
+      const opened = () => {
+        store.dispatch({ type: "connection", value: "live" });
+        if (!last) older(store);
+      };
+      await follow("/_emulator/stream", { signal, opened, query: { brief: true }, headers: last ? { "Last-Event-ID": last } : {} }, (kind, data, id) => {
+        last = id ?? last;
         if (kind === "clock") store.dispatch({ type: "clock", clock: data });
+        if (kind === "attempt") store.dispatch({ type: "attempts", rows: [data] });
+        if (kind === "reset") store.dispatch({ type: "reset" });
         store.dispatch({ type: "changed" });
       });
     } catch (error) {
@@ -32,6 +42,19 @@ async function run(store, signal) {
       if (locked) return;
     }
     await new Promise((done) => setTimeout(done, AGAIN_MS));
+  }
+}
+
+/** Read the page of the journal before what is known of it; false when there is none, or it could not be read. */
+export async function older(store) {
+  const { journal } = store.state, first = journal.rows[0];
+  if (journal.whole) return false;
+  try {
+    const { rows, cursor } = await call("GET", "/_emulator/timeline", { query: { limit: PAGE, cursor: first && `${first.at}-${first.seq}` } });
+    store.dispatch({ type: "attempts", journal, rows, older: true, whole: cursor === null });
+    return cursor !== null;
+  } catch {
+    return false;
   }
 }
 

@@ -87,7 +87,7 @@ function openAddress() {
 
 function contextOf(view, ends) {
   const context = {
-    store, canAct, go, api, notice,
+    store, canAct, go, api, notice, ends,
     get state() { return store.state; },
     get route() { return route; },
     get zone() { return prefs.zone; },

@@ -22,6 +22,7 @@ from emulator.wire.control import event_stream
 from emulator.wire.control.deliveries import delivery_view
 from emulator.wire.control.event_stream import EndReason, Kind, ResetReason, StreamRequest, written
 from emulator.wire.control.refused_calls import refused_call_view
+from emulator.wire.control.timeline import timeline_row
 from emulator.worlds.registry import Worlds
 from emulator.worlds.watch import ClockMove
 from emulator.worlds.world import World
@@ -187,7 +188,8 @@ class _Follower:
             return written(Kind.EVENT, event_stream.event_view(entry), self._position)
         if entry.seq <= shown_after:
             return b""  # It was removed from view (D-224).
-        return written(Kind.ATTEMPT, delivery_view(entry, redact=self._wanted.redact), self._position)
+        view = timeline_row(entry) if self._wanted.brief else delivery_view(entry, redact=self._wanted.redact)
+        return written(Kind.ATTEMPT, view, self._position)
 
     @property
     def _is_deleted(self) -> bool:

@@ -1,5 +1,6 @@
 // Snapshots: the whole world kept under a name, to go back to or to carry elsewhere.
 
+import { UNDO } from "../clock.js";
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
 import { action, field, head, listView, remover, risky } from "../list.js";
@@ -17,7 +18,7 @@ const address = (name) => `${ADDRESS}/${encodeURIComponent(name)}`;
 export function render(context) {
   const view = listView(context, {
     name: "snapshots", path: ADDRESS,
-    items: (answer) => answer.snapshots,
+    items: (answer) => answer.snapshots.filter(({ name }) => !name.startsWith(UNDO)),
     key: (snapshot) => snapshot.name,
     empty: () => empty("No snapshot yet. One keeps the whole world under a name: its clock, what is pending, its history and its random source. Restored, it goes on exactly as the original did."),
     columns: [

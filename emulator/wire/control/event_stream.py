@@ -31,7 +31,7 @@ KEEP_ALIVE_S = 15.0
 
 ID_HEADER = "Last-Event-ID"
 _ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
-_PARAMETERS = ("last_event_id", "from", "follow", "redact")
+_PARAMETERS = ("last_event_id", "from", "follow", "redact", "brief")
 
 
 class Kind(StrEnum):
@@ -71,6 +71,8 @@ class StreamRequest(Record):
     from_start: bool = False
     follow: bool = True
     redact: bool = False
+    # Attempts as rows of the timeline (D-324).
+    brief: bool = False
 
 
 def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
@@ -85,6 +87,7 @@ def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamReques
         from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
         follow=read_flag(given.get("follow", "true"), "follow"),
         redact=read_redact(pairs),
+        brief=read_flag(given.get("brief", "false"), "brief"),
     )
 
 
