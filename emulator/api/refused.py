@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Sequence
 
 from starlette.types import Message, Scope, Send
@@ -23,6 +24,8 @@ from emulator.wire.parts import RequestParts, read_parts
 from emulator.worlds.registry import Worlds
 
 logger = logging.getLogger(__name__)
+# Every call, for `--log-level debug`.
+calls = logging.getLogger("emulator.calls")
 
 _CONTROL = "/_emulator"
 # What browsers ask for by themselves.
@@ -38,6 +41,8 @@ class RefusedCallLog:
 
     def watching(self, scope: Scope, send: Send) -> Send:
         """A `send` that keeps the call if it is refused; the same one for calls of other APIs."""
+        if calls.isEnabledFor(logging.DEBUG):
+            send = _timed(scope, send)
         path = scope["path"].lower()
         if path.startswith(_CONTROL) or path in _NO_CALLS:
             return send
@@ -70,7 +75,7 @@ class RefusedCallLog:
             at_ms=world.clock.now_ms,
             wall_ms=wall_ms(),
             method=scope["method"],
-            path=masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1")),
+            path=_shown_path(scope),
             caller=None if client is None else client[0],
             account_id=None if known is None else known.account_id,
             status=status,
@@ -81,6 +86,35 @@ class RefusedCallLog:
         world.refused_calls.add(call)
         world.watches.wake()
         _log(world.id, call)
+
+
+def _timed(scope: Scope, send: Send) -> Send:
+    """A `send` that logs the call when its answer has ended, with the seconds since now."""
+    began = time.perf_counter()
+    status = 0
+
+    async def log(message: Message) -> None:
+        nonlocal status
+        await send(message)
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif not message.get("more_body", False):
+            duration_ms = (time.perf_counter() - began) * 1000
+            path = _shown_path(scope)
+            calls.debug(
+                "%s %s -> %d in %.1f ms",
+                scope["method"],
+                path,
+                status,
+                duration_ms,
+                extra={"method": scope["method"], "path": path, "status": status, "duration_ms": duration_ms},
+            )
+
+    return log
+
+
+def _shown_path(scope: Scope) -> str:
+    return masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1"))
 
 
 def _log(world_id: str, call: RefusedCall) -> None:
