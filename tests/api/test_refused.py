@@ -153,3 +153,15 @@ async def test_a_head_that_cannot_be_read_and_a_strict_refusal_are_listed() -> N
         await emulator.post(PUBLISH, (("X-Text", "\udcff"),))
         await emulator.post(f"/v2/enqueue/q/{URL}", {"Svc-Delay": "1m"})
         assert [call["field"] for call in await refused(emulator)] == ["X-Text", "Svc-Delay"]
+
+
+@on_loop
+async def test_deduplicated_publishes_are_listed() -> None:
+    async with in_process() as emulator:
+        message_id = await emulator.publish(URL, {"Svc-Deduplication-Id": "a"})
+        again = {"Svc-Deduplication-Id": "a"}
+        assert (await emulator.post(PUBLISH, again)).status == 202
+        assert (await emulator.post("/v2/batch", (), [{"destination": URL, "headers": again}])).status == 200
+        answer = (await emulator.control("GET", "/refused")).json
+        expected = {"at": "2026-01-01T00:00:00.000Z", "at_ms": EPOCH_MS, "message_id": message_id, "url": URL}
+        assert answer == {"refused": [], "deduplicated": [expected, expected]}

@@ -13,6 +13,7 @@ from emulator.api.control import (
     destinations,
     flow_control,
     messages,
+    mismatches,
     pages,
     previews,
     queues,
@@ -46,6 +47,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *trace.ROUTES,
     *stream.ROUTES,
     *refused.ROUTES,
+    *mismatches.ROUTES,
     *contract.ROUTES,
     *pages.ROUTES,
 )
