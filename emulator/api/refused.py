@@ -39,27 +39,11 @@ class RefusedCallLog:
         self._worlds = worlds
         self._hints = Hints(worlds, paths)
 
-    def watching(self, scope: Scope, send: Send) -> Send:
-        """A `send` that keeps the call if it is refused; the same one for calls of other APIs."""
-        if calls.isEnabledFor(logging.DEBUG):
-            send = _timed(scope, send)
+    def keep(self, scope: Scope, status: int, body: bytes) -> None:
+        """Keep a call that is answered with 4xx, unless it is of another API or no refusal of ours."""
         path = scope["path"].lower()
-        if path.startswith(_CONTROL) or path in _NO_CALLS:
-            return send
-        status = 0
-
-        async def watch(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                if 400 <= message["status"] < 500 and PASSED_ON not in scope:
-                    status = message["status"]
-            elif status:
-                # Before the client has it: it may ask for the list at once. A refusal is sent in one piece.
-                self._keep(scope, status, message.get("body", b""))
-                status = 0
-            await send(message)
-
-        return watch
+        if not (path == _CONTROL or path.startswith(f"{_CONTROL}/") or path in _NO_CALLS or PASSED_ON in scope):
+            self._keep(scope, status, body)
 
     def _keep(self, scope: Scope, status: int, body: bytes) -> None:
         error, field = _said(body)
@@ -88,8 +72,10 @@ class RefusedCallLog:
         _log(world.id, call)
 
 
-def _timed(scope: Scope, send: Send) -> Send:
-    """A `send` that logs the call when its answer has ended, with the seconds since now."""
+def timed(scope: Scope, send: Send) -> Send:
+    """A `send` that logs the call when its answer has ended, with the time since now; the same one without debug."""
+    if not calls.isEnabledFor(logging.DEBUG):
+        return send
     began = time.perf_counter()
     status = 0
 

@@ -70,6 +70,7 @@ async def test_a_refused_call_is_listed_with_its_reason(caplog: pytest.LogCaptur
         pytest.param("GET", "/v2/search", {"Authorization": "Bearer {token}"}, "takes a user name", id="messaging"),
         pytest.param("POST", PUBLISH, {"Authorization": "Bearer {key}"}, "is a signing key", id="signing key"),
         pytest.param("POST", PUBLISH, {"Authorization": "Bearer x"}, "no world has these", id="nobody's"),
+        pytest.param("POST", PUBLISH, {"Authorization": "x"}, "no world has this token either", id="nobody's, alone"),
         pytest.param("POST", PUBLISH, {}, "no Authorization header was sent", id="none"),
         pytest.param("POST", f"{PUBLISH}?qstash_token={{token}}", {}, "of the dialect upstash", id="parameter"),
         pytest.param("POST", f"{PUBLISH}?token={{token}}", {}, "in the parameter queue_token", id="near parameter"),
