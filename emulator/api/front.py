@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.endpoint import Answer, Endpoint
 from emulator.api.proxies import Proxies
-from emulator.api.refused import RefusedCallLog
+from emulator.api.refused import RefusedCallLog, timed
 from emulator.api.senders import Senders
 from emulator.core.errors import Forbidden
 
@@ -52,13 +52,13 @@ class Front:
             await self._app(scope, receive, send)
             return
         scope["client"] = self._proxies.client_of(scope)
-        send = self._refused.watching(scope, send)
+        send = timed(scope, send)
         try:
             page = self._check(scope)
         except Forbidden as forbidden:
-            await Answer({"error": forbidden.text}, 403)(scope, receive, _completing(send, None))
+            await Answer({"error": forbidden.text}, 403)(scope, receive, self._completing(scope, send, None))
             return
-        answer = _completing(send, page)
+        answer = self._completing(scope, send, page)
         if page is not None and scope["method"] == "OPTIONS":
             await self._preflight(scope)(scope, receive, answer)
             return
@@ -104,20 +104,30 @@ class Front:
             headers.append(("Access-Control-Allow-Private-Network", "true"))
         return Answer(status=204, headers=tuple(headers))
 
+    def _completing(self, scope: Scope, send: Send, page: str | None) -> Send:
+        """A `send` that adds to an answer's headers what every answer has, and what a page's browser asks for.
 
-def _completing(send: Send, page: str | None) -> Send:
-    """A `send` that adds to an answer's headers what every answer has, and what a page's browser asks for."""
-    added = [_NOSNIFF]
-    if page is not None:
-        added += [
-            (b"access-control-allow-origin", page.encode("latin-1")),
-            (b"access-control-expose-headers", b"*"),
-            (b"vary", b"Origin"),
-        ]
+        A refusal is kept on its way out: it is sent in one piece.
+        """
+        added = [_NOSNIFF]
+        if page is not None:
+            added += [
+                (b"access-control-allow-origin", page.encode("latin-1")),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"Origin"),
+            ]
+        refused = 0
 
-    async def complete(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *added]
-        await send(message)
+        async def complete(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *added]
+                if 400 <= message["status"] < 500:
+                    refused = message["status"]
+            elif refused:
+                # Before its client has it, who may ask for the list at once.
+                self._refused.keep(scope, refused, message.get("body", b""))
+                refused = 0
+            await send(message)
 
-    return complete
+        return complete

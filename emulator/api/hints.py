@@ -72,6 +72,8 @@ class Hints:
                     return Known(world=world), "this is a signing key, with which receivers verify; expected the token"
         if given is None and not parts.query:
             return None, "no Authorization header was sent; `svc-emulator env` prints the credentials"
+        if given is not None and " " not in given.strip():
+            return None, "the scheme is missing: expected Authorization: Bearer <token>; no world has this token either"
         return None, "no world has these credentials; `svc-emulator env` prints those of the default one"
 
     def _misplaced(self, parts: RequestParts) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Sequence
 
 from starlette.types import Message, Scope, Send
@@ -23,6 +24,8 @@ from emulator.wire.parts import RequestParts, read_parts
 from emulator.worlds.registry import Worlds
 
 logger = logging.getLogger(__name__)
+# Every call, for `--log-level debug`.
+calls = logging.getLogger("emulator.calls")
 
 _CONTROL = "/_emulator"
 # What browsers ask for by themselves.
@@ -36,25 +39,11 @@ class RefusedCallLog:
         self._worlds = worlds
         self._hints = Hints(worlds, paths)
 
-    def watching(self, scope: Scope, send: Send) -> Send:
-        """A `send` that keeps the call if it is refused; the same one for calls of other APIs."""
+    def keep(self, scope: Scope, status: int, body: bytes) -> None:
+        """Keep a call that is answered with 4xx, unless it is of another API or no refusal of ours."""
         path = scope["path"].lower()
-        if path.startswith(_CONTROL) or path in _NO_CALLS:
-            return send
-        status = 0
-
-        async def watch(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                if 400 <= message["status"] < 500 and PASSED_ON not in scope:
-                    status = message["status"]
-            elif status:
-                # Before the client has it: it may ask for the list at once. A refusal is sent in one piece.
-                self._keep(scope, status, message.get("body", b""))
-                status = 0
-            await send(message)
-
-        return watch
+        if not (path == _CONTROL or path.startswith(f"{_CONTROL}/") or path in _NO_CALLS or PASSED_ON in scope):
+            self._keep(scope, status, body)
 
     def _keep(self, scope: Scope, status: int, body: bytes) -> None:
         error, field = _said(body)
@@ -70,7 +59,7 @@ class RefusedCallLog:
             at_ms=world.clock.now_ms,
             wall_ms=wall_ms(),
             method=scope["method"],
-            path=masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1")),
+            path=_shown_path(scope),
             caller=None if client is None else client[0],
             account_id=None if known is None else known.account_id,
             status=status,
@@ -81,6 +70,37 @@ class RefusedCallLog:
         world.refused_calls.add(call)
         world.watches.wake()
         _log(world.id, call)
+
+
+def timed(scope: Scope, send: Send) -> Send:
+    """A `send` that logs the call when its answer has ended, with the time since now; the same one without debug."""
+    if not calls.isEnabledFor(logging.DEBUG):
+        return send
+    began = time.perf_counter()
+    status = 0
+
+    async def log(message: Message) -> None:
+        nonlocal status
+        await send(message)
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif not message.get("more_body", False):
+            duration_ms = (time.perf_counter() - began) * 1000
+            path = _shown_path(scope)
+            calls.debug(
+                "%s %s -> %d in %.1f ms",
+                scope["method"],
+                path,
+                status,
+                duration_ms,
+                extra={"method": scope["method"], "path": path, "status": status, "duration_ms": duration_ms},
+            )
+
+    return log
+
+
+def _shown_path(scope: Scope) -> str:
+    return masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1"))
 
 
 def _log(world_id: str, call: RefusedCall) -> None:

@@ -2,14 +2,14 @@
 
 import { asCurl, describe } from "./api.js";
 import { h, replace } from "./dom.js";
-import { day, duration, instant, relative, timeOfDay } from "./format.js";
+import { day, instant, relative, timeOfDay } from "./format.js";
 import { empty } from "./parts.js";
 
 /**
  * A view that is one list. It is loaded by `path` and drawn again, row by row, when it changes.
  *   name     under which the store keeps it; `items(answer)` picks the rows from the answer
  *   query    () => the query of the call, such as the filters of the address
- *   columns  [{title, cell(item, state), kind}]; kind "number" aligns right, "main" grows, "actions" ends the row
+ *   columns  [title, kind, item => cell]; kind "number" aligns right, "main" and "words" grow, "actions" ends the row
  *   key      item => what tells rows apart; `open(item)` the id that the right column shows, if there is one
  *   empty    () => what teaches when there is nothing; `filtered()` whether filters are the reason
  *   drawn    called with the items after each drawing
@@ -17,10 +17,10 @@ import { empty } from "./parts.js";
 export function listView(context, { name, path, query = () => ({}), items, columns, key, open = null, empty, filtered = () => false, drawn = () => {} }) {
   const body = h("tbody");
   const table = h("table", { class: "list" },
-    h("thead", {}, h("tr", {}, columns.map(({ title, kind }) => h("th", { scope: "col", class: kind }, title || h("span", { class: "unseen" }, "Actions"))))), body);
+    h("thead", {}, h("tr", {}, columns.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title || h("span", { class: "unseen" }, "Actions"))))), body);
   const place = h("div", { class: "place", "aria-busy": "true" });
-  const shown = (item, state) => h("tr", { "aria-selected": open ? String(open(item) === context.route.select) : null, onclick: open && rowClick(context, open(item)) },
-    columns.map((column) => h("td", { class: column.kind, "data-title": column.title || null }, column.cell(item, state))));
+  const shown = (item) => h("tr", { "aria-selected": open ? String(open(item) === context.route.select) : null, onclick: open && rowClick(context, open(item)) },
+    columns.map(([title, kind, cell]) => h("td", { class: kind || null, "data-title": title || null }, cell(item))));
 
   const reload = context.load(name, path, query);
   const draw = () => {
@@ -31,7 +31,7 @@ export function listView(context, { name, path, query = () => ({}), items, colum
     const found = items(answer);
     if (found.length) {
       // Distances to now stand in the rows, so they change with the clock as well.
-      keepRows(body, found, key, (item) => shown(item, context.state), `${context.route.select} ${context.state.clock?.now_ms} ${context.zone}`);
+      keepRows(body, found, key, shown, `${context.route.select} ${context.state.clock?.now_ms} ${context.zone}`);
       if (!table.isConnected) replace(place, table);
     } else {
       replace(place, filtered() ? h("p", { class: "empty" }, "Nothing matches the filter.") : empty());
@@ -162,7 +162,7 @@ export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(
 export const head = (title, ...tools) => h("header", { class: "tools" }, h("h1", {}, title), tools);
 
 /** A labelled control in a form. */
-export const field = (label, control, hint = null) => h("label", { class: "field" }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
+export const field = (label, control, hint = null, kind = "") => h("label", { class: `field ${kind || ""}` }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
 
 /** Names and values, the empty ones left out. */
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value?.length !== 0)
@@ -178,6 +178,3 @@ export function when(ms, context) {
 
 /** How far an instant is from now, for those that matter less. */
 export const away = (ms, context) => h("time", { title: `${instant(ms, context.zone)} ${context.zone}` }, relative(ms, context.state.clock?.now_ms ?? ms));
-
-/** What a schedule, a queue or a key waits for, in words: "1 s", "per 1 min". */
-export const per = (ms) => duration(ms).replace(/^1 /, "");

@@ -105,7 +105,9 @@ async def start(
         ),
     )
     inspector = Inspector(settings.inspector)
-    control = ControlOptions(token=settings.read_control_token() or None, inspector=inspector)
+    control = ControlOptions(
+        token=settings.read_control_token() or None, inspector=inspector, is_strict=settings.strict
+    )
     senders = Senders(
         control_hosts=settings.control_hosts,
         public_hosts=settings.public_hosts,
@@ -116,7 +118,7 @@ async def start(
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        middleware.append(Middleware(StrictMode, dialect=dialect))
+        middleware.append(Middleware(StrictMode, worlds=worlds))
     app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
     try:
         await worlds.start()

@@ -32,6 +32,7 @@ from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
 from emulator.worlds.listings import Listings
+from emulator.worlds.mismatches import Mismatches
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
 from emulator.worlds.refused_calls import RefusedCalls
@@ -77,6 +78,7 @@ class World:
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
         self.watches = Watches()
         self.refused_calls = RefusedCalls()
+        self.mismatches = Mismatches()
         # Names of headers and parameters that were looked at already.
         self.seen_names: set[str] = set()
         self.generation = 0
@@ -361,6 +363,7 @@ class World:
                 raise
             self.setup = setup
             self.refused_calls.clear()
+            self.mismatches.clear()
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()

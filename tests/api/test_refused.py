@@ -70,6 +70,7 @@ async def test_a_refused_call_is_listed_with_its_reason(caplog: pytest.LogCaptur
         pytest.param("GET", "/v2/search", {"Authorization": "Bearer {token}"}, "takes a user name", id="messaging"),
         pytest.param("POST", PUBLISH, {"Authorization": "Bearer {key}"}, "is a signing key", id="signing key"),
         pytest.param("POST", PUBLISH, {"Authorization": "Bearer x"}, "no world has these", id="nobody's"),
+        pytest.param("POST", PUBLISH, {"Authorization": "x"}, "no world has this token either", id="nobody's, alone"),
         pytest.param("POST", PUBLISH, {}, "no Authorization header was sent", id="none"),
         pytest.param("POST", f"{PUBLISH}?qstash_token={{token}}", {}, "of the dialect upstash", id="parameter"),
         pytest.param("POST", f"{PUBLISH}?token={{token}}", {}, "in the parameter queue_token", id="near parameter"),
@@ -153,3 +154,15 @@ async def test_a_head_that_cannot_be_read_and_a_strict_refusal_are_listed() -> N
         await emulator.post(PUBLISH, (("X-Text", "\udcff"),))
         await emulator.post(f"/v2/enqueue/q/{URL}", {"Svc-Delay": "1m"})
         assert [call["field"] for call in await refused(emulator)] == ["X-Text", "Svc-Delay"]
+
+
+@on_loop
+async def test_deduplicated_publishes_are_listed() -> None:
+    async with in_process() as emulator:
+        message_id = await emulator.publish(URL, {"Svc-Deduplication-Id": "a"})
+        again = {"Svc-Deduplication-Id": "a"}
+        assert (await emulator.post(PUBLISH, again)).status == 202
+        assert (await emulator.post("/v2/batch", (), [{"destination": URL, "headers": again}])).status == 200
+        answer = (await emulator.control("GET", "/refused")).json
+        expected = {"at": "2026-01-01T00:00:00.000Z", "at_ms": EPOCH_MS, "message_id": message_id, "url": URL}
+        assert answer == {"refused": [], "deduplicated": [expected, expected]}

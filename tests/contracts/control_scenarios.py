@@ -145,7 +145,12 @@ async def refused_calls(emulator: Checked) -> None:
     await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "soon"})
     assert len((await emulator.control("GET", "/refused?limit=5")).json["refused"]) == 1
     assert (await emulator.control("GET", "/refused?limit=0")).status == 400
+    for _ in range(2):
+        await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Deduplication-Id": "a"})
+    assert len((await emulator.control("GET", "/refused")).json["deduplicated"]) == 1
     await emulator.control("DELETE", "/refused")
+    await emulator.control("GET", "/mismatches")
+    await emulator.control("DELETE", "/mismatches")
 
 
 @scenario()
@@ -286,3 +291,16 @@ async def history_that_is_not_kept(emulator: Checked) -> None:
         await emulator.call("POST", f"/v2/publish/{URL}")
     assert (await emulator.control("GET", "/deliveries")).json["dropped"]["entries"] > 0
     assert b'"dropped"' in (await emulator.control("GET", "/trace")).body
+
+
+@scenario()
+async def files_of_the_inspector(emulator: Checked) -> None:
+    for path in (
+        "/inspector",
+        "/inspector/main.js",
+        "/inspector/style.css",
+        "/inspector/icon.svg",
+        "/inspector/views/index.js",
+    ):
+        tag = (await emulator.control("GET", path)).headers["etag"]
+        assert (await emulator.call("GET", f"/_emulator{path}", {"If-None-Match": tag}, token=None)).status == 304

@@ -35,6 +35,10 @@ async def get_file(call: ControlCall) -> Response:
     return await _file(call, call.name)
 
 
+async def get_view(call: ControlCall) -> Response:
+    return await _file(call, f"views/{call.name}")
+
+
 async def _file(call: ControlCall, name: str) -> Response:
     mode = call.options.inspector
     # Read at each opening: the page costs nothing before, and its files may be edited while the server runs.
@@ -66,5 +70,6 @@ def _read(name: str, mode: Inspector) -> bytes | None:
 
 ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/inspector", get_page, PUBLIC),
-    ControlRoute("GET", "/_emulator/inspector/{name:path}", get_file, PUBLIC),
+    ControlRoute("GET", "/_emulator/inspector/{name}", get_file, PUBLIC),
+    ControlRoute("GET", "/_emulator/inspector/views/{name}", get_view, PUBLIC),
 )

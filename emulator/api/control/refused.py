@@ -6,12 +6,18 @@ from starlette.responses import Response
 
 from emulator.api.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.wire.control.refused_calls import read_refused_query, refused_call_view
+from emulator.wire.control.refused_calls import deduplicated_view, read_refused_query, refused_call_view
 
 
 async def list_refused(call: ControlCall) -> Response:
     limit = read_refused_query(call.parts.query)
-    return Answer({"refused": [refused_call_view(each) for each in call.world.refused_calls.latest(limit)]})
+    calls = call.world.refused_calls
+    return Answer(
+        {
+            "refused": [refused_call_view(each) for each in calls.latest(limit)],
+            "deduplicated": [deduplicated_view(each) for each in calls.latest_deduplicated(limit)],
+        }
+    )
 
 
 async def clear_refused(call: ControlCall) -> Response:

@@ -9,13 +9,14 @@ from typing import TypeAlias
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Opener, Request, Route
-from emulator.core.commands import Command
+from emulator.core.commands import Accepted, Command
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
 from emulator.core.record import Record
 from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue
 from emulator.core.state_view import AccountView, StateView
+from emulator.wire.control.refused_calls import DeduplicatedPublish
 from emulator.wire.credentials import bearer_token
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging.mistakes import mistake
@@ -67,6 +68,14 @@ class MessagingCall(Record, gc=True):
         if given:
             names = [self.dialect.rename_field_at_fault(name) for name in given]
             logger.warning("%s (to %s)", not_applied(names), destination.text)
+
+    def note_deduplicated(self, accepted: Accepted) -> None:
+        """Keep what a publish did not make: no message and no event tells of it (D-332)."""
+        for each in accepted.messages:
+            if each.deduplicated:
+                at_ms = self.world.clock.now_ms
+                publish = DeduplicatedPublish(at_ms=at_ms, message_id=each.message_id, url=each.url)
+                self.world.refused_calls.add_deduplicated(publish)
 
     def tell_of_unused(self, unused: Unused) -> None:
         """Log what the request gives in vain: the answer does not tell of it (D-074, D-075)."""

@@ -47,25 +47,20 @@ function panel(context, account, reload) {
 }
 
 function limits(context, account, reload) {
-  const rows = Object.entries(account).filter(([name, value]) => !HEAD.has(name) && typeof value !== "object");
-  const change = (name, old) => async (event) => {
-    const value = typeof old === "number" ? event.target.valueAsNumber : typeof old === "boolean" ? event.target.checked : event.target.value;
-    const done = await context.act(`${name} = ${value}`, "PUT", `/_emulator/accounts/${account.id}`, { body: { [name]: value } });
-    // A value that was refused goes back to what it is.
-    if (done === undefined && typeof old === "boolean") event.target.checked = old;
-    else if (done === undefined) event.target.value = old;
-    reload();
+  const control = (name, old) => {
+    const of = { string: "value", number: "valueAsNumber", boolean: "checked" }[typeof old];
+    const input = h("input", { type: { number: "number", boolean: "checkbox" }[typeof old] ?? "text", step: "any", disabled: !context.canAct, onchange: async () => {
+      const done = await context.act(`${name} = ${input[of]}`, "PUT", `/_emulator/accounts/${account.id}`, { body: { [name]: input[of] } });
+      // A value that was refused goes back to what it is.
+      if (done === undefined) input[of] = old;
+      reload();
+    } });
+    input[of] = old;
+    return input;
   };
-  const control = (name, value) => h("input", {
-    disabled: !context.canAct, onchange: change(name, value),
-    ...(typeof value === "number" ? { type: "number", step: "any", value } : typeof value === "boolean" ? { type: "checkbox", checked: value } : { type: "text", value }),
-  });
   return h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, h("h3", {}, "Limits and settings: a change holds at once"),
-    h("div", { class: "fields" }, rows.map(([name, value]) => {
-      const labelled = field(name.replaceAll("_", " "), control(name, value));
-      if (typeof value === "boolean") labelled.classList.add("check");
-      return labelled;
-    })));
+    h("div", { class: "fields" }, Object.entries(account).filter(([name, value]) => !HEAD.has(name) && typeof value !== "object")
+      .map(([name, value]) => field(name.replaceAll("_", " "), control(name, value), null, typeof value === "boolean" && "check"))));
 }
 
 // -- charts -----------------------------------------------------------------------------------

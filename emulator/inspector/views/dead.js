@@ -38,18 +38,18 @@ export function render(context) {
       drawBulk();
     },
     columns: [
-      { title: "", kind: "tick", cell: (letter) => context.canAct && tick(letter) },
-      { title: "Failed", cell: (letter) => when(letter.failed_ms, context) },
-      { title: "Destination", kind: "main", cell: (letter) => [
+      ["", "tick", (letter) => context.canAct && tick(letter)],
+      ["Failed", "", (letter) => when(letter.failed_ms, context)],
+      ["Destination", "main", (letter) => [
         h("button", { class: "quiet", onclick: () => context.select(letter.message_id) }, `${letter.method} ${shortUrl(letter.url)}`),
-        letter.labels.map((label) => h("span", { class: "tag" }, label))] },
-      { title: "Why", kind: "words", cell: (letter) => [h("span", { class: "note bad" }, letter.last_result),
-        h("span", { class: "note" }, `after ${count(letter.max_attempts, "attempt")}`)] },
-      { title: "Expires", cell: (letter) => away(letter.expires_ms, context) },
-      { title: "Message", cell: (letter) => id(letter.message_id) },
-      { title: "", kind: "actions", cell: (letter) => [
+        letter.labels.map((label) => h("span", { class: "tag" }, label))]],
+      ["Why", "words", (letter) => [h("span", { class: "note bad" }, letter.last_result),
+        h("span", { class: "note" }, `after ${count(letter.max_attempts, "attempt")}`)]],
+      ["Expires", "", (letter) => away(letter.expires_ms, context)],
+      ["Message", "", (letter) => id(letter.message_id)],
+      ["", "actions", (letter) => [
         action(context, "Retry", () => retry([letter.dead_letter_id]), { "aria-label": `Retry ${letter.dead_letter_id}` }),
-        risky(context, "Delete", "Really delete?", () => remove([letter.dead_letter_id]))] },
+        risky(context, "Delete", "Really delete?", () => remove([letter.dead_letter_id]))]],
     ],
   });
 

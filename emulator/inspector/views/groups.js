@@ -19,12 +19,12 @@ export function render(context) {
     empty: () => teaches("No URL group yet. A publish to a group makes one message for each of its endpoints:",
       "/v2/topics/receivers/endpoints", { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }),
     columns: [
-      { title: "Group", kind: "main", cell: (group) => [group.name, h("span", { class: "note" }, "changed ", when(group.updated_ms, context))] },
-      { title: "Endpoints", cell: (group) => h("ul", { class: "plain" }, group.endpoints.map((endpoint) => endpointRow(context, group, endpoint, reload))) },
-      { title: "Default headers", cell: (group) => Object.entries(group.headers ?? {}).map(([name, values]) => h("code", { class: "note" }, `${name}: ${[values].flat().join(", ")}`)) },
-      { title: "", kind: "actions", cell: (group) => [
+      ["Group", "main", (group) => [group.name, h("span", { class: "note" }, "changed ", when(group.updated_ms, context))]],
+      ["Endpoints", "", (group) => h("ul", { class: "plain" }, group.endpoints.map((endpoint) => endpointRow(context, group, endpoint, reload)))],
+      ["Default headers", "", (group) => Object.entries(group.headers ?? {}).map(([name, values]) => h("code", { class: "note" }, `${name}: ${[values].flat().join(", ")}`))],
+      ["", "actions", (group) => [
         context.canAct && h("a", { href: `#/publish?destination=${encodeURIComponent(group.name)}` }, "publish to it"),
-        remover(context, group.name, address(group.name), reload)] },
+        remover(context, group.name, address(group.name), reload)]],
     ],
   });
   return h("section", {}, head(title), context.canAct && addForm(context, reload), view.place);

@@ -36,16 +36,16 @@ export function render(context) {
       note.hidden = !answer.cursor || limit < MOST;
     },
     columns: [
-      { title: "Created", cell: (message) => when(message.created_ms, context) },
-      { title: "Destination", kind: "main", cell: (message) => [
+      ["Created", "", (message) => when(message.created_ms, context)],
+      ["Destination", "main", (message) => [
         h("button", { class: "quiet", onclick: () => context.select(message.message_id) }, `${message.method} ${shortUrl(message.url)}`),
-        origin(message), message.labels.map((label) => h("span", { class: "tag" }, label))] },
-      { title: "State", kind: "words", cell: (message) => [standing(message), message.next_ms !== null && h("span", { class: "dim" }, " next ", when(message.next_ms, context)),
+        origin(message), message.labels.map((label) => h("span", { class: "tag" }, label))]],
+      ["State", "words", (message) => [standing(message), message.next_ms !== null && h("span", { class: "dim" }, " next ", when(message.next_ms, context)),
         message.waits && h("span", { class: "note" }, message.waits),
-        message.last_result && (message.last_error || message.last_status >= 300) && h("span", { class: "note bad" }, message.last_result)] },
-      { title: "Attempts", kind: "number", cell: (message) => `${message.attempts}/${message.max_attempts}` },
-      { title: "Id", cell: (message) => id(message.message_id) },
-      { title: "", kind: "actions", cell: (message) => LIVE.has(message.state) && action(context, "Cancel", () => context.act("Cancel", "DELETE", `/v2/messages/${message.message_id}`).then(view.reload), { "aria-label": `Cancel ${message.message_id}` }) },
+        message.last_result && (message.last_error || message.last_status >= 300) && h("span", { class: "note bad" }, message.last_result)]],
+      ["Attempts", "number", (message) => `${message.attempts}/${message.max_attempts}`],
+      ["Id", "", (message) => id(message.message_id)],
+      ["", "actions", (message) => LIVE.has(message.state) && action(context, "Cancel", () => context.act("Cancel", "DELETE", `/v2/messages/${message.message_id}`).then(view.reload), { "aria-label": `Cancel ${message.message_id}` })],
     ],
   });
   return h("section", {}, head(title, action(context, "Publish…", () => context.go("publish"))),

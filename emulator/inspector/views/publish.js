@@ -26,12 +26,12 @@ export function render(context) {
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
   const form = h("form", { class: "form publish", oninput: draw, onsubmit: (event) => { event.preventDefault(); send(); } },
     h("div", { class: "fields" },
-      wide(field("Destination", input("destination", context.route.query.destination ?? "https://app.example/orders", { required: true }), "a URL, the name of a URL group, or api/llm")),
+      field("Destination", input("destination", context.route.query.destination ?? "https://app.example/orders", { required: true }), "a URL, the name of a URL group, or api/llm", "wide"),
       field("Method", options("method", ["POST", "GET", "PUT", "PATCH", "DELETE"])), field("Content type", input("contentType", "application/json")), field("Queue", input("queue", "", { placeholder: "none" })),
-      wide(field("Body", h("textarea", { name: "body", spellcheck: "false", value: '{"order": 7}' })))),
-    group("Delivery", DELIVERY), group("Afterwards", AFTER), group("Limits", LIMITS, check("content", "Deduplicate by content")),
+      field("Body", h("textarea", { name: "body", spellcheck: "false", value: '{"order": 7}' }), null, "wide")),
+    group("Delivery", DELIVERY), group("Afterwards", AFTER), group("Limits", LIMITS, field("Deduplicate by content", h("input", { type: "checkbox", name: "content" }), null, "check")),
     group("Repeat: makes a schedule", REPEAT),
-    h("fieldset", {}, h("legend", {}, "Headers for the destination"), h("div", { class: "fields" }, wide(field("One a line", h("textarea", { name: "forward", spellcheck: "false", placeholder: "Authorization: Bearer abc" }))))),
+    h("fieldset", {}, h("legend", {}, "Headers for the destination"), h("div", { class: "fields" }, field("One a line", h("textarea", { name: "forward", spellcheck: "false", placeholder: "Authorization: Bearer abc" }), null, "wide"))),
     h("div", { class: "shown" }, h("div", { class: "buttons" }, context.canAct && h("button", { class: "main" }, "Publish"),
       h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
   for (const name of ["cron", "delay", "queue"]) if (context.route.query[name]) form.elements[name].value = context.route.query[name];
@@ -43,7 +43,7 @@ export function render(context) {
   }
 
   async function send() {
-    const { method, path: address, headers, body } = callOf(new FormData(form), prefixOf(context.state), true);
+    const { method, path: address, headers, body } = callOf(new FormData(form), prefixOf(context.state));
     const answer = await context.act("Publish", method, address, { headers, body });
     const made = [answer].flat()[0];
     if (made?.messageId) context.go("messages", {}, made.messageId);
@@ -72,9 +72,7 @@ export function callOf(data, prefix) {
   return describe("POST", `/v2/${kind}/${given("destination")}`, { headers, body: String(data.get("body") ?? "") || undefined });
 }
 
-const wide = (element) => (element.classList.add("wide"), element);
 const input = (name, value = "", more = {}) => h("input", { name, value, spellcheck: "false", ...more });
 const options = (name, values) => h("select", { name }, values.map((value) => h("option", {}, value)));
-const check = (name, label) => { const made = field(label, h("input", { type: "checkbox", name })); made.classList.add("check"); return made; };
 const group = (legend, rows, ...more) => h("fieldset", {}, h("legend", {}, legend),
   h("div", { class: "fields" }, rows.map(([name, , label, placeholder]) => field(label, input(name, "", { placeholder }))), more));

@@ -1,8 +1,8 @@
 // Queues, flow control keys and the limit of all: who waits for what, and letting them through.
 
 import { h } from "../dom.js";
-import { count } from "../format.js";
-import { action, head, listView, per, remover, teaches } from "../list.js";
+import { count, duration } from "../format.js";
+import { action, field, head, listView, remover, teaches } from "../list.js";
 import { id, status } from "../parts.js";
 import { own } from "../service.js";
 
@@ -20,15 +20,15 @@ export function render(context) {
     empty: () => teaches("No queue yet. A queue delivers in order, so many at a time; the first message makes it:",
       "/v2/enqueue/orders/https://app.example/orders", { body: "first" }),
     columns: [
-      { title: "Queue", kind: "main", cell: (queue) => h("a", { href: `#/messages?queue=${encodeURIComponent(queue.name)}` }, queue.name) },
-      { title: "State", cell: (queue) => (queue.paused ? status("paused", "wait") : status("running", "good")) },
-      { title: "At a time", kind: "number", cell: (queue) => parallelism(context, queue) },
-      { title: "Lag", kind: "number", cell: (queue) => queue.lag },
-      { title: "Has a slot", cell: (queue) => ids(queue.holders) },
-      { title: "Next in line", cell: (queue) => line(queue) },
-      { title: "", kind: "actions", cell: (queue) => [
+      ["Queue", "main", (queue) => h("a", { href: `#/messages?queue=${encodeURIComponent(queue.name)}` }, queue.name)],
+      ["State", "", (queue) => (queue.paused ? status("paused", "wait") : status("running", "good"))],
+      ["At a time", "number", (queue) => parallelism(context, queue)],
+      ["Lag", "number", (queue) => queue.lag],
+      ["Has a slot", "", (queue) => ids(queue.holders)],
+      ["Next in line", "", (queue) => line(queue)],
+      ["", "actions", (queue) => [
         pause(context, "queue", queue.name, queue.paused, `/v2/queues/${encodeURIComponent(queue.name)}`),
-        remover(context, queue.name, `/v2/queues/${encodeURIComponent(queue.name)}`, queues.reload, "Delete", "Delete with its messages?")] },
+        remover(context, queue.name, `/v2/queues/${encodeURIComponent(queue.name)}`, queues.reload, "Delete", "Delete with its messages?")]],
     ],
   });
   const keys = listView(context, {
@@ -40,13 +40,13 @@ export function render(context) {
     drawn: (items, answer) => everything.replaceChildren(...(answer.global ?? []).map((each) =>
       h("p", { class: "dim" }, `All destinations together: ${each.active} of at most ${each.parallelism} under way, ${each.waiting} waiting.`))),
     columns: [
-      { title: "Key", kind: "main", cell: (each) => each.key },
-      { title: "State", cell: (each) => [each.paused ? status("paused", "wait") : each.waits ? status("holding", "wait") : status("open", "good"), each.waits && h("span", { class: "note" }, each.waits)] },
-      { title: "Rate", kind: "number", cell: (each) => (each.rate ? `${each.rate_count}/${each.rate} per ${per(each.period_ms)}` : "–") },
-      { title: "At once", kind: "number", cell: (each) => (each.parallelism ? `${each.active}/${each.parallelism}` : each.active) },
-      { title: "Lag", kind: "number", cell: (each) => each.lag },
-      { title: "Next in line", cell: (each) => line(each) },
-      { title: "", kind: "actions", cell: (each) => keyActions(context, each, () => keys.reload()) },
+      ["Key", "main", (each) => each.key],
+      ["State", "", (each) => [each.paused ? status("paused", "wait") : each.waits ? status("holding", "wait") : status("open", "good"), each.waits && h("span", { class: "note" }, each.waits)]],
+      ["Rate", "number", (each) => (each.rate ? `${each.rate_count}/${each.rate} per ${duration(each.period_ms)}` : "–")],
+      ["At once", "number", (each) => (each.parallelism ? `${each.active}/${each.parallelism}` : each.active)],
+      ["Lag", "number", (each) => each.lag],
+      ["Next in line", "", (each) => line(each)],
+      ["", "actions", (each) => keyActions(context, each, () => keys.reload())],
     ],
   });
   const everything = h("div", { class: "empty" });
@@ -81,17 +81,12 @@ function parallelism(context, queue) {
 
 /** Ask for the limits that a key shall keep. */
 function pin(context, each, address, then) {
-  const number = (name, label, value) => h("label", { class: "field" }, h("span", {}, label), h("input", { name, type: "number", min: 0, value: value ?? "" }));
-  const dialog = h("dialog", { "aria-label": `Pin ${each.key}`, onclose: () => dialog.remove() }, h("form", {
-    method: "dialog", class: "form",
-    onsubmit: (event) => {
-      if (event.submitter?.value !== "pin") return;
-      const given = Object.fromEntries([...new FormData(event.target)].filter(([, value]) => value !== ""));
-      context.act(`Pin ${each.key}`, "POST", `${address}/pin`, { query: given }).then(then);
-    },
-  }, h("h2", {}, `Pin the limits of ${each.key}`), h("p", { class: "dim" }, "They stay as they are here, whatever the next messages say."),
-  number("rate", "Rate", each.rate), number("period", "Period in seconds", Math.round(each.period_ms / 1000)), number("parallelism", "At once", each.parallelism),
-  h("div", { class: "buttons" }, h("button", { class: "main", value: "pin" }, "Pin"), h("button", { value: "" }, "Leave"))));
+  const fields = [["rate", "Rate", each.rate], ["period", "Period in seconds", Math.round(each.period_ms / 1000)], ["parallelism", "At once", each.parallelism]];
+  const dialog = h("dialog", { "aria-label": `Pin ${each.key}`, onclose: () => dialog.remove() }, h("form", { method: "dialog", class: "form", onsubmit: ({ submitter, target }) => {
+    const query = Object.fromEntries(new FormData(target));
+    if (submitter?.value) context.act(`Pin ${each.key}`, "POST", `${address}/pin`, { query }).then(then);
+  } }, h("h2", {}, `Whatever messages say, ${each.key} keeps`), fields.map(([name, label, value]) => field(label, h("input", { name, type: "number", min: 0, value: value ?? "" }))),
+  h("div", { class: "buttons" }, h("button", { class: "main", value: "pin" }, "Pin"), h("button", {}, "Leave"))));
   document.body.append(dialog);
   dialog.showModal();
 }

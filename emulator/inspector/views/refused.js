@@ -15,12 +15,12 @@ export function render(context) {
     key: (refusal) => refusal.seq,
     empty: () => empty("No call was refused. A call of the messaging or management API that is answered with 4xx is listed here, with the header or field at fault and what was probably meant."),
     columns: [
-      { title: "Time", cell: (refusal) => when(refusal.at_ms, context) },
-      { title: "Call", kind: "main", cell: (refusal) => `${refusal.method} ${refusal.path}` },
-      { title: "Answer", cell: (refusal) => status(refusal.status, "bad") },
-      { title: "Reason", kind: "words", cell: (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)] },
-      { title: "Field", cell: (refusal) => refusal.field && h("code", {}, refusal.field) },
-      { title: "Caller", cell: (refusal) => refusal.caller },
+      ["Time", "", (refusal) => when(refusal.at_ms, context)],
+      ["Call", "main", (refusal) => `${refusal.method} ${refusal.path}`],
+      ["Answer", "", (refusal) => status(refusal.status, "bad")],
+      ["Reason", "words", (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)]],
+      ["Field", "", (refusal) => refusal.field && h("code", {}, refusal.field)],
+      ["Caller", "", (refusal) => refusal.caller],
     ],
   });
   return h("section", {}, head(title, remover(context, "refused calls", "/_emulator/refused", view.reload, "Clear", "Really forget them?")), view.place);

@@ -29,14 +29,14 @@ export function render(context) {
     key: (rule) => rule.id,
     empty: () => empty("No rule: what is published goes to its destination, as the server's policy allows. Name a URL above and choose what shall happen there; the first rule that matches and has times left decides."),
     columns: [
-      { title: "Order", kind: "number", cell: (rule) => rules.indexOf(rule) + 1 },
-      { title: "When", kind: "main", cell: (rule) => `${rule.match.method ?? "any method"} ${rule.match.url}` },
-      { title: "Then", kind: "words", cell: (rule) => inWords(rule) },
-      { title: "Times", kind: "number", cell: (rule) => (rule.times ? `${rule.used} of ${rule.times}` : `${rule.used}, without end`) },
-      { title: "Id", cell: (rule) => h("code", {}, rule.id) },
-      { title: "", kind: "actions", cell: (rule) => [
+      ["Order", "number", (rule) => rules.indexOf(rule) + 1],
+      ["When", "main", (rule) => `${rule.match.method ?? "any method"} ${rule.match.url}`],
+      ["Then", "words", (rule) => inWords(rule)],
+      ["Times", "number", (rule) => (rule.times ? `${rule.used} of ${rule.times}` : `${rule.used}, without end`)],
+      ["Id", "", (rule) => h("code", {}, rule.id)],
+      ["", "actions", (rule) => [
         move(rule, -1, "↑", "up"), move(rule, 1, "↓", "down"),
-        remover(context, rule.id, `${ADDRESS}/${rule.id}`, view.reload, "Remove")] },
+        remover(context, rule.id, `${ADDRESS}/${rule.id}`, view.reload, "Remove")]],
     ],
   });
 

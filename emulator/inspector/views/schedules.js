@@ -23,14 +23,14 @@ export function render(context) {
     empty: () => teaches("No schedule yet. This makes one that publishes every day at nine in Berlin:", "/v2/schedules/https://app.example/report",
       { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
     columns: [
-      { title: "Schedule", kind: "main", cell: (schedule) => [
+      ["Schedule", "main", (schedule) => [
         h("button", { class: "quiet", onclick: () => context.select(schedule.schedule_id) }, schedule.schedule_id),
-        h("span", { class: "note" }, schedule.method, " ", schedule.destination)] },
-      { title: "Cron", cell: (schedule) => h("code", {}, schedule.cron) },
-      { title: "State", cell: state },
-      { title: "Next", cell: (schedule) => when(schedule.next_ms, context) },
-      { title: "Last", cell: (schedule) => [when(schedule.last_ms, context), results(schedule)] },
-      { title: "", kind: "actions", cell: (schedule) => buttons(context, schedule, () => view.reload()) },
+        h("span", { class: "note" }, schedule.method, " ", schedule.destination)]],
+      ["Cron", "", (schedule) => h("code", {}, schedule.cron)],
+      ["State", "", state],
+      ["Next", "", (schedule) => when(schedule.next_ms, context)],
+      ["Last", "", (schedule) => [when(schedule.last_ms, context), results(schedule)]],
+      ["", "actions", (schedule) => buttons(context, schedule, () => view.reload())],
     ],
   });
   return h("section", {}, head(title, action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" }))), view.place);
@@ -51,8 +51,7 @@ function panel(context, schedule, now) {
   return [
     h("header", {}, h("h2", {}, schedule.schedule_id), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×")),
     h("div", { class: "buttons" }, buttons(context, schedule, () => context.go("schedules", {}, schedule.schedule_id))),
-    facts([["State", state(schedule)], ["Destination", schedule.destination], ["Method", schedule.method], ["Cron", h("code", {}, schedule.cron)], ["Zone", schedule.time_zone],
-      ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)], ["Last error", schedule.error]]),
+    facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)], ["Last error", schedule.error]]),
     h("div", {}, h("h3", {}, `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`),
       schedule.firings.length
         ? h("ol", {}, schedule.firings.map((firing) => h("li", {}, local(firing.local), differs && h("span", { class: "dim" }, ` · ${instant(firing.at_ms, context.zone)}`),

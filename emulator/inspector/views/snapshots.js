@@ -22,14 +22,14 @@ export function render(context) {
     key: (snapshot) => snapshot.name,
     empty: () => empty("No snapshot yet. One keeps the whole world under a name: its clock, what is pending, its history and its random source. Restored, it goes on exactly as the original did."),
     columns: [
-      { title: "Snapshot", kind: "main", cell: (snapshot) => snapshot.name },
-      { title: "Its clock", cell: (snapshot) => time(snapshot.created_ms, context.state.clock?.now_ms ?? null) },
-      { title: "Pending", kind: "number", cell: (snapshot) => snapshot.pending },
-      { title: "Size", kind: "number", cell: (snapshot) => bytes(snapshot.size_bytes) },
-      { title: "", kind: "actions", cell: (snapshot) => [
+      ["Snapshot", "main", (snapshot) => snapshot.name],
+      ["Its clock", "", (snapshot) => time(snapshot.created_ms, context.state.clock?.now_ms ?? null)],
+      ["Pending", "number", (snapshot) => snapshot.pending],
+      ["Size", "number", (snapshot) => bytes(snapshot.size_bytes)],
+      ["", "actions", (snapshot) => [
         risky(context, "Restore", "Really go back to it?", () => context.act(`Restore ${snapshot.name}`, "POST", `${address(snapshot.name)}/restore`).then(view.reload)),
         h("button", { type: "button", onclick: () => save(snapshot.name), "aria-label": `Export ${snapshot.name}` }, "Export"),
-        remover(context, snapshot.name, address(snapshot.name), view.reload)] },
+        remover(context, snapshot.name, address(snapshot.name), view.reload)]],
     ],
   });
   return h("section", {}, head(title), context.canAct && form(context, view.reload), view.place);

@@ -1,7 +1,7 @@
 // Worlds: each with a clock, credentials and history of its own.
 
-import { h } from "../dom.js";
-import { field, head, keepRows, listView, risky } from "../list.js";
+import { h, replace } from "../dom.js";
+import { field, head, listView, risky } from "../list.js";
 import { empty, status, time } from "../parts.js";
 
 export const title = "Worlds";
@@ -9,27 +9,27 @@ export const path = "worlds";
 export const key = "w";
 
 export function render(context) {
-  const broken = h("tbody");
+  const broken = h("div");
   const view = listView(context, {
     name: "worlds", path: "/_emulator/worlds",
     items: (answer) => answer.worlds,
     key: (world) => world.id,
     empty: () => empty("No world."),
-    drawn: (items, answer) => keepRows(broken, answer.unusable ?? [], (each) => each.id, (each) => h("tr", {}, h("td", {}, each.id), h("td", { class: "problem" }, each.error))),
+    drawn: (items, answer) => replace(broken, (answer.unusable ?? []).map((each) => h("p", { class: "problem" }, `${each.id}: ${each.error}`))),
     columns: [
-      { title: "World", kind: "main", cell: (world) => [h("a", { href: `#/timeline?world=${encodeURIComponent(world.id)}` }, world.id), " ",
-        world.id === context.state.world && h("span", { class: "tag" }, "shown here")] },
-      { title: "Clock", cell: (world) => [time(world.clock.now_ms), " ", status(...rate(world.clock.rate))] },
-      { title: "Pending", kind: "number", cell: (world) => world.clock.pending },
-      { title: "Next due", cell: (world) => time(world.clock.next_due_ms, world.clock.now_ms) },
-      { title: "Trouble", cell: (world) => world.error && h("span", { class: "note bad" }, world.error) },
-      { title: "", kind: "actions", cell: (world) => [
+      ["World", "main", (world) => [h("a", { href: `#/timeline?world=${encodeURIComponent(world.id)}` }, world.id), " ",
+        world.id === context.state.world && h("span", { class: "tag" }, "shown here")]],
+      ["Clock", "", (world) => [time(world.clock.now_ms), " ", status(...rate(world.clock.rate))]],
+      ["Pending", "number", (world) => world.clock.pending],
+      ["Next due", "", (world) => time(world.clock.next_due_ms, world.clock.now_ms)],
+      ["Trouble", "", (world) => world.error && h("span", { class: "note bad" }, world.error)],
+      ["", "actions", (world) => [
         world.id !== context.state.world && h("a", { href: `#/timeline?world=${encodeURIComponent(world.id)}` }, "switch to it"),
         risky(context, "Reset", "Really start over?", () => context.act(`Reset ${world.id}`, "POST", "/_emulator/reset", { query: { world: world.id } }).then(view.reload)),
-        world.id !== "default" && risky(context, "Delete", "Really delete?", () => remove(context, world.id, view.reload))] },
+        world.id !== "default" && risky(context, "Delete", "Really delete?", () => remove(context, world.id, view.reload))]],
     ],
   });
-  return h("section", {}, head(title), context.canAct && createForm(context, view.reload), view.place, h("table", {}, broken));
+  return h("section", {}, head(title), context.canAct && createForm(context, view.reload), view.place, broken);
 }
 
 async function remove(context, id, then) {

@@ -40,6 +40,18 @@ class RefusedCall(Record):
     hint: str | None
 
 
+class DeduplicatedPublish(Record):
+    """A publish that made no message at `at_ms`, because the message that it repeats stands for it."""
+
+    at_ms: int
+    message_id: str
+    url: str
+
+
+def deduplicated_view(publish: DeduplicatedPublish) -> dict[str, Json]:
+    return fields_of(publish, "at_ms")
+
+
 def refused_call_view(call: RefusedCall) -> dict[str, Json]:
     return fields_of(call, "at_ms", "wall_ms")
 

@@ -52,14 +52,14 @@ def test_a_key_shows_what_it_holds_back_and_is_paused(emulator: Server) -> None:
         service(emulator, "POST", "/v2/publish/https://app.test/", FLOW)
     with opened(emulator, "#/queues") as page:
         here = row(page, "customer-7")
-        expect(here).to_contain_text("2/2 per min")
+        expect(here).to_contain_text("2/2 per 1 min")
         expect(here).to_contain_text("held by flow control key customer-7 (rate)")
         page.get_by_role("button", name="Pause key customer-7").click()
         expect(here).to_contain_text("paused")
         page.get_by_role("button", name="Resume key customer-7").click()
         expect(page.get_by_role("button", name="Pause key customer-7")).to_be_visible()
         page.get_by_role("button", name="Reset key customer-7").click()
-        expect(here).to_contain_text("1/2 per min")
+        expect(here).to_contain_text("1/2 per 1 min")
 
 
 @in_browser

@@ -35,11 +35,3 @@ def test_the_theme_is_chosen(emulator: Server) -> None:
         page.get_by_label("Theme").select_option("dark")
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
-
-
-@in_browser
-def test_the_variables_for_an_application_are_those_of_the_world(emulator: Server) -> None:
-    with opened(emulator, "#/settings") as page:
-        lines = page.locator("main pre")
-        expect(lines).to_contain_text(f"export SVC_TOKEN={emulator.token}")
-        expect(lines).to_contain_text(f"export SVC_CURRENT_SIGNING_KEY={emulator.current_signing_key}")
