@@ -14,10 +14,11 @@ export const HINT = `${FIELDS.map((name) => `${name}:`).join(" ")} and words; st
 /** A filter as terms [{field, value}]; field null is free text. A value with spaces stands in quotes. */
 export function parse(text) {
   return [...text.matchAll(/(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/gi)].flatMap(([whole, name, quoted, plain]) => {
+    if (whole.endsWith(":") && FIELDS.includes(whole.slice(0, -1).toLowerCase())) return [];
     const field = FIELDS.includes(name?.toLowerCase()) ? name.toLowerCase() : null;
     const value = (quoted ?? plain).toLowerCase();
     // What only looks like a field, such as https://, is text; a field without its value is still being typed.
-    return field ? (value ? { field, value } : []) : { field, value: quoted === undefined ? whole.toLowerCase() : value };
+    return field ? { field, value } : { field, value: quoted === undefined ? whole.toLowerCase() : value };
   });
 }
 

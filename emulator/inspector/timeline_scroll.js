@@ -36,7 +36,7 @@ export function virtualList({ label, draw, open, selected, settled = () => {} })
   }
 
   function resize() {
-    height = box.clientWidth < 720 ? 62 : 26;
+    height = box.clientWidth < 720 ? 46 : 26;
     box.classList.toggle("narrow", height > 26);
     space.style.height = `${items.length * height}px`;
   }
