@@ -63,7 +63,12 @@ def test_axe_finds_nothing_serious(emulator: Server, axe: Path, theme: Literal["
     problems: list[str] = []
     with opened(emulator, look=Look(theme=theme, bypass_policy=True)) as page:
         page.add_script_tag(path=axe)
-        for address in [*views(page), f"#/messages?select={message_id}", "#/schedules?select=poll"]:
+        for address in [
+            *views(page),
+            f"#/timeline?select={message_id}",
+            "#/timeline?group=destination",
+            "#/schedules?select=poll",
+        ]:
             show(page, address)
             result: Any = page.evaluate("() => axe.run()")
             problems += [
@@ -81,7 +86,12 @@ def test_no_view_makes_the_page_scroll_sideways(emulator: Server, width: int) ->
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     wide: list[str] = []
     with opened(emulator, look=Look(width=width)) as page:
-        for address in [*views(page), f"#/messages?select={message_id}", "#/schedules?select=poll"]:
+        for address in [
+            *views(page),
+            f"#/timeline?select={message_id}",
+            "#/timeline?group=destination",
+            "#/schedules?select=poll",
+        ]:
             show(page, address)
             main = page.locator("main").evaluate("main => main.scrollWidth - main.clientWidth")
             if scrolls_sideways(page) or main > 0:

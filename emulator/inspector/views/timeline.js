@@ -16,7 +16,7 @@ export const path = "timeline";
 export const key = "t";
 
 const GROUPS = [["", "no groups"], ["message", "by message"], ["schedule", "by schedule"], ["destination", "by destination"]];
-const COMING = 500;
+const COMING = 500, LARGE = 5_000, DRAW_LARGE_MS = 500;
 
 export function render(context) {
   const open = new Set();
@@ -103,8 +103,15 @@ export function render(context) {
   context.load("upcoming", "/_emulator/upcoming", { limit: COMING });
   context.load("live messages", "/_emulator/messages", { state: "live", limit: 1000 });
   list.box.setAttribute("aria-busy", "true");
-  for (const pick of [(state) => state.seen, (state) => state.lists.upcoming, (state) => state.lists["live messages"], (state) => state.clock?.now_ms]) context.watch(pick, draw);
-  context.watch((state) => state.world + state.journal.whole, () => readAll(context));
+  // Pages of a large journal come faster than it is worth drawing all of it.
+  let waits = null;
+  context.watch((state) => state.seen, () => {
+    if (context.state.journal.rows.length < LARGE) return draw();
+    waits ??= setTimeout(() => { waits = null; draw(); }, DRAW_LARGE_MS);
+  });
+  context.ends.push(() => clearTimeout(waits));
+  for (const pick of [(state) => state.lists.upcoming, (state) => state.lists["live messages"], (state) => state.clock?.now_ms]) context.watch(pick, draw);
+  context.watch((state) => `${state.world} ${state.journal.whole} ${state.journal.rows.length > 0}`, () => readAll(context));
   context.bind("j", "Next row", () => list.go(1));
   context.bind("k", "Previous row", () => list.go(-1));
   context.bind("Enter", "Open the row", () => list.openCurrent());
@@ -123,7 +130,7 @@ const tame = (text) => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
 
 /** Read the older pages one after another, while the view is open. */
 async function readAll({ store, ends }) {
-  while (!ends.done && store.state.connection === "live" && (await older(store))) await new Promise((done) => setTimeout(done));
+  while (!ends.done && store.state.journal.rows.length && (await older(store))) await new Promise((done) => setTimeout(done));
 }
 
 /** A time, with its day if that is not today's. */

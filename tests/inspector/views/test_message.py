@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 import emulator as product
 from tests.harness.browsers import copied, in_browser, needs_browser, opened
-from tests.harness.emulators import EPOCH_MS, Server, control, service
+from tests.harness.emulators import Server, control, service
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
