@@ -2,8 +2,12 @@
 
 import { ApiError, call, follow, session } from "./api.js";
 import { h, replace } from "./dom.js";
+import { rowOf } from "./rows.js";
 
 const AGAIN_MS = 1_000;
+const TOGETHER_MS = 40;
+const AHEAD_MS = 500;
+const FIRST_ROWS = 300;
 let ending = null;
 
 /** Read a world and follow it. Whatever was followed before is given up. */
@@ -15,16 +19,21 @@ export function connect(store) {
 }
 
 async function run(store, signal) {
+  const told = teller(store, signal);
   while (!signal.aborted) {
     try {
       const [clock, credentials] = await Promise.all([call("GET", "/_emulator/clock", { signal }), call("GET", "/_emulator/credentials", { signal })]);
       session.service = credentials.queue.token;
-      store.dispatch({ type: "clock", clock });
+      store.dispatch({ type: "clock", clock: { ...clock, readAt: performance.now() } });
       store.dispatch({ type: "credentials", credentials });
-      await follow("/_emulator/stream", { signal, opened: () => store.dispatch({ type: "connection", value: "live" }) }, (kind, data) => {
-        if (kind === "clock") store.dispatch({ type: "clock", clock: data });
-        store.dispatch({ type: "changed" });
-      });
+      readAhead(store).catch(() => {});
+      const opened = () => {
+        store.dispatch({ type: "connection", value: "live" });
+        if (store.state.older === undefined) loadOlder(store, FIRST_ROWS);
+      };
+      // Where the last connection broke off, this one goes on.
+      const headers = told.id ? { "Last-Event-ID": told.id } : {};
+      await follow("/_emulator/stream", { query: { brief: true }, headers, signal, opened }, told.take);
     } catch (error) {
       if (signal.aborted) return;
       const locked = error instanceof ApiError && error.status === 401;
@@ -33,6 +42,70 @@ async function run(store, signal) {
     }
     await new Promise((done) => setTimeout(done, AGAIN_MS));
   }
+}
+
+/** Takes in what the stream tells, many events at a time: each new state costs the views a drawing. */
+function teller(store, signal) {
+  let rows = [], clock = null, waits = false, upcomingAt = 0, upcomingWaits = false;
+  const told = { id: null, take };
+
+  function take(kind, data, id) {
+    told.id = id ?? told.id;
+    if (kind === "attempt") rows.push(rowOf(data));
+    else if (kind === "clock") clock = data;
+    else if (kind === "reset") {
+      rows = [];
+      store.dispatch({ type: "forget" });
+    }
+    if (waits) return;
+    waits = true;
+    setTimeout(flush, TOGETHER_MS);
+  }
+
+  function flush() {
+    waits = false;
+    if (signal.aborted) return;
+    if (rows.length) store.dispatch({ type: "attempts", rows });
+    rows = [];
+    if (clock) store.dispatch({ type: "clock", clock: { ...clock, readAt: performance.now() } });
+    clock = null;
+    store.dispatch({ type: "changed" });
+    lookAhead();
+  }
+
+  /** What is to come is worked out by the server, so it is asked for at most twice a second. */
+  function lookAhead() {
+    if (upcomingWaits) return;
+    upcomingWaits = true;
+    setTimeout(async () => {
+      upcomingAt = performance.now();
+      await readAhead(store).catch(() => {});
+      upcomingWaits = false;
+    }, Math.max(0, upcomingAt + AHEAD_MS - performance.now()));
+  }
+  return told;
+}
+
+/** Read what is to come, and where the clock stands. */
+export async function readAhead(store) {
+  const { world } = store.state;
+  const [upcoming, clock] = await Promise.all([call("GET", "/_emulator/upcoming"), call("GET", "/_emulator/clock")]);
+  if (store.state.world !== world) return;
+  store.dispatch({ type: "upcoming", upcoming });
+  store.dispatch({ type: "clock", clock: { ...clock, readAt: performance.now() } });
+}
+
+let loading = null;
+
+/** Read the next older attempts; one call at a time. */
+export function loadOlder(store, limit = 1000) {
+  const { world, older } = store.state;
+  loading ??= call("GET", "/_emulator/deliveries", { query: { brief: true, order: "latestFirst", limit, cursor: older } })
+    .then(({ deliveries, cursor }) => {
+      if (store.state.world === world && store.state.older === older) store.dispatch({ type: "older", rows: deliveries.map(rowOf), cursor });
+    })
+    .finally(() => { loading = null; });
+  return loading;
 }
 
 /** Read one list into the store. */

@@ -4,6 +4,8 @@
 // the only function that makes a state of a state and an action. Views read `state`, and are told by
 // `subscribe` that it is another one.
 
+import { stateOf } from "./rows.js";
+
 /** The state before anything is known. `lists` holds what `listed` actions brought, by name. */
 export const initial = Object.freeze({
   world: "default",
@@ -15,6 +17,11 @@ export const initial = Object.freeze({
   // A move of the clock under way: {label, from_ms, deliveries}; null if there is none.
   moving: null,
   lists: Object.freeze({}),
+  // Attempts as slim rows (rows.js), the newest last; `older` is the cursor of what is not loaded yet: null when all
+  // is, undefined before anything is.
+  rows: Object.freeze([]),
+  older: undefined,
+  failed: 0,
   // How often the stream told of something that lists may show; a list reloads when it has changed.
   changes: 0,
 });
@@ -39,6 +46,24 @@ export function createStore(state = initial) {
   };
 }
 
+/** Attempts that the stream told, oldest first; those that are there already are left out. */
+function withAttempts(state, told) {
+  const last = state.rows.at(-1)?.seq ?? 0;
+  const rows = told.filter((row) => row.seq > last);
+  if (!rows.length) return state;
+  const moving = state.moving && { ...state.moving, deliveries: state.moving.deliveries + rows.length, now_ms: rows.at(-1).at };
+  return { ...state, rows: state.rows.concat(rows), failed: state.failed + failures(rows), moving };
+}
+
+/** A page of what was before, the newest first. */
+function withOlder(state, page, cursor) {
+  const first = state.rows.length ? state.rows[0].seq : Infinity;
+  const rows = page.filter((row) => row.seq < first).reverse();
+  return { ...state, rows: rows.concat(state.rows), older: cursor, failed: state.failed + failures(rows) };
+}
+
+const failures = (rows) => rows.filter((row) => stateOf(row) === "failed").length;
+
 export function reduce(state, action) {
   switch (action.type) {
     case "world":
@@ -51,6 +76,13 @@ export function reduce(state, action) {
       return { ...state, credentials: action.credentials };
     case "upcoming":
       return { ...state, upcoming: action.upcoming };
+    case "attempts":
+      return withAttempts(state, action.rows);
+    case "older":
+      return withOlder(state, action.rows, action.cursor);
+    case "forget":
+      // The world was reset or restored: its whole history follows from the stream.
+      return { ...state, rows: initial.rows, older: null, failed: 0 };
     case "changed":
       return { ...state, changes: state.changes + 1 };
     case "moving":
