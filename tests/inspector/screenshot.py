@@ -20,6 +20,7 @@ def take(emulator: Server, file: Path) -> None:
     retrying = control(emulator, "GET", "/messages", state="retrying")["messages"][0]["message_id"]
     with opened(emulator, f"#/timeline?select={retrying}", LOOK) as page:
         expect(page.get_by_role("complementary")).to_contain_text("billing.example")
+        expect(page.get_by_role("main")).to_contain_text("app.example/orders")
         expect(page.locator("[aria-busy]")).to_have_count(0)
         page.screenshot(path=file)
 
