@@ -50,7 +50,7 @@ export async function older(store) {
   const { journal } = store.state, first = journal.rows[0];
   if (journal.whole) return false;
   try {
-    const { rows, cursor } = await call("GET", "/_emulator/timeline", { query: { limit: PAGE, cursor: first && `${first.at}-${first.seq}` } });
+    const { deliveries: rows, cursor } = await call("GET", "/_emulator/deliveries", { query: { order: "latestFirst", brief: true, limit: PAGE, cursor: first && `${first.at}-${first.seq}` } });
     store.dispatch({ type: "attempts", journal, rows, older: true, whole: cursor === null });
     return cursor !== null;
   } catch {

@@ -25,8 +25,8 @@ function pastRow(raw, { failed, texts }) {
   // Texts that many rows have are kept once.
   const once = (text) => (text === null ? null : texts.get(text) ?? (texts.set(text, text), text));
   const row = {
-    kind: "past", seq: raw.seq, at: raw.at_ms, created: raw.created_ms, id: raw.message_id, n: raw.attempt, of: raw.max_attempts, method: once(raw.method), url: once(raw.url),
-    via: once(raw.via), status: raw.status, error: once(raw.error), said: once(raw.said), retry: once(raw.retry), by: once(raw.created_by), source: raw.source_message_id,
+    kind: "past", seq: raw.seq, at: raw.at_ms, created: raw.created_ms, id: raw.message_id, n: raw.attempt, of: raw.attempts, method: once(raw.method), url: once(raw.url),
+    via: once(raw.via), status: raw.status, error: once(raw.error), said: once(raw.excerpt), retry: once(raw.retry), by: once(raw.created_by), source: raw.source_message_id,
     schedule: once(raw.schedule_id), queue: once(raw.queue), group: once(raw.url_group), labels: raw.labels.length ? raw.labels.map(once) : NOTHING,
   };
   if (row.retry !== null) failed.set(`${row.id} ${row.n}`, row);

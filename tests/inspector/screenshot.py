@@ -11,15 +11,16 @@ from tests.harness.emulators import Server, control, server
 from tests.inspector import busy
 
 FILE = Path(__file__).resolve().parent.parent.parent / "docs" / "inspector.png"
-LOOK = Look(width=1280, height=720)
+LOOK = Look(width=1120, height=600)
 
 
 def take(emulator: Server, file: Path) -> None:
-    """The messages of a busy world, with the details of a message that waits for its next retry."""
+    """The timeline of a busy world, with the details of a message that waits for its next retry."""
     busy.fill(emulator)
     retrying = control(emulator, "GET", "/messages", state="retrying")["messages"][0]["message_id"]
-    with opened(emulator, f"#/messages?select={retrying}", LOOK) as page:
+    with opened(emulator, f"#/timeline?select={retrying}", LOOK) as page:
         expect(page.get_by_role("complementary")).to_contain_text("billing.example")
+        expect(page.get_by_role("main")).to_contain_text("app.example/orders")
         expect(page.locator("[aria-busy]")).to_have_count(0)
         page.screenshot(path=file)
 

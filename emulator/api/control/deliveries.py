@@ -1,4 +1,4 @@
-"""`/_emulator/deliveries`: the delivery journal; `/_emulator/timeline`: the same in rows."""
+"""`/_emulator/deliveries`: the delivery journal."""
 
 from __future__ import annotations
 
@@ -6,31 +6,24 @@ from starlette.responses import Response
 
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.wire.control.deliveries import delivery_view, read_delivery_query
+from emulator.wire.control.deliveries import brief_view, delivery_view, read_brief, read_delivery_query
 from emulator.wire.control.instants import dropped_view
 from emulator.wire.control.parameters import read_redact
-from emulator.wire.control.timeline import read_timeline_query, timeline_row
 
 
 async def list_deliveries(call: ControlCall) -> Response:
-    query, redact = read_delivery_query(call.parts.query), read_redact(call.parts.query)
+    pairs = call.parts.query
+    query, redact, brief = read_delivery_query(pairs), read_redact(pairs), read_brief(pairs)
     await call.world.current_state()
     history = call.world.history
     page = await history.deliveries(query)
     return Answer(
         {
-            "deliveries": [delivery_view(each, redact=redact) for each in page.items],
+            "deliveries": [brief_view(each) if brief else delivery_view(each, redact=redact) for each in page.items],
             "cursor": page.cursor,
             **({"dropped": dropped_view(history.dropped)} if history.dropped.seq else {}),
         }
     )
-
-
-async def list_timeline(call: ControlCall) -> Response:
-    query = read_timeline_query(call.parts.query)
-    await call.world.current_state()
-    page = await call.world.history.deliveries(query)
-    return Answer({"rows": [timeline_row(each) for each in page.items], "cursor": page.cursor})
 
 
 async def clear_deliveries(call: ControlCall) -> Response:
@@ -40,6 +33,5 @@ async def clear_deliveries(call: ControlCall) -> Response:
 
 ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/deliveries", list_deliveries, OWN_QUERY),
-    ControlRoute("GET", "/_emulator/timeline", list_timeline, OWN_QUERY),
     ControlRoute("DELETE", "/_emulator/deliveries", clear_deliveries, OWN_QUERY),
 )

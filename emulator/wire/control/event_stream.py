@@ -17,6 +17,7 @@ from emulator.core.facts import ScheduleFired
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.queries.history import Event, HistoryPosition
+from emulator.wire.control.deliveries import read_brief
 from emulator.wire.control.instants import instant_fields, rate_view
 from emulator.wire.control.parameters import Pairs, read_flag, read_parameters, read_redact
 from emulator.wire.json_fields import Json, read_choice
@@ -65,13 +66,13 @@ class EndReason(StrEnum):
 
 
 class StreamRequest(Record):
-    """What a client wants to be told: from which position on, whether it waits for more, and what is redacted."""
+    """What a client wants to be told: from which position on, whether it waits for more, what is redacted, and
+    whether attempts come without headers and bodies."""
 
     after: HistoryPosition | None = None
     from_start: bool = False
     follow: bool = True
     redact: bool = False
-    # Attempts as rows of the timeline (D-324).
     brief: bool = False
 
 
@@ -87,7 +88,7 @@ def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamReques
         from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
         follow=read_flag(given.get("follow", "true"), "follow"),
         redact=read_redact(pairs),
-        brief=read_flag(given.get("brief", "false"), "brief"),
+        brief=read_brief(pairs),
     )
 
 

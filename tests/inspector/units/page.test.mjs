@@ -8,7 +8,7 @@ const { asCurl, asPython, target } = await import("../../../emulator/inspector/a
 const { bodyOf, duration, hex, instant, prettyJson, relative, shortId } = await import("../../../emulator/inspector/format.js");
 const { createStore } = await import("../../../emulator/inspector/store.js");
 
-const row = (seq) => ({ seq, at_ms: seq, message_id: `m${seq}`, attempt: 1, max_attempts: 1, method: "POST", url: "https://a.test", via: "rule", status: 200, error: null, said: null, retry: null,
+const row = (seq) => ({ seq, at_ms: seq, message_id: `m${seq}`, attempt: 1, attempts: 1, method: "POST", url: "https://a.test", via: "rule", status: 200, error: null, excerpt: null, retry: null,
   created_ms: seq, created_by: "publish", source_message_id: null, schedule_id: null, queue: null, url_group: null, labels: [] });
 
 test("listeners are told of another state, and of nothing else", () => {

@@ -7,8 +7,8 @@ import { matcher, parse, problem } from "../../../emulator/inspector/timeline_fi
 import { arrange, cause, comingRows, createJournal, take, why } from "../../../emulator/inspector/timeline_rows.js";
 
 const raw = (changes = {}) => ({
-  seq: 1, at_ms: 1000, duration_ms: 0, message_id: "msg_aaaa", attempt: 1, max_attempts: 4, method: "POST", url: "https://app.test/orders", via: "network", status: 200, error: null,
-  said: null, retry: null, created_ms: 1000, created_by: "publish", source_message_id: null, schedule_id: null, queue: null, url_group: null, labels: [], ...changes,
+  seq: 1, at_ms: 1000, duration_ms: 0, message_id: "msg_aaaa", attempt: 1, attempts: 4, method: "POST", url: "https://app.test/orders", via: "network", status: 200, error: null,
+  excerpt: null, retry: null, created_ms: 1000, created_by: "publish", source_message_id: null, schedule_id: null, queue: null, url_group: null, labels: [], ...changes,
 });
 
 function journalOf(...raws) {
@@ -54,7 +54,7 @@ test("a URL with a star matches as a whole, another one as a part", () => {
 });
 
 test("the other fields and free text find what they name", () => {
-  const rows = [{ schedule_id: "daily" }, { queue: "orders" }, { message_id: "msg_zzTM3f" }, { status: 500, said: "db locked" }];
+  const rows = [{ schedule_id: "daily" }, { queue: "orders" }, { message_id: "msg_zzTM3f" }, { status: 500, excerpt: "db locked" }];
   assert.deepEqual(found("schedule:daily", ...rows), [1]);
   assert.deepEqual(found("queue:ord*", ...rows), [2]);
   assert.deepEqual(found("id:tm3f", ...rows), [3]);
@@ -78,7 +78,7 @@ test("a failed attempt says its cause and what to do", () => {
   const causeOf = (changes) => cause(journalOf(raw(changes)).rows[0]);
   assert.equal(causeOf({}), null);
   assert.deepEqual(causeOf({ status: null, error: "connection refused", url: "http://localhost:3000/x" }), { text: "connection refused: nothing listens on localhost:3000", advice: "nothing listens there: start your application, or add a rule for it" });
-  assert.equal(causeOf({ status: 500, said: "db locked", attempt: 3, max_attempts: 3 }).text, "500 after 3 tries: db locked");
+  assert.equal(causeOf({ status: 500, excerpt: "db locked", attempt: 3, attempts: 3 }).text, "500 after 3 tries: db locked");
   assert.match(causeOf({ status: 401 }).advice, /keys/);
   assert.match(causeOf({ status: 302 }).advice, /redirects/);
   assert.match(causeOf({ status: null, error: "no URL", url: "::" }).text, /no URL/);
