@@ -145,6 +145,7 @@ def test_the_order_can_be_turned_and_now_is_found_again(emulator: Server) -> Non
     publish(emulator, Svc_Delay="1h")
     with opened(emulator) as page:
         line = rows(page, "now")
+        expect(page.get_by_role("status").filter(has_text="60 deliveries")).to_be_visible()
         expect(line).to_be_in_viewport()
         page.locator("[data-scroller]").evaluate("box => { box.scrollTop = 0 }")
         page.get_by_role("button", name="↓ now").click()
