@@ -1,65 +1,81 @@
-// What the list views share: a table that keeps its rows, filters in the address, actions with a second thought.
+// What the list views share: a table that keeps its rows, filters in the address, buttons that call, forms.
 
 import { asCurl, describe } from "./api.js";
 import { h, replace } from "./dom.js";
 import { day, instant, relative, timeOfDay } from "./format.js";
-import { empty } from "./parts.js";
+import { empty, id } from "./parts.js";
+
+const ASKS_MS = 4_000;
+// Names in the address and in the query: label, and what a value looks like.
+const FILTERS = {
+  state: ["State"], url: ["URL", "*/orders"], label: ["Label"], schedule: ["Schedule"], queue: ["Queue"], text: ["Text", "in id, URL, label"],
+};
 
 /**
- * A view that is one list. It is loaded by `path` and drawn again, row by row, when it changes.
- *   name     under which the store keeps it; `items(answer)` picks the rows from the answer
- *   query    () => the query of the call, such as the filters of the address
- *   columns  [title, kind, item => cell]; kind "number" aligns right, "main" and "words" grow, "actions" ends the row
- *   key      item => what tells rows apart; `open(item)` the id that the right column shows, if there is one
- *   empty    () => what teaches when there is nothing; `filtered()` whether filters are the reason
- *   drawn    called with the items after each drawing
+ * A list that is loaded by `path` and drawn again, row by row, when it changes. A field is the name of one, or item => value.
+ *   rows     name of the list in the answer, and in the store; `items(found)` rearranges it
+ *   query    () => of the call, besides the `filters`: names of FILTERS; `options` are those of a filter that is chosen
+ *   key      the field that tells rows apart; `open` the one that the right column shows, if there is one
+ *   columns  [title, kind, field, called with (item, deed)]; kind "number" aligns right, "main" and "words" grow, "when" is an
+ *            instant, "id" an id; the first part of "main" opens the row
+ *   actions  (item, deed) => what ends the row; `deed` as made by `deeds`
+ *   empty    () => what teaches when there is nothing
+ *   drawn    called with the items and the answer after each drawing
  */
-export function listView(context, { name, path, query = () => ({}), items, columns, key, open = null, empty, filtered = () => false, drawn = () => {} }) {
+export function listView(context, spec) {
+  const { rows, path, query = () => ({}), filters: names = [], items = (found) => found, key, open, drawn = () => {} } = spec;
+  const columns = spec.actions ? [...spec.columns, ["", "actions", spec.actions]] : spec.columns;
   const body = h("tbody");
-  const table = h("table", { class: "list" },
-    h("thead", {}, h("tr", {}, columns.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title || h("span", { class: "unseen" }, "Actions"))))), body);
-  const place = h("div", { class: "place", "aria-busy": "true" });
-  const shown = (item) => h("tr", { "aria-selected": open ? String(open(item) === context.route.select) : null, onclick: open && rowClick(context, open(item)) },
-    columns.map(([title, kind, cell]) => h("td", { class: kind || null, "data-title": title || null }, cell(item))));
+  const table = h("table", { class: "list" }, h("thead", {}, h("tr", {},
+    columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title || h("span", { class: "unseen" }, "Actions"))))), body);
+  const content = h("div", { "aria-busy": "true" });
+  const picked = () => Object.fromEntries(names.map((name) => [name, context.route.query[name]]).filter(([, value]) => value));
+  const reload = context.load(rows, path, () => ({ ...picked(), ...query() }));
+  const deed = deeds(context, reload);
 
-  const reload = context.load(name, path, query);
-  const draw = () => {
-    const answer = context.state.lists[name];
+  const cell = (item, kind, from) => {
+    const value = field(item, from, deed);
+    if (kind === "when") return when(value, context);
+    if (kind === "id") return id(value);
+    if (kind !== "main" || !open) return value;
+    const [first, ...rest] = [value].flat();
+    return [h("button", { class: "quiet", onclick: () => context.select(field(item, open)) }, first), rest];
+  };
+  const row = (item) => h("tr", {
+    "aria-selected": open && String(field(item, open) === context.route.select),
+    // Not by a click on a control inside, nor by selecting text.
+    onclick: (event) => open && !event.target.closest("a, button, input, label") && !String(getSelection()) && context.select(field(item, open)),
+  }, columns.map(([title, kind, from]) => h("td", { class: kind, "data-title": title || null }, cell(item, kind, from))));
+
+  const redraw = () => {
+    const answer = context.state.lists[rows];
     if (answer === undefined) return;
-    place.removeAttribute("aria-busy");
-    if (answer?.error) return void replace(place, h("p", { class: "problem", role: "alert" }, answer.error));
-    const found = items(answer);
-    if (found.length) {
-      // Distances to now stand in the rows, so they change with the clock as well.
-      keepRows(body, found, key, shown, `${context.route.select} ${context.state.clock?.now_ms} ${context.zone}`);
-      if (!table.isConnected) replace(place, table);
-    } else {
-      replace(place, filtered() ? h("p", { class: "empty" }, "Nothing matches the filter.") : empty());
-    }
+    content.removeAttribute("aria-busy");
+    if (answer?.error) return void replace(content, problem(answer.error));
+    const found = items(answer[rows]);
+    // Distances to now stand in the rows, so they change with the clock as well.
+    keepRows(body, found, key, row, `${context.route.select} ${context.state.clock?.now_ms} ${context.zone}`);
+    if (!found.length) replace(content, Object.keys(picked()).length ? h("p", { class: "empty" }, "Nothing matches the filter.") : spec.empty());
+    else if (!table.isConnected) replace(content, table);
     drawn(found, answer);
   };
-  context.watch((state) => state.lists[name], draw);
-  context.watch((state) => state.clock?.now_ms, draw);
+  const place = h("div", {}, names.length > 0 && filters(context, names, spec.options, reload), content);
+  context.watch((state) => state.lists[rows], redraw);
+  context.watch((state) => state.clock?.now_ms, redraw);
   bindRows(context, body);
-  return { place, reload, redraw: draw };
+  return { place, reload, redraw, deed };
 }
 
-/** Open a row by a click on it, but not by one on a control inside, nor by selecting text. */
-function rowClick(context, id) {
-  return (event) => {
-    if (event.target.closest("a, button, input, label, select") || String(getSelection())) return;
-    context.select(id);
-  };
-}
+const field = (item, from, ...more) => (typeof from === "function" ? from(item, ...more) : item[from]);
 
 /** Draw items as children of a node. A child whose item has not changed stays as it is, and the focus with it. */
-export function keepRows(parent, items, keyOf, draw, salt = "") {
+export function keepRows(parent, items, key, draw, salt = "") {
   const before = parent.kept ?? new Map(), after = new Map();
   let at = parent.firstElementChild;
   for (const item of items) {
-    const key = keyOf(item), text = JSON.stringify(item) + salt;
-    let row = before.get(key);
-    if (!row || row.text !== text) {
+    const name = field(item, key), text = JSON.stringify(item) + salt;
+    let row = before.get(name);
+    if (row?.text !== text) {
       const node = draw(item);
       if (row) {
         if (at === row.node) at = node;
@@ -69,15 +85,15 @@ export function keepRows(parent, items, keyOf, draw, salt = "") {
     }
     if (row.node === at) at = at.nextElementSibling;
     else parent.insertBefore(row.node, at);
-    after.set(key, row);
+    after.set(name, row);
   }
-  for (const [key, { node }] of before) if (!after.has(key)) node.remove();
+  for (const [name, { node }] of before) if (!after.has(name)) node.remove();
   parent.kept = after;
 }
 
 /** Put a node in the place of another; the control that had the focus has it again. */
 function swap(old, node) {
-  const controls = (root) => [...root.querySelectorAll("a, button, input, select, summary")];
+  const controls = (root) => [...root.querySelectorAll("a, button, input")];
   const focused = controls(old).indexOf(document.activeElement);
   old.replaceWith(node);
   if (focused >= 0) controls(node)[focused]?.focus();
@@ -86,74 +102,91 @@ function swap(old, node) {
 /** j and k go from row to row, x ticks one; Enter and the other keys are those of the control that has the focus. */
 function bindRows(context, body) {
   const go = (step) => () => {
-    const rows = [...body.children];
+    const rows = [...body.closest("section").querySelectorAll("tbody tr")];
     const at = rows.findIndex((row) => row.contains(document.activeElement));
-    const row = rows[at < 0 ? 0 : Math.min(Math.max(at + step, 0), rows.length - 1)];
-    row?.querySelector("td:not(.tick) :is(a, button), :is(a, button)")?.focus();
+    rows[at < 0 ? 0 : Math.min(Math.max(at + step, 0), rows.length - 1)]?.querySelector("a, button")?.focus();
   };
   context.bind("j", "Next row", go(1));
   context.bind("k", "Previous row", go(-1));
   context.bind("x", "Tick the row", () => document.activeElement?.closest("tr")?.querySelector("input[type=checkbox]")?.click());
 }
 
-// -- filters ----------------------------------------------------------------------------------
-
-/** A form of filters that live in the address. `fields`: [{name, label, options?, hint?}]; `changed` runs after each change. */
-export function filters(context, fields, changed) {
-  const set = (name, value) => {
-    context.setQuery({ [name]: value.trim() || null });
-    changed();
-  };
-  const inputs = fields.map(({ name, label, options, hint }) => {
-    const value = context.route.query[name] ?? "";
-    const input = options
-      ? h("select", { onchange: (event) => set(name, event.target.value) }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)))
-      : h("input", { type: "search", value, placeholder: hint, size: 11, oninput: (event) => set(name, event.target.value) });
-    return h("label", {}, h("span", {}, label), input);
+function filters(context, names, options = {}, changed) {
+  const inputs = names.map((name) => {
+    const [label, placeholder] = FILTERS[name], value = context.route.query[name] ?? "";
+    const oninput = (event) => {
+      context.setQuery({ [name]: event.target.value.trim() || null });
+      changed();
+    };
+    return h("label", {}, label, options[name] ? choice(options[name], value, { oninput }) : h("input", { type: "search", value, placeholder, size: 11, oninput }));
   });
   context.bind("/", "Filter", () => inputs[0].lastChild.focus());
   return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, inputs);
 }
 
-/** Those of the named parts of the address that are set. */
-export const picked = (context, names) => Object.fromEntries(names.filter((name) => context.route.query[name]).map((name) => [name, context.route.query[name]]));
+// -- buttons and forms ------------------------------------------------------------------------
 
-// -- actions ----------------------------------------------------------------------------------
-
-/** A button that acts: disabled while it does, and nothing at all in read-only mode. */
-export function action(context, text, run, attributes = {}) {
+/**
+ * A button that acts: disabled while it does, and nothing at all in read-only mode. What cannot be undone has `ask`, a
+ * question or true: the first click asks, the second within four seconds does it.
+ */
+export function action(context, text, run, { ask, ...attributes } = {}) {
   if (!context.canAct) return null;
+  let asked = null;
+  const show = (wanted) => {
+    clearTimeout(asked);
+    asked = wanted ? setTimeout(show, ASKS_MS, false) : null;
+    button.classList.toggle("asks", wanted);
+    button.textContent = wanted ? (ask === true ? `Really ${text.toLowerCase()}?` : ask) : text;
+    button.ariaLabel = wanted ? null : attributes["aria-label"] ?? null;
+  };
   const button = h("button", { type: "button", ...attributes, onclick: async () => {
+    if (ask && asked === null) return show(true);
+    if (ask) show(false);
     button.disabled = true;
-    try {
-      await run();
-    } finally {
-      button.disabled = false;
-    }
+    await run();
+    button.disabled = false;
   } }, text);
   return button;
 }
 
-/** The same for what cannot be undone: the first click asks, the second within four seconds does it. */
-export function risky(context, text, question, run, attributes = {}) {
-  let asked = null;
-  const ask = (button, wanted) => {
-    clearTimeout(asked);
-    asked = wanted ? setTimeout(() => ask(button, false), 4000) : null;
-    button.classList.toggle("asks", wanted);
-    button.textContent = wanted ? question : text;
-  };
-  const button = action(context, text, async () => {
-    if (asked === null) return ask(button, true);
-    ask(button, false);
-    return run();
-  }, attributes);
-  return button;
-}
+/**
+ * What makes buttons for a call: deed("Delete", "orders", "DELETE", path, options). Options are those of `act`, `ask`, `disabled`,
+ * `sign`, shown instead of the text, and `after`, run with the answer instead of `then`.
+ */
+export const deeds = (context, then) => (text, what, method, path, { ask, disabled, sign = text, after = then, ...options } = {}) =>
+  action(context, sign, () => context.act(`${text} ${what}`, method, path, options).then(after), { ask, disabled, "aria-label": `${text} ${what}` });
 
-/** A button that deletes: `then` runs when the thing is gone. */
-export const remover = (context, what, path, then, text = "Delete", question = `Really ${text.toLowerCase()}?`) =>
-  risky(context, text, question, () => context.act(`${text} ${what}`, "DELETE", path).then(then));
+/** Pause or resume, whichever it can; the path of the call ends with it. */
+export const pauser = (deed, paused, what, path) => {
+  const verb = paused ? "Resume" : "Pause";
+  return deed(verb, what, "POST", `${path}/${verb.toLowerCase()}`);
+};
+
+/** A labelled control in a form. */
+export const labelled = (label, control, { hint, kind = "" } = {}) =>
+  h("label", { class: `field ${kind}` }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
+
+/** Labelled inputs: {name: [label, placeholder, further attributes]}. */
+export const inputs = (rows) => Object.entries(rows).map(([name, [label, placeholder, more]]) =>
+  labelled(label, h("input", { name, placeholder, spellcheck: "false", ...more })));
+
+/** A form in a line that adds something: `send(values)` makes the call; an answer empties the form and runs `then`. */
+export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form", { class: "filters", onsubmit: async (event) => {
+  event.preventDefault();
+  const form = event.target;
+  if ((await send(Object.fromEntries(new FormData(form)))) === undefined) return;
+  form.reset();
+  then();
+} }, inputs(rows), h("button", { class: "main end" }, text), more);
+
+/** A choice of values, or of [value, text]. */
+export const choice = (options, chosen, attributes) => h("select", attributes, options.map((each) => {
+  const [value, text = value] = [each].flat();
+  return h("option", { value, selected: value === chosen }, text);
+}));
+
+// -- parts ------------------------------------------------------------------------------------
 
 /** What an empty list teaches: a sentence, and the call that puts something into it. */
 export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(describe("POST", path, options)));
@@ -161,20 +194,21 @@ export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(
 /** The head of a view: its name, and tools beside it. */
 export const head = (title, ...tools) => h("header", { class: "tools" }, h("h1", {}, title), tools);
 
-/** A labelled control in a form. */
-export const field = (label, control, hint = null, kind = "") => h("label", { class: `field ${kind || ""}` }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
+export const problem = (text) => h("p", { class: "problem", role: "alert" }, text);
+export const note = (...content) => h("span", { class: "note" }, content);
+export const badNote = (text) => text && h("span", { class: "note bad" }, text);
+export const tag = (text) => h("span", { class: "tag" }, text);
+
+/** A way to another view of the page. */
+export const link = (view, text, query = {}) => h("a", { href: `#/${view}?${new URLSearchParams(query)}` }, text);
 
 /** Names and values, the empty ones left out. */
-export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value?.length !== 0)
+export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value?.length !== 0)
   .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 
 /** An instant and how far it is from now; without its day if that is today. */
-export function when(ms, context) {
+export function when(ms, context, now = context.state.clock?.now_ms ?? ms) {
   if (ms === null || ms === undefined) return h("span", { class: "dim" }, "–");
-  const now = context.state.clock?.now_ms ?? ms, { zone } = context;
-  const text = day(ms, zone) === day(now, zone) ? timeOfDay(ms, zone) : instant(ms, zone);
-  return h("time", { datetime: new Date(ms).toISOString(), title: `${instant(ms)} UTC` }, text, h("span", { class: "dim" }, ` · ${relative(ms, now)}`));
+  const text = (day(ms, context.zone) === day(now, context.zone) ? timeOfDay : instant)(ms, context.zone);
+  return h("time", { title: `${instant(ms)} UTC` }, text, h("span", { class: "dim" }, ` · ${relative(ms, now)}`));
 }
-
-/** How far an instant is from now, for those that matter less. */
-export const away = (ms, context) => h("time", { title: `${instant(ms, context.zone)} ${context.zone}` }, relative(ms, context.state.clock?.now_ms ?? ms));

@@ -3,27 +3,20 @@
 import { asCurl, asPython } from "./api.js";
 import { h } from "./dom.js";
 
-const SHOWN_MS = 6_000;
+const SHOWN_MS = 6_000, MOST = 4;
 
 export const noticeArea = h("div", { class: "notices", role: "status", "aria-live": "polite" });
 
 /** Say `text`; `call` is what can be copied, `kind` "good" or "bad". A bad one stays until it is closed. */
 export function notice(text, { kind = "good", call = null } = {}) {
   const close = () => box.remove();
-  const box = h("div", { class: `notice ${kind}` },
-    h("span", {}, kind === "bad" ? "✗ " : "✓ ", text),
-    call && copyButtons(call),
-    h("button", { class: "quiet", onclick: close, "aria-label": "Close this notice" }, "×"));
+  const button = (name, onclick, more) => h("button", { class: "quiet", onclick, ...more }, name);
+  const box = h("div", { class: `notice ${kind}` }, h("span", {}, kind === "bad" ? "✗ " : "✓ ", text),
+    call && [button("copy as curl", () => copy(asCurl(call), "curl command")), button("Python", () => copy(asPython(call), "Python"))],
+    button("×", close, { "aria-label": "Close this notice" }));
   noticeArea.append(box);
-  while (noticeArea.children.length > 4) noticeArea.firstChild.remove();
+  while (noticeArea.children.length > MOST) noticeArea.firstChild.remove();
   if (kind !== "bad") setTimeout(close, SHOWN_MS);
-}
-
-/** Two buttons that copy a described call. */
-export function copyButtons(call) {
-  return h("span", { class: "copies" },
-    h("button", { class: "quiet", onclick: () => copy(asCurl(call), "curl command") }, "copy as curl"),
-    h("button", { class: "quiet", onclick: () => copy(asPython(call), "Python") }, "Python"));
 }
 
 /** Put a text on the clipboard, and say so. */

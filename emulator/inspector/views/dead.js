@@ -1,86 +1,66 @@
 // Dead letters: messages whose retries are exhausted; retry or delete one, some or all of them.
 
-import { h, replace } from "../dom.js";
-import { count, shortUrl } from "../format.js";
-import { action, away, filters, head, listView, picked, risky, when } from "../list.js";
-import { empty, id } from "../parts.js";
+import { h } from "../dom.js";
+import { count, relative, shortUrl } from "../format.js";
+import { action, badNote, head, keepRows, listView, note, tag } from "../list.js";
+import { empty } from "../parts.js";
 export { detail } from "./message.js";
 
 export const title = "Dead letters";
 export const path = "dead";
 export const key = "d";
 
-const NAMES = ["url", "label", "schedule", "queue", "text"];
 const LIMIT = 500;
 // So many the service takes in one call.
 const AT_ONCE = 100;
 
 export function render(context) {
   const ticked = new Set();
-  let shown = [];
-  const bulk = h("div", { class: "tools", hidden: true, role: "group", "aria-label": "Ticked dead letters" });
-  const all = h("input", { type: "checkbox", "aria-label": "Tick all", onchange: (event) => {
-    for (const letter of shown) if (event.target.checked) ticked.add(letter.dead_letter_id); else ticked.delete(letter.dead_letter_id);
-    for (const box of view.place.querySelectorAll("tbody input")) box.checked = event.target.checked;
-    drawBulk();
-  } });
+  const bulk = h("div", { class: "tools", role: "group", "aria-label": "Ticked dead letters" });
   const view = listView(context, {
-    name: "dead", path: "/_emulator/dead-letters", query: () => ({ ...picked(context, NAMES), limit: LIMIT }),
-    items: (answer) => answer.dead_letters,
-    key: (letter) => letter.dead_letter_id,
-    open: (letter) => letter.message_id,
-    filtered: () => NAMES.some((name) => context.route.query[name]),
-    empty: () => empty("No dead letter. A message whose last retry fails is kept here until it is retried, deleted, or too old. To see one, let a destination fail and publish to it without retries."),
-    drawn: (items) => {
-      shown = items;
-      const there = new Set(items.map((letter) => letter.dead_letter_id));
-      for (const each of ticked) if (!there.has(each)) ticked.delete(each);
-      drawBulk();
+    rows: "dead_letters", path: "/_emulator/dead-letters", query: () => ({ limit: LIMIT }), key: "dead_letter_id", open: "message_id",
+    filters: ["url", "label", "schedule", "queue", "text"],
+    items: (found) => found.map((letter) => ({ ...letter, ticked: ticked.has(letter.dead_letter_id) })),
+    empty: () => empty("No dead letter. A message whose last retry fails is kept here until it is retried, deleted, or too old."),
+    drawn: (letters) => {
+      const ids = letters.map((letter) => letter.dead_letter_id);
+      for (const id of ticked) if (!ids.includes(id)) ticked.delete(id);
+      keepRows(bulk, context.canAct && ids.length ? [{ ids, some: [...ticked] }] : [], () => "", drawBulk);
     },
     columns: [
-      ["", "tick", (letter) => context.canAct && tick(letter)],
-      ["Failed", "", (letter) => when(letter.failed_ms, context)],
-      ["Destination", "main", (letter) => [
-        h("button", { class: "quiet", onclick: () => context.select(letter.message_id) }, `${letter.method} ${shortUrl(letter.url)}`),
-        letter.labels.map((label) => h("span", { class: "tag" }, label))]],
-      ["Why", "words", (letter) => [h("span", { class: "note bad" }, letter.last_result),
-        h("span", { class: "note" }, `after ${count(letter.max_attempts, "attempt")}`)]],
-      ["Expires", "", (letter) => away(letter.expires_ms, context)],
-      ["Message", "", (letter) => id(letter.message_id)],
-      ["", "actions", (letter) => [
-        action(context, "Retry", () => retry([letter.dead_letter_id]), { "aria-label": `Retry ${letter.dead_letter_id}` }),
-        risky(context, "Delete", "Really delete?", () => remove([letter.dead_letter_id]))]],
+      ["", "tick", (letter) => context.canAct && tick(letter.dead_letter_id, [letter.dead_letter_id])],
+      ["Failed", "when", "failed_ms"],
+      ["Destination", "main", (letter) => [`${letter.method} ${shortUrl(letter.url)}`, letter.labels.map(tag)]],
+      ["Why", "words", (letter) => [badNote(letter.last_result), note(`after ${count(letter.max_attempts, "attempt")}`)]],
+      ["Expires", "", (letter) => relative(letter.expires_ms, context.state.clock?.now_ms ?? letter.failed_ms)],
+      ["Message", "id", "message_id"],
     ],
+    actions: (letter) => buttons([letter.dead_letter_id], letter.dead_letter_id),
   });
 
-  function tick(letter) {
-    return h("input", { type: "checkbox", "aria-label": `Tick ${letter.dead_letter_id}`, checked: ticked.has(letter.dead_letter_id), onchange: (event) => {
-      if (event.target.checked) ticked.add(letter.dead_letter_id); else ticked.delete(letter.dead_letter_id);
-      drawBulk();
-    } });
-  }
+  const tick = (name, ids) => h("input", {
+    type: "checkbox", "aria-label": `Tick ${name}`, checked: ids.every((id) => ticked.has(id)),
+    onchange: ({ target }) => {
+      for (const id of ids) ticked[target.checked ? "add" : "delete"](id);
+      view.redraw();
+    },
+  });
 
-  function drawBulk() {
-    bulk.hidden = !shown.length || !context.canAct;
-    all.checked = shown.length > 0 && ticked.size === shown.length;
-    const text = `${ticked.size} of ${count(shown.length, "dead letter")} ticked`;
-    if (bulk.dataset.text === text) return;
-    bulk.dataset.text = text;
-    const ids = [...ticked];
-    replace(bulk, h("label", {}, all, " ", text), ids.length > 0 && [
-      action(context, "Retry ticked", () => retry(ids), { class: "main" }),
-      risky(context, "Delete ticked", `Really delete ${ids.length}?`, () => remove(ids))]);
-  }
+  const drawBulk = ({ ids, some }) => h("div", { class: "inline" },
+    h("label", {}, tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`), some.length > 0 && buttons(some, "ticked"));
 
-  const each = async (ids, run) => {
-    for (let at = 0; at < ids.length; at += AT_ONCE) if ((await run(ids.slice(at, at + AT_ONCE))) === undefined) break;
+  const buttons = (ids, what) => [
+    action(context, "Retry", () => each("Retry", ids, (dlqIds) => ["POST", "/v2/dlq/retry", { query: { dlqIds } }]), { "aria-label": `Retry ${what}` }),
+    action(context, "Delete", () => each("Delete", ids, (dlqIds) => ["DELETE", "/v2/dlq", { body: { dlqIds } }]),
+      { "aria-label": `Delete ${what}`, ask: `Really delete ${ids.length}?` })];
+
+  async function each(verb, ids, call) {
+    for (let at = 0; at < ids.length; at += AT_ONCE) {
+      const some = ids.slice(at, at + AT_ONCE);
+      if ((await context.act(`${verb} ${count(some.length, "dead letter")}`, ...call(some))) === undefined) break;
+    }
     view.reload();
-  };
-  const retry = (ids) => each(ids, (some) => context.act(`Retry ${count(some.length, "dead letter")}`, "POST", "/v2/dlq/retry", { query: { dlqIds: some } }));
-  const remove = (ids) => each(ids, (some) => context.act(`Delete ${count(some.length, "dead letter")}`, "DELETE", "/v2/dlq", { body: { dlqIds: some } }));
+  }
 
-  return h("section", {}, head(title),
-    filters(context, [{ name: "url", label: "URL", hint: "*/orders" }, { name: "label", label: "Label" }, { name: "schedule", label: "Schedule" },
-      { name: "queue", label: "Queue" }, { name: "text", label: "Text", hint: "in id, URL, label" }], view.reload),
-    bulk, view.place);
+  return h("section", {}, head(title), bulk, view.place);
 }

@@ -1,51 +1,63 @@
 // Publish: the options of a message as fields, and the call that they make in three languages.
 
-import { h, replace } from "../dom.js";
-import { field, head } from "../list.js";
-import { copy } from "../parts.js";
 import { asCurl, asJavaScript, asPython, describe } from "../api.js";
-import { prefixOf } from "../service.js";
+import { h, replace } from "../dom.js";
+import { choice, head, inputs, labelled } from "../list.js";
+import { copy } from "../parts.js";
+import { own } from "../service.js";
 
 export const title = "Publish";
 export const path = "publish";
 export const key = "p";
 
-const LANGUAGES = [["curl", asCurl], ["Python", asPython], ["JavaScript", asJavaScript]];
-// [name of the field, header behind the prefix, label, what a value looks like]
-const DELIVERY = [["delay", "Delay", "Delay", "1d2h30m"], ["notBefore", "Not-Before", "Not before", "Unix seconds"], ["timeout", "Timeout", "Timeout", "30s"],
-  ["retries", "Retries", "Retries", "3"], ["retryDelay", "Retry-Delay", "Retry delay in ms", "1000 * pow(2, retried)"], ["label", "Label", "Labels", "nightly, billing"],
-  ["redact", "Redact-Fields", "Redact", "body, header[Authorization]"]];
-const AFTER = [["callback", "Callback", "Callback URL", "https://app.example/done"], ["failure", "Failure-Callback", "Failure callback URL", "https://app.example/failed"]];
-const LIMITS = [["flowKey", "Flow-Control-Key", "Flow control key", "customer-7"], ["flowValue", "Flow-Control-Value", "Its limits", "rate=3, period=1m"],
-  ["deduplication", "Deduplication-Id", "Deduplication id", "order-7"]];
-const REPEAT = [["cron", "Cron", "Cron", "CRON_TZ=Europe/Berlin 0 9 * * *"], ["scheduleId", "Schedule-Id", "Schedule id", "daily-report"]];
+const LANGUAGES = { curl: asCurl, Python: asPython, JavaScript: asJavaScript };
+// Headers of the service by what stands behind the prefix, and what a value looks like.
+const OPTIONS = {
+  Delivery: {
+    Delay: "1d2h30m", "Not-Before": "Unix seconds", Timeout: "30s", Retries: "3", "Retry-Delay": "1000 * pow(2, retried)", Label: "nightly, billing",
+    "Redact-Fields": "body, header[Authorization]",
+  },
+  Afterwards: { Callback: "https://app.example/done", "Failure-Callback": "https://app.example/failed" },
+  Limits: {
+    "Flow-Control-Key": "customer-7", "Flow-Control-Value": "rate=3, period=1m", "Deduplication-Id": "order-7", "Content-Based-Deduplication": "true",
+  },
+  "Repeat: makes a schedule": { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" },
+};
 
 export function render(context) {
-  let language = context.route.query.language ?? "curl";
+  const { language: wanted, destination = "https://app.example/orders", cron = "" } = context.route.query;
+  let language = wanted in LANGUAGES ? wanted : "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
-  const form = h("form", { class: "form publish", oninput: draw, onsubmit: (event) => { event.preventDefault(); send(); } },
-    h("div", { class: "fields" },
-      field("Destination", input("destination", context.route.query.destination ?? "https://app.example/orders", { required: true }), "a URL, the name of a URL group, or api/llm", "wide"),
-      field("Method", options("method", ["POST", "GET", "PUT", "PATCH", "DELETE"])), field("Content type", input("contentType", "application/json")), field("Queue", input("queue", "", { placeholder: "none" })),
-      field("Body", h("textarea", { name: "body", spellcheck: "false", value: '{"order": 7}' }), null, "wide")),
-    group("Delivery", DELIVERY), group("Afterwards", AFTER), group("Limits", LIMITS, field("Deduplicate by content", h("input", { type: "checkbox", name: "content" }), null, "check")),
-    group("Repeat: makes a schedule", REPEAT),
-    h("fieldset", {}, h("legend", {}, "Headers for the destination"), h("div", { class: "fields" }, field("One a line", h("textarea", { name: "forward", spellcheck: "false", placeholder: "Authorization: Bearer abc" }), null, "wide"))),
+  const text = (name, label, more) => labelled(label, h("textarea", { name, spellcheck: "false", ...more }), { kind: "wide" });
+  const fields = (legend, ...content) => h("fieldset", {}, h("legend", {}, legend), h("div", { class: "fields" }, content));
+  const form = h("form", { class: "form publish", oninput: draw, onsubmit: send },
+    fields("Message",
+      labelled("Destination", h("input", { name: "destination", value: destination, required: true }), { hint: "a URL, the name of a URL group, or api/llm", kind: "wide" }),
+      labelled("Method", choice(["POST", "GET", "PUT", "PATCH", "DELETE"], "POST", { name: "Method" })),
+      inputs({ type: ["Content type", "", { value: "application/json" }], queue: ["Queue", "none"] }), text("body", "Body", { value: '{"order": 7}' })),
+    Object.entries(OPTIONS).map(([legend, rows]) =>
+      fields(legend, inputs(Object.fromEntries(Object.entries(rows).map(([name, example]) => [name, [name.replaceAll("-", " "), example]]))))),
+    fields("Headers for the destination", text("forward", "One a line", { placeholder: "Authorization: Bearer abc" })),
     h("div", { class: "shown" }, h("div", { class: "buttons" }, context.canAct && h("button", { class: "main" }, "Publish"),
       h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
-  for (const name of ["cron", "delay", "queue"]) if (context.route.query[name]) form.elements[name].value = context.route.query[name];
+  form.elements.Cron.value = cron;
+
+  const call = () => callOf(Object.fromEntries(new FormData(form)), context.state);
 
   function draw() {
-    const described = callOf(new FormData(form), prefixOf(context.state));
-    replace(tabs, LANGUAGES.map(([name]) => h("button", { type: "button", role: "tab", "aria-selected": String(name === language), onclick: () => { language = name; draw(); } }, name)));
-    preview.textContent = LANGUAGES.find(([name]) => name === language)[1](described);
+    const tab = (name) => h("button", { type: "button", role: "tab", "aria-selected": String(name === language), onclick: () => {
+      language = name;
+      draw();
+    } }, name);
+    replace(tabs, Object.keys(LANGUAGES).map(tab));
+    preview.textContent = LANGUAGES[language](call());
   }
 
-  async function send() {
-    const { method, path: address, headers, body } = callOf(new FormData(form), prefixOf(context.state));
-    const answer = await context.act("Publish", method, address, { headers, body });
-    const made = [answer].flat()[0];
+  async function send(event) {
+    event.preventDefault();
+    const { method, path: address, headers, body } = call();
+    const [made] = [await context.act("Publish", method, address, { headers, body })].flat();
     if (made?.messageId) context.go("messages", {}, made.messageId);
     else if (made?.scheduleId) context.go("schedules", {}, made.scheduleId);
   }
@@ -54,25 +66,13 @@ export function render(context) {
   return h("section", {}, head(title), form);
 }
 
-/** The call of a filled form. `prefix` is how the service's headers begin. */
-export function callOf(data, prefix) {
-  const given = (name) => String(data.get(name) ?? "").trim();
-  const headers = {};
-  if (given("contentType") && given("body")) headers["Content-Type"] = given("contentType");
-  if (given("method") !== "POST") headers[`${prefix}Method`] = given("method");
-  for (const [name, header] of [...DELIVERY, ...AFTER, ...LIMITS, ...REPEAT]) if (given(name)) headers[prefix + header] = given(name);
-  if (data.get("content")) headers[`${prefix}Content-Based-Deduplication`] = "true";
-  for (const line of given("forward").split("\n")) {
-    const [name, ...value] = line.split(":");
-    if (value.length) headers[`${prefix}Forward-${name.trim()}`] = value.join(":").trim();
-  }
-  const queue = given("queue");
-  const kind = given("cron") ? "schedules" : queue ? `enqueue/${encodeURIComponent(queue)}` : "publish";
-  if (given("cron") && queue) headers[`${prefix}Queue-Name`] = queue;
-  return describe("POST", `/v2/${kind}/${given("destination")}`, { headers, body: String(data.get("body") ?? "") || undefined });
+/** The call of a filled form. */
+function callOf({ destination, body, type, queue, forward, ...options }, state) {
+  const given = Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
+  if (given.Method === "POST") delete given.Method;
+  for (const [, name, value] of forward.matchAll(/^([^:\n]+):(.*)$/gm)) given[`Forward-${name.trim()}`] = value.trim();
+  if (given.Cron && queue) given["Queue-Name"] = queue;
+  const kind = given.Cron ? "schedules" : queue ? `enqueue/${encodeURIComponent(queue)}` : "publish";
+  const headers = { ...(type && body && { "Content-Type": type }), ...own(state, given) };
+  return describe("POST", `/v2/${kind}/${destination.trim()}`, { headers, body: body || undefined });
 }
-
-const input = (name, value = "", more = {}) => h("input", { name, value, spellcheck: "false", ...more });
-const options = (name, values) => h("select", { name }, values.map((value) => h("option", {}, value)));
-const group = (legend, rows, ...more) => h("fieldset", {}, h("legend", {}, legend),
-  h("div", { class: "fields" }, rows.map(([name, , label, placeholder]) => field(label, input(name, "", { placeholder }))), more));

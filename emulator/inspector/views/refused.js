@@ -1,7 +1,7 @@
 // Refused calls: what a client got wrong, and what it probably meant.
 
 import { h } from "../dom.js";
-import { head, listView, remover, when } from "../list.js";
+import { head, listView, note } from "../list.js";
 import { empty, status } from "../parts.js";
 
 export const title = "Refused";
@@ -10,18 +10,17 @@ export const key = "x";
 
 export function render(context) {
   const view = listView(context, {
-    name: "refused", path: "/_emulator/refused", query: () => ({ limit: 1000 }),
-    items: (answer) => [...answer.refused].reverse(),
-    key: (refusal) => refusal.seq,
-    empty: () => empty("No call was refused. A call of the messaging or management API that is answered with 4xx is listed here, with the header or field at fault and what was probably meant."),
+    rows: "refused", path: "/_emulator/refused", query: () => ({ limit: 1000 }), key: "seq",
+    items: (found) => found.toReversed(),
+    empty: () => empty("No call was refused. A call that is answered with 4xx is listed here, with what was probably meant."),
     columns: [
-      ["Time", "", (refusal) => when(refusal.at_ms, context)],
+      ["Time", "when", "at_ms"],
       ["Call", "main", (refusal) => `${refusal.method} ${refusal.path}`],
       ["Answer", "", (refusal) => status(refusal.status, "bad")],
-      ["Reason", "words", (refusal) => [refusal.error, refusal.hint && h("span", { class: "note" }, refusal.hint)]],
+      ["Reason", "words", (refusal) => [refusal.error, refusal.hint && note(refusal.hint)]],
       ["Field", "", (refusal) => refusal.field && h("code", {}, refusal.field)],
-      ["Caller", "", (refusal) => refusal.caller],
+      ["Caller", "", "caller"],
     ],
   });
-  return h("section", {}, head(title, remover(context, "refused calls", "/_emulator/refused", view.reload, "Clear", "Really forget them?")), view.place);
+  return h("section", {}, head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused", { ask: true })), view.place);
 }

@@ -1,12 +1,12 @@
 // Snapshots: the whole world kept under a name, to go back to or to carry elsewhere.
 
+import { describe, download } from "../api.js";
 import { UNDO } from "../clock.js";
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { action, field, head, listView, remover, risky } from "../list.js";
+import { action, adder, head, listView } from "../list.js";
 import { notice } from "../notices.js";
-import { empty, time } from "../parts.js";
-import { describe, download } from "../api.js";
+import { empty } from "../parts.js";
 
 export const title = "Snapshots";
 export const path = "snapshots";
@@ -17,22 +17,29 @@ const address = (name) => `${ADDRESS}/${encodeURIComponent(name)}`;
 
 export function render(context) {
   const view = listView(context, {
-    name: "snapshots", path: ADDRESS,
-    items: (answer) => answer.snapshots.filter(({ name }) => !name.startsWith(UNDO)),
-    key: (snapshot) => snapshot.name,
-    empty: () => empty("No snapshot yet. One keeps the whole world under a name: its clock, what is pending, its history and its random source. Restored, it goes on exactly as the original did."),
+    rows: "snapshots", path: ADDRESS, key: "name",
+    items: (found) => found.filter(({ name }) => !name.startsWith(UNDO)),
+    empty: () => empty("No snapshot yet. One keeps the whole world under a name; restored, it goes on exactly as the original did."),
     columns: [
-      ["Snapshot", "main", (snapshot) => snapshot.name],
-      ["Its clock", "", (snapshot) => time(snapshot.created_ms, context.state.clock?.now_ms ?? null)],
-      ["Pending", "number", (snapshot) => snapshot.pending],
+      ["Snapshot", "main", "name"],
+      ["Its clock", "when", "created_ms"],
+      ["Pending", "number", "pending"],
       ["Size", "number", (snapshot) => bytes(snapshot.size_bytes)],
-      ["", "actions", (snapshot) => [
-        risky(context, "Restore", "Really go back to it?", () => context.act(`Restore ${snapshot.name}`, "POST", `${address(snapshot.name)}/restore`).then(view.reload)),
-        h("button", { type: "button", onclick: () => save(snapshot.name), "aria-label": `Export ${snapshot.name}` }, "Export"),
-        remover(context, snapshot.name, address(snapshot.name), view.reload)]],
     ],
+    actions: ({ name }, deed) => [
+      deed("Restore", name, "POST", `${address(name)}/restore`, { ask: true }),
+      h("button", { onclick: () => save(name), "aria-label": `Export ${name}` }, "Export"),
+      deed("Delete", name, "DELETE", address(name), { ask: true })],
   });
-  return h("section", {}, head(title), context.canAct && form(context, view.reload), view.place);
+  const file = h("input", { type: "file", "aria-label": "Snapshot file", hidden: true, onchange: async () => {
+    const [body] = file.files, name = file.form.elements.name.value.trim() || body.name.replace(/\.\w+$/, "");
+    await context.act(`Import ${name}`, "PUT", `${address(name)}/file`, { body });
+    file.value = "";
+    view.reload();
+  } });
+  const keep = ({ name }) => context.act(`Save ${name}`, "POST", ADDRESS, { body: { name: name.trim() } });
+  return h("section", {}, head(title), adder(context, "Save the world", { name: ["Name", "before-the-migration", { required: true }] }, keep, view.reload,
+    action(context, "Import a file…", () => file.click(), { class: "end" }), file), view.place);
 }
 
 async function save(name) {
@@ -42,24 +49,4 @@ async function save(name) {
   } catch (error) {
     notice(`Export ${name}: ${error.message}`, { kind: "bad", call: describe("GET", path) });
   }
-}
-
-function form(context, then) {
-  const name = h("input", { required: true, placeholder: "before-the-migration" });
-  const file = h("input", { type: "file", "aria-label": "Snapshot file", hidden: true, onchange: async () => {
-    const [chosen] = file.files;
-    file.value = "";
-    const into = name.value.trim() || chosen.name.replace(/\.\w+$/, "");
-    if (await context.act(`Import ${into}`, "PUT", `${address(into)}/file`, { body: chosen })) then();
-  } });
-  return h("form", {
-    class: "filters",
-    onsubmit: async (event) => {
-      event.preventDefault();
-      if (await context.act(`Save ${name.value.trim()}`, "POST", ADDRESS, { body: { name: name.value.trim() } })) {
-        name.value = "";
-        then();
-      }
-    },
-  }, field("Name", name), h("button", { class: "main end" }, "Save the world"), action(context, "Import a file…", () => file.click(), { class: "end" }), file);
 }

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, needs_browser]
 
 def fill(page: Page, **fields: str) -> None:
     for name, value in fields.items():
-        page.locator(f"[name={name}]").fill(value)
+        page.locator(f"[name={name.replace('_', '-')}]").fill(value)
 
 
 def text_in(page: Page, language: str) -> str:
@@ -30,13 +30,13 @@ def text_in(page: Page, language: str) -> str:
 @in_browser
 def test_every_option_of_the_form_reaches_the_message(emulator: Server) -> None:
     with opened(emulator, "#/publish") as page:
-        fill(page, destination="https://app.test/orders?a=b", body='it\'s "ü"\n', contentType="text/plain")
+        fill(page, destination="https://app.test/orders?a=b", body='it\'s "ü"\n', type="text/plain")
         fill(
-            page, delay="1h", retries="2", retryDelay="1000 * retried", timeout="30s", label="a,b", redact="header[X-A]"
+            page, Delay="1h", Retries="2", Retry_Delay="1000 * retried", Timeout="30s", Label="a,b", Redact_Fields="header[X-A]"
         )
-        fill(page, callback="https://cb.test", failure="https://fcb.test", flowKey="k", flowValue="rate=1,period=1m")
-        fill(page, deduplication="once", forward="X-A: b: c\nX-B: d")
-        page.locator("[name=method]").select_option("PUT")
+        fill(page, Callback="https://cb.test", Failure_Callback="https://fcb.test", Flow_Control_Key="k", Flow_Control_Value="rate=1,period=1m")
+        fill(page, Deduplication_Id="once", forward="X-A: b: c\nX-B: d")
+        page.locator("[name=Method]").select_option("PUT")
         page.get_by_role("button", name="Publish", exact=True).click()
         page.wait_for_url("**/inspector#/messages?select=msg_*")
         message = service(emulator, "GET", f"/v2/messages/{page.url.partition('select=')[2]}")
@@ -57,8 +57,8 @@ def test_a_cron_expression_makes_a_schedule(emulator: Server) -> None:
         fill(
             page,
             destination="https://app.test/report",
-            cron="CRON_TZ=Europe/Berlin 0 9 * * *",
-            scheduleId="daily",
+            Cron="CRON_TZ=Europe/Berlin 0 9 * * *",
+            Schedule_Id="daily",
             queue="q",
         )
         page.get_by_role("button", name="Publish", exact=True).click()
@@ -79,10 +79,10 @@ def test_a_queue_makes_it_an_enqueue(emulator: Server) -> None:
 @in_browser
 def test_a_refusal_is_shown_and_the_form_stays(emulator: Server) -> None:
     with opened(emulator, "#/publish", expected=["400"]) as page:
-        fill(page, delay="5x")
+        fill(page, Delay="5x")
         page.get_by_role("button", name="Publish", exact=True).click()
         expect(page.locator(".notice.bad")).to_contain_text("Svc-Delay")
-        expect(page.locator("[name=delay]")).to_have_value("5x")
+        expect(page.locator("[name=Delay]")).to_have_value("5x")
 
 
 @in_browser
@@ -93,7 +93,7 @@ def test_the_texts_send_what_the_form_would(emulator: Server) -> None:
             destination="https://app.test/orders?x=%20y",
             body='it\'s "ü" $HOME \\n\n@',
             forward="X-A: 'b'",
-            label="copied",
+            Label="copied",
         )
         exec(text_in(page, "Python"))
         page.evaluate(f"async () => {{ {text_in(page, 'JavaScript')} }}")

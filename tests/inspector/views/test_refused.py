@@ -26,5 +26,5 @@ def test_a_refused_call_appears_with_its_reason_and_field(emulator: Server) -> N
         expect(here).to_contain_text("400")
         expect(here).to_contain_text("127.0.0.1")
         page.get_by_role("button", name="Clear").click()
-        page.get_by_role("button", name="Really forget them?").click()
+        page.get_by_role("button", name="Really clear?").click()
         expect(page.get_by_text("No call was refused.")).to_be_visible()

@@ -63,6 +63,6 @@ def test_rules_are_moved_and_removed(emulator: Server) -> None:
         row(page, "rule_1").get_by_role("button", name="Really remove?").click()
         expect(page.locator("tbody tr")).to_have_count(2)
         page.get_by_role("button", name="Remove all").click()
-        page.get_by_role("button", name="Remove all rules?").click()
+        page.get_by_role("button", name="Really remove all?").click()
         expect(page.get_by_text("No rule:")).to_be_visible()
     assert rules(emulator) == []

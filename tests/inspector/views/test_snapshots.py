@@ -21,7 +21,7 @@ def test_a_snapshot_is_saved_restored_and_deleted(emulator: Server) -> None:
         expect(row(page, "before")).to_be_visible()
         control(emulator, "POST", "/clock/advance", {"by": "1h"})
         row(page, "before").get_by_role("button", name="Restore").click()
-        row(page, "before").get_by_role("button", name="Really go back to it?").click()
+        row(page, "before").get_by_role("button", name="Really restore?").click()
         expect(page.get_by_text("Restore before: done.")).to_be_visible()
         assert control(emulator, "GET", "/clock")["now_ms"] == EPOCH_MS
         row(page, "before").get_by_role("button", name="Delete").click()

@@ -40,7 +40,7 @@ def test_a_world_that_is_not_shown_is_reset(emulator: Server) -> None:
     service(emulator, "POST", "/v2/publish/https://app.test/", {"Svc-Delay": "1h", "Authorization": f"Bearer {token}"})
     with opened(emulator, "#/worlds") as page:
         row(page, "other").get_by_role("button", name="Reset").click()
-        row(page, "other").get_by_role("button", name="Really start over?").click()
+        row(page, "other").get_by_role("button", name="Really reset?").click()
         expect(page.get_by_text("Reset other: done.")).to_be_visible()
     assert control(emulator, "GET", "/clock", world="other")["pending"] == 0
     assert control(emulator, "GET", "/clock")["pending"] == 1
