@@ -10,13 +10,25 @@ from itertools import islice
 from typing import Any
 
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
+from emulator.core.model import Message
 from emulator.statistics.series import USAGE_FIELDS
 
 # A row of a usage table: the account, the minute or day, and the counts in the order of USAGE_FIELDS.
 UsageRow = list[Any]
 
+# Colon, space and end of line of a header; and the headers that every request has, with their usual values.
+_AROUND = 4
+_OWN_HEADERS = 650
+
 _KEYS = 2
 CREATED, ACTIVE, DELIVERED, ERROR, RETRY, FAILED, CANCELED, BYTES = range(_KEYS, _KEYS + len(USAGE_FIELDS))
+
+
+def weight_of_request(message: Message) -> int:
+    """How many bytes the headers of a request for a message take, to a few (D-192)."""
+    published = sum(len(name) + len(value) + _AROUND for name, value in message.headers)
+    # Of the signature, what depends on the message is its URL, as base64.
+    return published + _OWN_HEADERS + 2 * len(message.url) // 3 * 2
 
 
 class Meter:

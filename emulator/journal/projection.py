@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 from emulator.core import facts
 from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
 from emulator.journal import codec, schema
+from emulator.journal.checksums import checked, checked_counts
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -23,6 +24,7 @@ from emulator.journal.meters import (
     RETRY,
     Meter,
     UsageRow,
+    weight_of_request,
 )
 from emulator.queries.message_log import HOLDS, AnnotationKind, answering
 
@@ -55,20 +57,30 @@ class Rows:
         for name, statement in WRITES.items():
             rows = getattr(self, name)
             if rows:
-                yield statement, rows
+                yield statement, _COMPLETED[name](rows) if name in _COMPLETED else rows
 
 
 # The statement for each field of `Rows`. Dead letters are annotated before they are removed.
 WRITES = {
-    "messages": schema.MESSAGES.insert,
-    "events": schema.EVENTS.insert,
-    "attempts": schema.ATTEMPTS.insert,
+    "messages": schema.MESSAGES.insert_checked,
+    "events": schema.EVENTS.insert_checked,
+    "attempts": schema.ATTEMPTS.insert_checked,
     "annotations": schema.ANNOTATIONS.insert,
     "dead_letters": schema.DEAD_LETTERS.insert,
     "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
     "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
     "usage_minutes": schema.USAGE_MINUTES.add,
     "usage_days": schema.USAGE_DAYS.add,
+}
+
+
+# What adds the checksums to the rows of those that every message writes to.
+_COMPLETED: dict[str, Callable[[list[Any]], list[Row]]] = {
+    "messages": checked,
+    "events": checked,
+    "attempts": checked,
+    "usage_minutes": checked_counts,
+    "usage_days": checked_counts,
 }
 
 
@@ -82,6 +94,7 @@ class _Live:
     number: int
     meter: Meter
     body_bytes: int
+    header_bytes: int
     answered_by: bytes | None = None
 
 
@@ -119,7 +132,9 @@ class Projector:
         meter = self._meters.get(message.account_id)
         if meter is None:
             meter = self._meters[message.account_id] = Meter(message.account_id)
-        live = self._live[message.message_id] = _Live(message.number, meter, len(message.body))
+        live = self._live[message.message_id] = _Live(
+            message.number, meter, len(message.body), weight_of_request(message)
+        )
         return live
 
     def __len__(self) -> int:
@@ -244,7 +259,8 @@ class Projector:
         outcome = fact.outcome
         encoded = codec.encode_outcome(outcome)
         # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
-        live.meter.add(fact.at_ms, BYTES, live.body_bytes + len(encoded))
+        unsent = 0 if outcome.unsent is None else live.header_bytes
+        live.meter.add(fact.at_ms, BYTES, live.body_bytes + unsent + len(encoded))
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -253,7 +269,7 @@ class Projector:
                 fact.number,
                 fact.started_ms,
                 fact.at_ms,
-                outcome.succeeded,
+                int(outcome.succeeded),
                 status,
                 encoded,
                 live.answered_by,
