@@ -10,7 +10,17 @@ from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 from emulator.core import facts
-from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
+from emulator.core.model import (
+    AccountId,
+    CreatedBy,
+    DestinationRule,
+    EventState,
+    Message,
+    MessageId,
+    Progress,
+    RuleId,
+    ScriptedAnswer,
+)
 from emulator.journal import codec, schema
 from emulator.journal.checksums import checked, checked_counts
 from emulator.journal.meters import (
@@ -84,20 +94,6 @@ _COMPLETED: dict[str, Callable[[list[Any]], list[Row]]] = {
 }
 
 
-@dataclass(slots=True)
-class _Live:
-    """What history needs to know of a message until it ends. `meter` is its account's.
-
-    `answered_by` is the encoded rule that decided the attempt under way.
-    """
-
-    number: int
-    meter: Meter
-    body_bytes: int
-    header_bytes: int
-    answered_by: bytes | None = None
-
-
 @lru_cache(maxsize=4096)
 def _host_and_path(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
@@ -112,7 +108,9 @@ class Projector:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-        self._live: dict[MessageId, _Live] = {}
+        self._live: dict[MessageId, Message] = {}
+        # The encoded rules that decided the attempts under way.
+        self._answered_by: dict[MessageId, bytes] = {}
         self._meters: dict[AccountId, Meter] = {}
         # Encoded once, because most attempts of a test are decided by a rule.
         self._rules: dict[RuleId, bytes] = {}
@@ -125,17 +123,19 @@ class Projector:
         for rule in rules:
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
         for progress in messages:
-            live = self._add(progress.message)
-            live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
+            message = progress.message
+            self._live[message.message_id] = message
+            self._note_rule(message.message_id, progress.answer)
 
-    def _add(self, message: Message) -> _Live:
-        meter = self._meters.get(message.account_id)
+    def _note_rule(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
+        if answer is not None and (rule := self._rules.get(answer.rule_id)) is not None:
+            self._answered_by[message_id] = rule
+
+    def _meter(self, account_id: AccountId) -> Meter:
+        meter = self._meters.get(account_id)
         if meter is None:
-            meter = self._meters[message.account_id] = Meter(message.account_id)
-        live = self._live[message.message_id] = _Live(
-            message.number, meter, len(message.body), weight_of_request(message)
-        )
-        return live
+            meter = self._meters[account_id] = Meter(account_id)
+        return meter
 
     def __len__(self) -> int:
         """How many live messages there are."""
@@ -143,7 +143,7 @@ class Projector:
 
     def live_numbers(self) -> Iterable[int]:
         """The numbers of the live messages."""
-        return (live.number for live in self._live.values())
+        return (message.number for message in self._live.values())
 
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
@@ -156,7 +156,7 @@ class Projector:
                     self._created(rows, fact)
                 case facts.AttemptStarted():
                     live = self._live[fact.message_id]
-                    live.answered_by = None if fact.answer is None else self._rules.get(fact.answer.rule_id)
+                    self._note_rule(fact.message_id, fact.answer)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
@@ -222,7 +222,7 @@ class Projector:
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
         message = fact.message
-        live = self._add(message)
+        self._live[message.message_id] = message
         host, path = _host_and_path(message.url)
         rows.messages.append(
             (
@@ -241,7 +241,7 @@ class Projector:
                 codec.encode_message(message),
             )
         )
-        self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
+        self._event(rows, message, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
             self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
@@ -259,8 +259,8 @@ class Projector:
         outcome = fact.outcome
         encoded = codec.encode_outcome(outcome)
         # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
-        unsent = 0 if outcome.unsent is None else live.header_bytes
-        live.meter.add(fact.at_ms, BYTES, live.body_bytes + unsent + len(encoded))
+        unsent = 0 if outcome.unsent is None else weight_of_request(live)
+        self._meter(live.account_id).add(fact.at_ms, BYTES, len(live.body) + unsent + len(encoded))
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -272,7 +272,7 @@ class Projector:
                 int(outcome.succeeded),
                 status,
                 encoded,
-                live.answered_by,
+                self._answered_by.pop(fact.message_id, None) if self._answered_by else None,
             )
         )
         if not outcome.succeeded:
@@ -319,7 +319,7 @@ class Projector:
     def _event(
         self,
         rows: Rows,
-        live: _Live,
+        live: Message,
         at_ms: int,
         state: EventState,
         metric: int | None,
@@ -329,4 +329,4 @@ class Projector:
         self.seq += 1
         rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
         if metric is not None:
-            live.meter.add(at_ms, metric)
+            self._meter(live.account_id).add(at_ms, metric)

@@ -31,6 +31,10 @@ logger = logging.getLogger(__name__)
 MEMORY = ":memory:"
 
 
+# A state of so few messages is stored at every end: that takes no time worth mentioning.
+_SMALL_STATE = 10_000
+
+
 class Thresholds(Record):
     """How far the writer's work may fall behind.
 
@@ -287,6 +291,15 @@ class Store:
         distance = max(self._thresholds.checkpoint_at, 4 * len(self._projector))
         return self._is_file and self._capture is not None and self._appended - self._covered >= distance
 
+    @property
+    def _ends_with_checkpoint(self) -> bool:
+        """Whether a checkpoint at the end is worth its while.
+
+        The facts since the last one are read again at the next start: cheaper than to write a large state, of
+        which they have changed little or which is made of them.
+        """
+        return len(self._projector) < _SMALL_STATE or self._needs_checkpoint
+
     def abandon(self) -> None:
         """Store the state no more: it could be another than the facts make."""
         self._capture = None
@@ -404,7 +417,7 @@ class Store:
         await self._stop_writing()
         try:
             if self._failure is None and self._is_file and self._capture is not None:
-                await self.checkpoint()
+                await (self.checkpoint() if self._ends_with_checkpoint else self._project())
         except (sqlite3.Error, files.UnusableDatabase) as error:
             self._failure = error
         finally:

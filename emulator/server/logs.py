@@ -64,6 +64,9 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
+_LOGGED = frozenset((facts.ScheduleFired, facts.AttemptStarted, facts.AttemptFinished))
+
+
 class DeliveryLog:
     """An observer of worlds that logs every attempt that comes back and every refused firing, one line each.
 
@@ -79,13 +82,16 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
-        for fact in produced:
-            if isinstance(fact, facts.ScheduleFired) and fact.error is not None:
-                _log_refused_firing(world.id, fact, fact.error)
-        if not logger.isEnabledFor(logging.INFO):
+        if _LOGGED.isdisjoint(map(type, produced)):
             return
+        logs_attempts = logger.isEnabledFor(logging.INFO)
         for fact in produced:
-            if isinstance(fact, facts.AttemptStarted):
+            if isinstance(fact, facts.ScheduleFired):
+                if fact.error is not None:
+                    _log_refused_firing(world.id, fact, fact.error)
+            elif not logs_attempts:
+                pass
+            elif isinstance(fact, facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
             elif isinstance(fact, facts.AttemptFinished):
                 message = self._under_way.pop((world.id, fact.message_id), None)
