@@ -255,7 +255,7 @@ class Response(Record):
 
 
 class Unsent(Record):
-    """What the headers of a request are made of that needed no network: they are made when somebody reads them.
+    """What the headers of a request are made of that needed no network: they are made when somebody reads them (D-400).
 
     `wall_ms` and the account's `signing_key` and `region` are those of the attempt, the names those of the
     dialect. `url` is where a rule sent it instead of to the message's URL.
