@@ -8,9 +8,8 @@ told to, and a running one catches up with its clock.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from emulator.core import commands, facts
@@ -126,8 +125,11 @@ class Driver:
         self.check()
         # While time moves, whoever moves it does the rest of the instant.
         at_most = _TIMERS_AT_ONCE if self.is_advancing or self.is_catching_up else None
-        with self._stopping_if_broken():
+        try:
             outcome = self._simulation.handle(command, at_most)
+        except WorldBroken as error:
+            self.stop(str(error), error)
+            raise
         self._took_place(outcome.facts)
         return outcome.reply
 
@@ -136,18 +138,13 @@ class Driver:
         while self._simulation.is_due:
             await asyncio.sleep(0)
             self.check()
-            with self._stopping_if_broken():
+            try:
                 produced = self._simulation.go_on(_TIMERS_AT_ONCE)
+            except WorldBroken as error:
+                self.stop(str(error), error)
+                raise
             self._took_place(produced)
             await self._wait_for_history()
-
-    @contextlib.contextmanager
-    def _stopping_if_broken(self) -> Iterator[None]:
-        try:
-            yield
-        except WorldBroken as error:
-            self.stop(str(error), error)
-            raise
 
     def _took_place(self, produced: Sequence[facts.Fact]) -> None:
         if produced:

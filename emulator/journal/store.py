@@ -68,6 +68,8 @@ class Store:
         self._database = database
         self._is_file = path != MEMORY
         self._identity = files.identity(path) if self._is_file else None
+        # What a reset returns to, if that is known without the database.
+        self._base: Checkpoint | None = None
         # A reader must not see half of a transaction.
         self._lock = asyncio.Lock()
         self._projector = Projector(0)
@@ -171,6 +173,8 @@ class Store:
         self._projector.seed(state.messages.values(), state.rules.values())
 
     def _begin(self, checkpoint: Checkpoint) -> State:
+        if not self._is_file:
+            self._base = checkpoint
         state = restore(checkpoint)
         self._seed_projector(state)
         return self._start_writer(state)
@@ -235,6 +239,9 @@ class Store:
     def _check(self) -> None:
         if self._failure is not None:
             raise self._broken(self._failure)
+        self._check_is_open()
+
+    def _check_is_open(self) -> None:
         if self._closing:
             raise Conflict("this world is being reset or removed")
 
@@ -464,7 +471,7 @@ class Store:
         await self._stop_for_good()
         if checkpoint is None:
             async with self._lock:
-                checkpoint = codec.decode_checkpoint((await self._meta())[schema.BASE_CHECKPOINT])
+                checkpoint = await self._base_checkpoint()
         try:
             await self._empty(checkpoint, meta)
         except (sqlite3.Error, files.UnusableDatabase) as error:
@@ -528,8 +535,7 @@ class Store:
         """What the database says of its world. Raises ValueError if that is damaged, Conflict once it is closed."""
         async with self._lock:
             # A successor on the same database reads what is its own.
-            if self._closing:
-                raise Conflict("this world is being reset or removed")
+            self._check_is_open()
             return await self._meta()
 
     async def _meta(self) -> dict[str, bytes]:
@@ -537,8 +543,13 @@ class Store:
             return codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
 
     async def base_checkpoint(self) -> Checkpoint:
-        """The state that a reset returns to."""
-        return codec.decode_checkpoint((await self.meta())[schema.BASE_CHECKPOINT])
+        """The state that a reset returns to. Raises Conflict once it is closed."""
+        async with self._lock:
+            self._check_is_open()
+            return await self._base_checkpoint()
+
+    async def _base_checkpoint(self) -> Checkpoint:
+        return self._base or codec.decode_checkpoint((await self._meta())[schema.BASE_CHECKPOINT])
 
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()

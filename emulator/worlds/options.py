@@ -54,7 +54,7 @@ class WorldOptions(Record):
 
     def further_worlds(self) -> list[str]:
         """The ids of the worlds, besides the default one, that have a database."""
-        return sorted(path.stem for path in self._folder.glob("*.db")) if self.keeps_state else []
+        return sorted(path.stem for path in files.found_in(self._folder, "*.db")) if self.keeps_state else []
 
     def remove_database(self, world_id: str) -> None:
         files.remove(self._folder / f"{world_id}.db")

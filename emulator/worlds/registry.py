@@ -15,7 +15,7 @@ from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, No
 from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
-from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
+from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
@@ -136,6 +136,8 @@ class Worlds:
         async with self._tokens_lock:
             world_id = setup.id or self._unused_id()
             read_field("id", world_id, parse_world_name)
+            if self._options.keeps_state:
+                read_field("id", world_id, parse_name_in_files)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
             if world_id in self._unusable:

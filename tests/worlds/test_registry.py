@@ -1023,6 +1023,21 @@ async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None
 
 
 @on_loop
+async def test_names_of_devices_are_refused_for_files(tmp_path: Path) -> None:
+    """D-305."""
+    async with in_process(db=str(tmp_path / "state.db")) as kept, in_process() as in_memory:
+        for name in ("con", "NUL", "Aux.old", "com1", "lpt9", "team."):
+            refused = await kept.control("POST", "/worlds", {"id": name})
+            assert (refused.status, refused.json["field"]) == (400, "id"), name
+            assert (await in_memory.control("POST", "/worlds", {"id": name})).status == 201
+            for emulator in (kept, in_memory):
+                refused = await emulator.control("POST", "/snapshots", {"name": name})
+                assert (refused.status, refused.json["field"]) == (400, "name"), name
+        for name in ("console", "com10", "a.con", "team.1"):
+            assert (await kept.control("POST", "/worlds", {"id": name})).status == 201
+
+
+@on_loop
 async def test_worlds_that_are_kept_differ_in_more_than_the_case_of_their_ids(tmp_path: Path) -> None:
     """On macOS and Windows they would share a file (D-296)."""
     async with in_process(db=str(tmp_path / "state.db")) as kept, in_process() as in_memory:
