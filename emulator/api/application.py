@@ -39,7 +39,10 @@ def build(
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
     ]
-    front = Middleware(Front, senders=senders or Senders(), proxies=proxies or Proxies(), messaging=messages)
+    pages = [route for route in routes if isinstance(route, Route) and route.path in control.PAGES]
+    front = Middleware(
+        Front, senders=senders or Senders(), proxies=proxies or Proxies(), messaging=messages, pages=pages
+    )
     return Router(routes=routes, middleware=[front, *middleware], redirect_slashes=False, default=not_found)
 
 
@@ -48,8 +51,9 @@ def _route(path: str, endpoint: object) -> Route:
     # The service's own clients write `/v2/Schedules`, and end a collection's path with a slash (D-003).
     pattern = route.path_regex.pattern.removesuffix("$")
     if path.endswith(DESTINATION):
-        # Without a destination the operation is still meant, and says what is missing (D-310).
-        pattern = f"{pattern.removesuffix('/(?P<destination>.*)')}(?:/(?P<destination>.*))?"
+        # Without a destination, or a queue before it, the operation is still meant, and says what is missing (D-310).
+        words, *names = pattern.replace("[^/]+", "[^/]*").split("/(")
+        pattern = words + "".join(f"(?:/({name}" for name in names) + ")?" * len(names)
     end = r"\Z" if ":path}" in path else r"/?\Z"
     # A destination may hold any character percent-encoded, a line break too.
     route.path_regex = re.compile(pattern + end, re.IGNORECASE | re.DOTALL)

@@ -36,6 +36,9 @@ ROUTES: tuple[ControlRoute, ...] = (
     *pages.ROUTES,
 )
 
+# The paths of the pages that a person reads.
+PAGES = frozenset(route.path for route in ROUTES if route.policy.is_page)
+
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:
     """Every path of the API with its operations."""
