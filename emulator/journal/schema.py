@@ -253,10 +253,13 @@ CREATE = "\n".join(
 )
 
 # Survives `kill -9`, but not a power cut: the operating system writes at its own time.
+# The store moves the log into the file itself, in the connection's thread: that waits for the disk.
 RUN_FILE = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 0;
 """
+MOVE_LOG = "PRAGMA wal_checkpoint(PASSIVE)"
 # The first write takes the lock that keeps every other process out.
 OPEN_FILE = """
 PRAGMA locking_mode = EXCLUSIVE;

@@ -23,7 +23,8 @@ from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.journal import codec, connections, files, schema
-from emulator.journal.database import Database, InMemory, OwnConnection, Threads
+from emulator.journal.connections import FileConnection
+from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
 from emulator.queries.history import Dropped
@@ -35,6 +36,12 @@ MEMORY = ":memory:"
 
 # A state of so few messages is stored at every end: that takes no time worth mentioning.
 _SMALL_STATE = 10_000
+
+
+# A write to the log takes whole pages.
+_PAGE_BYTES = 4096
+_MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
+_INSERT_FACTS = schema.FACTS.insert
 
 
 class Thresholds(Record):
@@ -87,6 +94,8 @@ class Store:
         self._to_write: list[Fact] = []
         self._to_project: list[Fact] = []
         self._body_bytes = 0
+        # About how much was written to the log since it was last moved into the file.
+        self._log_bytes = 0
         self._wake = asyncio.Event()
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
@@ -122,9 +131,8 @@ class Store:
         finally:
             files.remove(fresh)
         await self._database.close()
-        connection = await connections.connected(self.path)
-        self._database = OwnConnection(connection)
-        await connection.executescript(schema.RUN_FILE)
+        self._database = file = await connections.connected(self.path)
+        await file.connection.executescript(schema.RUN_FILE)
         self._identity = files.identity(self.path)
 
     async def resume(self) -> State:
@@ -321,11 +329,22 @@ class Store:
         facts, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            async with self._exclusive() as connection:
-                await connection.execute(schema.FACTS.insert, (last_seq, len(facts), codec.encode_facts(facts)))
+            encoded = codec.encode_facts(facts)
+            async with self._lock:
+                assert isinstance(self._database, FileConnection)
+                self._database.write_at_once(_INSERT_FACTS, (last_seq, len(facts), encoded))
+            self._log_bytes += len(encoded) + _PAGE_BYTES
         self._check_file()
         self._written = last_seq
         _resolve(self._commits, count)
+        if self._log_bytes >= _MOVE_LOG_AT_BYTES:
+            async with self._exclusive() as connection:
+                await self._move_log(connection)
+
+    async def _move_log(self, connection: aiosqlite.Connection) -> None:
+        """Move what the log holds into the file, so that the log begins again and stays short."""
+        await connection.execute(schema.MOVE_LOG)
+        self._log_bytes = 0
 
     async def _project(self) -> None:
         count = len(self._readers)
@@ -358,6 +377,8 @@ class Store:
                 with contextlib.suppress(sqlite3.Error):
                     await connection.execute("ROLLBACK")
                 raise
+            if self._is_file:
+                await self._move_log(connection)
         self._check_file()
 
     async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
@@ -633,7 +654,7 @@ async def open_store(
     files.UnusableDatabase for a file that is not ours, of a newer format, damaged, or in use.
     """
     if path != MEMORY and files.check(Path(path)):
-        connection = await connections.opened(path)
-        if connection is not None:
-            return Store(OwnConnection(connection), path, thresholds, keep), True
+        file = await connections.opened(path)
+        if file is not None:
+            return Store(file, path, thresholds, keep), True
     return Store(InMemory(threads or Threads()), path, thresholds, keep), False
