@@ -2,7 +2,7 @@
 
 >>> from emulator import Emulator
 >>> with Emulator(epoch="2026-01-01T00:00:00Z") as emulator:
-...     message_id = emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+...     message_id = emulator.publish("https://app.example.com/remind", delay="1d")
 ...     report = emulator.clock.advance("1d")
 ...     [delivery] = emulator.deliveries()
 ...     str(delivery.at)

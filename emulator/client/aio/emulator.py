@@ -204,7 +204,7 @@ class AsyncEmulator:
 
             >>> async with AsyncEmulator() as emulator:
             ...     await emulator.mount("https://app.test", lambda request: 503)
-            ...     message_id = await emulator.publish("https://app.test/hook", headers={"Svc-Retries": "0"})
+            ...     message_id = await emulator.publish("https://app.test/hook", retries=0)
             ...     [delivery] = await emulator.deliveries()
             ...     (delivery.response.status, delivery.via.value)
             (503, 'mount')
@@ -216,10 +216,11 @@ class AsyncEmulator:
         the end of the world, also over a `reset`.
 
         An ASGI application or an asynchronous function runs on the caller's event loop, and its
-        start-up and shutdown are the caller's affair.
+        start-up and shutdown are the caller's affair. The others run in a thread of their own;
+        `emulator.django` lends them the database connections of the test (D-352).
 
-        Raises EmulatorError for a server in another process, ValueError and TypeError for what is
-        no origin or no application.
+        Raises EmulatorError for a server in another process, which says what to do instead, and
+        ValueError and TypeError for what is no origin or no application.
         """
         session, kind = self.session, None if interface is None else Interface(interface)
         await self._link.run(session.server.mount(session.world, origin, application, kind, caller_loop()))
@@ -346,7 +347,7 @@ class AsyncEmulator:
             >>> async with AsyncEmulator() as emulator:
             ...     rule_id = await emulator.destinations.sequence("https://app.test/*", [503, 200])
             ...     message_id = await emulator.publish(
-            ...         "https://app.test/hook", json={"user": 7}, headers={"Svc-Retry-Delay": "10000"}
+            ...         "https://app.test/hook", json={"user": 7}, retry_delay="10s"
             ...     )
             ...     report = await emulator.clock.advance("1m")
             ...     await emulator.verify(
