@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
     from emulator.client.filters import DeadLetterFilters, Filters
-    from emulator.client.mounts import Interface
+    from emulator.client.mounts import Answer, Application, Interface
     from emulator.client.publishing import (
         FlowControl,
         MessageOptions,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
     from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
+    from emulator.client.values import Duration, Instant
     from emulator.client.verify.expectations import Expected
     from emulator.core.model import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 # Imported when first used: a server needs none of these and has to start fast.
 _MODULES = {
     "AdvanceReport": "emulator.queries.reports",
+    "Answer": "emulator.client.mounts",
+    "Application": "emulator.client.mounts",
     "AsyncEmulator": "emulator.client.aio.emulator",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
@@ -44,12 +47,14 @@ _MODULES = {
     "DeadLetterFilters": "emulator.client.filters",
     "Delivery": "emulator.client.records",
     "Dialect": "emulator.client.records",
+    "Duration": "emulator.client.values",
     "Emulator": "emulator.client.sync.emulator",
     "EmulatorError": "emulator.client.errors",
     "Endpoint": "emulator.client.resources",
     "Expected": "emulator.client.verify.expectations",
     "Filters": "emulator.client.filters",
     "FlowControl": "emulator.client.publishing",
+    "Instant": "emulator.client.values",
     "Interface": "emulator.client.mounts",
     "Message": "emulator.client.resources",
     "MessageOptions": "emulator.client.publishing",
@@ -73,6 +78,8 @@ _MODULES = {
 
 __all__ = [
     "AdvanceReport",
+    "Answer",
+    "Application",
     "AsyncEmulator",
     "ClockStatus",
     "Credentials",
@@ -80,12 +87,14 @@ __all__ = [
     "DeadLetterFilters",
     "Delivery",
     "Dialect",
+    "Duration",
     "Emulator",
     "EmulatorError",
     "Endpoint",
     "Expected",
     "Filters",
     "FlowControl",
+    "Instant",
     "Interface",
     "Message",
     "MessageOptions",

@@ -17,6 +17,8 @@ import pytest
 import emulator as package
 from emulator import (
     AdvanceReport,
+    Answer,
+    Application,
     AsyncEmulator,
     ClockStatus,
     Credentials,
@@ -24,12 +26,14 @@ from emulator import (
     DeadLetterFilters,
     Delivery,
     Dialect,
+    Duration,
     Emulator,
     EmulatorError,
     Endpoint,
     Expected,
     Filters,
     FlowControl,
+    Instant,
     Interface,
     Message,
     MessageOptions,
@@ -56,6 +60,18 @@ APP = "https://app.test/hook"
 
 def answer(request: Request) -> Response:
     return Response(201, headers=httpx.Headers({"X-Method": request.method}), body=request.body)
+
+
+def no_content(request: Request) -> Answer:
+    return 204
+
+
+APPLICATIONS: list[Application] = [answer, no_content]
+
+
+def day_of(emulator: Emulator, start: Instant, length: Duration) -> None:
+    emulator.clock.advance_to(start)
+    emulator.clock.advance(length)
 
 
 def test_publishing(emulator: Emulator) -> None:
@@ -95,6 +111,9 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert_type(emulator.clock.status(), ClockStatus)
     assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
     assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
+    day_of(emulator, "2026-04-02", timedelta(days=1))
+    for number, application in enumerate(APPLICATIONS):
+        emulator.mount(f"https://app{number}.test", application)
     assert emulator.clock.next().stopped is None
     assert emulator.clock.drain(timedelta(days=1)).idle
     assert emulator.clock.set("2026-05-01").rate == 0
