@@ -183,9 +183,9 @@ class Server:
         if self._emulation is None:
             raise EmulatorError(
                 f"mount needs an emulator in this process, and this one is a server at {self.url}: "
-                "serve the application on a port and destinations.forward(url, to='http://127.0.0.1:PORT'), script "
-                "its answers with destinations.respond(...), or run without --emulator-url (EMULATOR_URL), "
-                "or with Emulator() instead of Emulator.connect(...)"
+                "serve the application where that server can reach it and destinations.forward(url, "
+                "to='http://HOST:PORT'), script its answers with destinations.respond(...), or have an emulator here, "
+                "without --emulator-url and EMULATOR_URL, or by Emulator() instead of Emulator.connect(...)"
             )
         return self._emulation
 
