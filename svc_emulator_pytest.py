@@ -1,7 +1,7 @@
 """The pytest plugin: a fresh world for every test, and its timeline in the report of a test that fails.
 
     def test_reminder(emulator: Emulator) -> None:
-        emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+        emulator.publish("https://app.example.com/remind", delay="1d")
         emulator.clock.advance("1d")
         emulator.verify(url="https://app.example.com/remind", at="1d")
 

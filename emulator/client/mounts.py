@@ -67,6 +67,11 @@ def interface_of(application: Application) -> Interface:
         ) from None
 
 
+def is_asynchronous(function: Function | WsgiApp) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
 def origin_to_mount(url: str) -> str:
     """The origin that an application is to answer for.
 
@@ -103,7 +108,7 @@ def mount_of(
     if interface is Interface.WSGI:
         return _in_thread(_wsgi(cast(WsgiApp, application)), threads, delivered_by)
     function = cast(Function, application)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if is_asynchronous(function):
 
         async def answer(request: MountedRequest) -> model.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))

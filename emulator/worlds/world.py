@@ -31,6 +31,7 @@ from emulator.queries.history import DeliveryQuery
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
+from emulator.worlds.listings import Listings
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
 from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, resume, world_meta
@@ -92,6 +93,7 @@ class World:
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = history
         self.previews = Previews(state, store)
+        self.listings = Listings(state, store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
