@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from emulator.client.verify.expectations import Expected
     from emulator.core.model import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+    from emulator.wire.control.refused_calls import RefusedCall
 
 # Imported when first used: a server needs none of these and has to start fast.
 _MODULES = {
@@ -66,6 +67,7 @@ _MODULES = {
     "PublishedMessage": "emulator.client.publishing",
     "Queue": "emulator.client.resources",
     "Refused": "emulator.client.errors",
+    "RefusedCall": "emulator.wire.control.refused_calls",
     "Request": "emulator.client.records",
     "Response": "emulator.client.records",
     "Schedule": "emulator.client.resources",
@@ -106,6 +108,7 @@ __all__ = [
     "PublishedMessage",
     "Queue",
     "Refused",
+    "RefusedCall",
     "Request",
     "Response",
     "Schedule",

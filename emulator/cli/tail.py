@@ -40,8 +40,8 @@ class Wanted:
                 return self._concerns(_object(event))
             case Kind.EVENT:
                 return self.events and self._concerns(_object(event))
-            case Kind.CLOCK | Kind.FIRING:
-                # Neither a clock move nor a refused firing belongs to a message.
+            case Kind.CLOCK | Kind.FIRING | Kind.REFUSED:
+                # None of these belongs to a message.
                 return self.events and self.message is None and self.url is None
             case _:
                 return False
@@ -56,7 +56,7 @@ class Wanted:
 @click.option(
     "--events",
     is_flag=True,
-    help="Also print the events of messages, firings that made no message, and moves of the clock.",
+    help="Also print the events of messages, firings that made no message, refused calls, and moves of the clock.",
 )
 @click.option("--from-start", is_flag=True, help="Begin with all that has happened in the world.")
 @click.option("--json", "as_json", is_flag=True, help="Print each entry as a line of JSON, as the server sends it.")
@@ -185,6 +185,10 @@ def _shown(event: StreamEvent) -> str:
         case Kind.FIRING:
             text = click.style("REFUSED", fg="red")
             return f"{data['at']} {text} schedule {data['schedule_id']} fired and made no message: {data['error']}"
+        case Kind.REFUSED:
+            text = click.style("REFUSED", fg="red")
+            hint = "" if data["hint"] is None else f" ({data['hint']})"
+            return f"{data['at']} {text} {data['method']} {data['path']} -> {data['status']} {data['error']}{hint}"
         case _:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"

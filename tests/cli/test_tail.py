@@ -132,6 +132,18 @@ def test_tail_shows_refused_firings_among_the_events() -> None:
     assert tail(content).stdout == tail(content, "--events", "--message", "msg_1").stdout == ""
 
 
+@pytest.mark.parametrize(("hint", "shown"), [(None, ""), ("is https meant?", " (is https meant?)")])
+def test_tail_shows_refused_calls_among_the_events(hint: str | None, shown: str) -> None:
+    """D-333."""
+    data: dict[str, Any] = {**AT, "method": "POST", "path": "/v2/publish/x", "status": 404}
+    data |= {"error": "topic x not found", "hint": hint}
+    content = (written(Kind.REFUSED, data, HistoryPosition(generation="9f3a1c02", seq=3)), END)
+    assert tail(content).stdout == ""
+    assert tail(content, "--events").stdout.splitlines() == [
+        f"2026-01-01T00:00:10.000Z REFUSED POST /v2/publish/x -> 404 topic x not found{shown}"
+    ]
+
+
 def test_json_has_each_entry_as_the_server_sent_it_on_a_line() -> None:
     lines = tail((clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
 

@@ -30,8 +30,10 @@ from emulator.client.values import Instant, given, instant
 from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.mismatches import difference
 from emulator.client.verify.timeline import timeline_of
+from emulator.client.verify.trouble import mismatches_of, read_refused
 from emulator.client.waiting import Awaited, wait_for
 from emulator.queries.reports import Credentials
+from emulator.wire.control.refused_calls import RefusedCall
 
 __tracebackhide__ = is_emulator_error
 
@@ -48,11 +50,15 @@ class AsyncEmulator:
     It is a server of its own in this process, on a port that the system chooses, kept in memory,
     its clock frozen; the options are those of `svc-emulator serve`. Nothing leaves the machine
     unless `external` or `allow_host` says so. It ends with its `with` block, or by `close`.
+
+    With `strict=True` the block raises AssertionError at its end if the contract does not know what
+    a client sent, such as a misspelt header, unless an exception ends it; `new_world` too (D-337).
     """
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""
         self._attach(AsyncLink(started(options)))
+        self._is_strict = options.get("strict", False)
 
     def _attach(self, link: AsyncLink) -> None:
         self._link = link
@@ -117,7 +123,9 @@ class AsyncEmulator:
             "fixtures": fixtures,
             "plan": plan,
         }
-        return self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world._is_strict = self._is_strict
+        return world
 
     async def start(self) -> AsyncEmulator:
         """Start the server, connect to it or make the world, as entering the `with` block does.
@@ -137,7 +145,12 @@ class AsyncEmulator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True  # A failed test shows its own line.
+        is_asked = self._is_strict and kind is None and self._link.is_open
+        text = await self._link.run(mismatches_of(self.session)) if is_asked else None
         await self.close()
+        if text is not None:
+            raise AssertionError(text)
 
     def __reduce__(self) -> NoReturn:
         """It lives in its process. Raises TypeError."""
@@ -382,6 +395,18 @@ class AsyncEmulator:
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal; nothing else is forgotten."""
         await self._link.control("DELETE", "deliveries")
+
+    async def refused(self) -> list[RefusedCall]:
+        """The calls of the messaging and the management API that were refused, the newest last; at most 1000.
+
+        >>> async with AsyncEmulator() as emulator:
+        ...     response = httpx.post(f"{emulator.url}/v2/publish/https://app.test", headers={
+        ...         "Authorization": emulator.token})
+        ...     [call] = await emulator.refused()
+        ...     (call.status, call.error, call.hint)
+        (401, 'unable to authenticate: invalid token', 'the scheme is missing: expected Authorization: Bearer <token>')
+        """
+        return read_refused(await self._link.control("GET", "refused", query={"limit": "1000"}))
 
     async def timeline(self) -> str:
         """What was delivered so far, and what is still to come, as a table to read."""
