@@ -18,6 +18,11 @@ import emulator
         "emulator.client.sync.clock",
         "emulator.client.sync.destinations",
         "emulator.client.sync.snapshots",
+        "emulator.client.sync.messages",
+        "emulator.client.sync.schedules",
+        "emulator.client.sync.queues",
+        "emulator.client.sync.url_groups",
+        "emulator.client.sync.dead_letters",
     ],
 )
 def test_every_example_in_a_docstring_is_true(module: str) -> None:

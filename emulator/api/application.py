@@ -15,6 +15,7 @@ from emulator.api.front import Front
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
 from emulator.api.proxies import Proxies
+from emulator.api.refused import RefusedCallLog
 from emulator.api.senders import Senders
 from emulator.worlds.registry import Worlds
 
@@ -39,7 +40,13 @@ def build(
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),
         *(_route(path, endpoint) for path, endpoint in control.endpoints(worlds, options).items()),
     ]
-    front = Middleware(Front, senders=senders or Senders(), proxies=proxies or Proxies(), messaging=messages)
+    front = Middleware(
+        Front,
+        senders=senders or Senders(),
+        proxies=proxies or Proxies(),
+        messaging=messages,
+        refused=RefusedCallLog(worlds, [*messaging.endpoints(worlds), *management.endpoints(worlds)]),
+    )
     return Router(routes=routes, middleware=[front, *middleware], redirect_slashes=False, default=not_found)
 
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.endpoint import Answer, Endpoint
 from emulator.api.proxies import Proxies
+from emulator.api.refused import RefusedCallLog
 from emulator.api.senders import Senders
 from emulator.core.errors import Forbidden
 
@@ -34,19 +35,23 @@ _ASKED = {
 
 
 class Front:
-    """ASGI middleware. `messaging` are the routes that allowed pages may call."""
+    """ASGI middleware. `messaging` are the routes that allowed pages may call; `refused` keeps what is refused."""
 
-    def __init__(self, app: ASGIApp, senders: Senders, proxies: Proxies, messaging: Sequence[Route]) -> None:
+    def __init__(
+        self, app: ASGIApp, senders: Senders, proxies: Proxies, messaging: Sequence[Route], refused: RefusedCallLog
+    ) -> None:
         self._app = app
         self._senders = senders
         self._proxies = proxies
         self._messaging = messaging
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scope["client"] = self._proxies.client_of(scope)
+        send = self._refused.watching(scope, send)
         try:
             page = self._check(scope)
         except Forbidden as forbidden:

@@ -38,6 +38,7 @@ _MODULES = {
     "groups": "emulator.cli.queues",
     "dead-letters": "emulator.cli.dead_letters",
     "destinations": "emulator.cli.destinations",
+    "refused": "emulator.cli.refused",
     "worlds": "emulator.cli.worlds",
     "reset": "emulator.cli.worlds",
     "snapshot": "emulator.cli.snapshot",

@@ -138,6 +138,19 @@ async def stream(emulator: Checked) -> None:
 
 
 @scenario()
+async def refused_calls(emulator: Checked) -> None:
+    await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "soon"})
+    assert len((await emulator.control("GET", "/refused?limit=5")).json["refused"]) == 1
+    assert (await emulator.control("GET", "/refused?limit=0")).status == 400
+    for _ in range(2):
+        await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Deduplication-Id": "a"})
+    assert len((await emulator.control("GET", "/refused")).json["deduplicated"]) == 1
+    await emulator.control("DELETE", "/refused")
+    await emulator.control("GET", "/mismatches")
+    await emulator.control("DELETE", "/mismatches")
+
+
+@scenario()
 async def worlds(emulator: Checked) -> None:
     await emulator.control("POST", "/worlds")
     fixtures = {
