@@ -18,9 +18,9 @@ INTERRUPTED = "interrupted"
 
 # A step takes about so long, in real time; the first is a small part of the whole way.
 _STEP_S = 0.3
-_FIRST_PARTS = 64
+_FIRST_PARTS = 512
 # However slow the server is, it is not asked more often.
-_MOST_PARTS = 1000
+_MOST_PARTS = 2000
 # An advance that takes longer shows how far it is.
 _SHOWN_AFTER_S = 1.0
 _MAX_DELIVERIES = 1_000_000
