@@ -191,6 +191,11 @@ def test_every_command_of_the_table_runs(tmp_path: Path, monkeypatch: pytest.Mon
             trust_env=False,
         )
         message_id = published.json()["messageId"]
+        httpx.post(
+            f"{running.url}/v2/publish/https://app.example.com",
+            headers={"Authorization": f"Bearer {running.token}", "Svc-Label": "reminder", "Svc-Delay": "60d"},
+            trust_env=False,
+        ).raise_for_status()
         for match in re.finditer(r"^\| `svc-emulator ([^`]*)` \|", table, re.MULTILINE):
             command = match.group(1)
             if command in ("serve", "tail"):

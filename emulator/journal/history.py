@@ -154,7 +154,7 @@ class History:
     # -- deliveries -------------------------------------------------------------------------
 
     async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
-        """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
+        """One page of the delivery journal. Raises InvalidInput for a foreign cursor."""
         conditions = Conditions()
         conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
         if query.url is not None:
@@ -163,8 +163,9 @@ class History:
             conditions.add("messages.message_id = ?", query.message_id)
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
-        continue_after(conditions, "attempts.seq", query.cursor, latest_first=False)
-        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
+        continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)
+        order = "DESC" if query.latest_first else "ASC"
+        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
             Delivery(

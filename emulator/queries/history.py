@@ -132,13 +132,14 @@ class Delivery(Record):
 
 
 class DeliveryQuery(Record):
-    """A page of the delivery journal, oldest first. `url` is exact or a glob; `outcome` as in the control API."""
+    """A page of the delivery journal. `url` is exact or a glob; `outcome` as in the control API."""
 
     limit: int = 100
     cursor: str | None = None
     url: str | None = None
     message_id: str | None = None
     outcome: str | None = None
+    latest_first: bool = False
 
 
 class HistoryPosition(Record):
