@@ -15,6 +15,7 @@ from emulator.api.front import Front
 from emulator.api.management import routes as management
 from emulator.api.messaging import routes as messaging
 from emulator.api.proxies import Proxies
+from emulator.api.refused import RefusedCallLog
 from emulator.api.senders import Senders
 from emulator.worlds.registry import Worlds
 
@@ -41,7 +42,12 @@ def build(
     ]
     pages = [route for route in routes if isinstance(route, Route) and route.path in control.PAGES]
     front = Middleware(
-        Front, senders=senders or Senders(), proxies=proxies or Proxies(), messaging=messages, pages=pages
+        Front,
+        senders=senders or Senders(),
+        proxies=proxies or Proxies(),
+        messaging=messages,
+        pages=pages,
+        refused=RefusedCallLog(worlds, [*messaging.endpoints(worlds), *management.endpoints(worlds)]),
     )
     return Router(routes=routes, middleware=[front, *middleware], redirect_slashes=False, default=not_found)
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.endpoint import Answer, Endpoint
 from emulator.api.proxies import Proxies
+from emulator.api.refused import RefusedCallLog, timed
 from emulator.api.senders import Senders, follows_link
 from emulator.core.errors import Forbidden
 
@@ -38,16 +39,26 @@ _ASKED = {
 
 
 class Front:
-    """ASGI middleware. Allowed pages may call the routes `messaging`, and any site may link to the routes `pages`."""
+    """ASGI middleware. Allowed pages may call the routes `messaging`, and any site may link to the routes `pages`.
+
+    `refused` keeps what is refused.
+    """
 
     def __init__(
-        self, app: ASGIApp, senders: Senders, proxies: Proxies, messaging: Sequence[Route], pages: Sequence[Route]
+        self,
+        app: ASGIApp,
+        senders: Senders,
+        proxies: Proxies,
+        messaging: Sequence[Route],
+        pages: Sequence[Route],
+        refused: RefusedCallLog,
     ) -> None:
         self._app = app
         self._senders = senders
         self._proxies = proxies
         self._messaging = messaging
         self._pages = pages
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,12 +66,13 @@ class Front:
             return
         scope["client"] = self._proxies.client_of(scope)
         _keep_encoded_slashes(scope)
+        send = timed(scope, send)
         try:
             page = self._check(scope)
         except Forbidden as forbidden:
-            await Answer({"error": forbidden.text}, 403)(scope, receive, _completing(send, None))
+            await Answer({"error": forbidden.text}, 403)(scope, receive, self._completing(scope, send, None))
             return
-        answer = _completing(send, page)
+        answer = self._completing(scope, send, page)
         if page is not None and scope["method"] == "OPTIONS":
             await self._preflight(scope)(scope, receive, answer)
             return
@@ -103,6 +115,34 @@ class Front:
             headers.append(("Access-Control-Allow-Private-Network", "true"))
         return Answer(status=204, headers=tuple(headers))
 
+    def _completing(self, scope: Scope, send: Send, page: str | None) -> Send:
+        """A `send` that adds to an answer's headers what every answer has, and what a page's browser asks for.
+
+        A refusal is kept on its way out: it is sent in one piece.
+        """
+        added = [_NOSNIFF]
+        if page is not None:
+            added += [
+                (b"access-control-allow-origin", page.encode("latin-1")),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"Origin"),
+            ]
+        refused = 0
+
+        async def complete(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *added]
+                if 400 <= message["status"] < 500:
+                    refused = message["status"]
+            elif refused:
+                # Before its client has it, who may ask for the list at once.
+                self._refused.keep(scope, refused, message.get("body", b""))
+                refused = 0
+            await send(message)
+
+        return complete
+
 
 def _route(routes: Sequence[Route], scope: Scope) -> Route | None:
     return next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
@@ -113,21 +153,3 @@ def _keep_encoded_slashes(scope: Scope) -> None:
     raw_path = scope.get("raw_path") or b""
     if b"%2f" in raw_path.lower():
         scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))
-
-
-def _completing(send: Send, page: str | None) -> Send:
-    """A `send` that adds to an answer's headers what every answer has, and what a page's browser asks for."""
-    added = [_NOSNIFF]
-    if page is not None:
-        added += [
-            (b"access-control-allow-origin", page.encode("latin-1")),
-            (b"access-control-expose-headers", b"*"),
-            (b"vary", b"Origin"),
-        ]
-
-    async def complete(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *added]
-        await send(message)
-
-    return complete

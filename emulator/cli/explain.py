@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from emulator.cli.control import Control, on_world
+from emulator.cli.finding import NothingFound, find_message, find_schedule, is_message_id
 from emulator.cli.output import answered
 
 _COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}
@@ -37,8 +38,26 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 def explain(control: Control, *, id: str) -> Any:
     """Tell why the message or schedule ID is where it is.
 
+    ID is its id, the end of it (four characters or more), or a URL or label that no other has.
+
     Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: what came of
     its last firing, when it fires next, and whether that would be refused as things are.
     """
-    kind = "messages" if id.startswith("msg_") else "schedules"
-    return control.call("GET", f"{kind}/{quote(id, safe='')}/explain")
+    kind, found = _meant(control, id)
+    return control.call("GET", f"{kind}/{quote(found, safe='')}/explain")
+
+
+def _meant(control: Control, text: str) -> tuple[str, str]:
+    """Whether a message or a schedule is meant, and its id. Raises Failure."""
+    if not is_message_id(text):
+        # The whole id of a schedule precedes messages that have it as their label.
+        for schedule in control.call("GET", "schedules")["schedules"]:
+            if schedule["schedule_id"] == text:
+                return "schedules", text
+    try:
+        return "messages", find_message(control, text)
+    except NothingFound as nothing:
+        try:
+            return "schedules", str(find_schedule(control, text)["schedule_id"])
+        except NothingFound:
+            raise NothingFound(nothing.message.replace("no message", "no message or schedule", 1)) from nothing

@@ -6,6 +6,7 @@ A setting is a flag, an environment variable and a key of `emulator.toml`.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
@@ -15,7 +16,7 @@ import click
 
 from emulator.cli.failures import WrongUsage
 from emulator.core.errors import Malformed
-from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
+from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, check_variables, read_file
 from emulator.wire.durations import parse_control_duration_ms
 from emulator.wire.instants import number_or_text, read_instant_ms
 from emulator.wire.urls import read_target
@@ -50,8 +51,9 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 
 def read_settings(**values: Any) -> Settings:  # by name, of whatever type the field has
-    """The settings of a command's options. Raises WrongUsage."""
+    """The settings of a command's options. Raises WrongUsage, also for a variable that no setting has."""
     try:
+        check_variables(os.environ)
         return Settings(**values)
     except SettingsError as error:
         raise WrongUsage(str(error)) from error

@@ -108,11 +108,18 @@ class Session:
         return answer
 
     async def messaging(
-        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """A call of the messaging API with the world's token."""
-        bearer = {"Authorization": f"Bearer {self.credentials.token}"}
-        return await self.request(method, path, content=content, headers={**bearer, **headers})
+        """A call of the messaging API with the world's token; a `body` is sent as JSON."""
+        headers = {"Authorization": f"Bearer {self.credentials.token}", **(headers or {})}
+        return await self.request(method, path, body, query=query, content=content, headers=headers)
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[AsyncIterator[str]]:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
-from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
 from emulator.journal import codec, schema
+from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -30,8 +27,6 @@ from emulator.queries.history import (
     HistoryPosition,
     Page,
 )
-
-T = TypeVar("T")
 
 # An entry is whole if the rows are that it is made of; an entry that names no attempt has none.
 _WHOLE_ENTRY = f"{EVENTS.is_whole} AND {MESSAGES.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})"
@@ -76,72 +71,6 @@ SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SE
 """
 _TRACE_STEP = 5_000
 
-_NOT_ENDED = """NOT EXISTS (
-    SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
-)"""
-_LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
-
-
-@dataclass(slots=True)
-class _Conditions:
-    """Conditions that hold together, and their parameters in order."""
-
-    texts: list[str] = field(default_factory=list)
-    parameters: list[object] = field(default_factory=list)
-
-    def add(self, text: str, *parameters: object) -> None:
-        self.texts.append(text)
-        self.parameters += parameters
-
-    def among(self, column: str, values: Sequence[object]) -> None:
-        """The column has one of the values; no values, no condition."""
-        if values:
-            # One parameter, however many values: SQLite limits the number of parameters.
-            self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
-
-    def of_states(self, query: EventQuery) -> None:
-        """Entries of certain states, or of messages that have not ended, or both (D-013)."""
-        if not query.in_progress:
-            self.among("events.state", query.states)
-        elif query.states:
-            self.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", json.dumps(query.states))
-        else:
-            self.add(_NOT_ENDED)
-
-    def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
-        """What both listings can ask of the message of an entry."""
-        for column, values in (
-            ("message_id", query.message_ids),
-            ("url", query.urls),
-            ("url_group", query.url_groups),
-            ("schedule_id", query.schedule_ids),
-            ("queue", query.queues),
-            ("flow_key", query.flow_keys),
-            ("caller_ip", query.caller_ips),
-        ):
-            self.among(f"messages.{column}", values)
-        if query.labels:
-            self.add(_LABELS, json.dumps(list(query.labels)))
-
-    @property
-    def text(self) -> str:
-        return " AND ".join(self.texts)
-
-
-# Large messages are read again each time: what memory holds must not grow with what has happened.
-_CACHED_BYTES = 4_096
-
-
-@lru_cache(maxsize=1024)
-def _small_message(definition: bytes) -> Message:
-    return codec.decode_message(definition)
-
-
-def _message(definition: bytes) -> Message:
-    if len(definition) <= _CACHED_BYTES:
-        return _small_message(definition)
-    return codec.decode_message(definition)
-
 
 class History:
     """What has happened in one world, read after everything that has happened so far is written."""
@@ -162,14 +91,14 @@ class History:
     async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
         """A message that has ended, whenever that was; None for one that has not, or never was."""
         for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, (message_id, account_id)):
-            return EndedMessage(message_id=message_id, message=_message(definition), ended_ms=ended_ms)
+            return EndedMessage(message_id=message_id, message=message_of(definition), ended_ms=ended_ms)
         return None
 
     # -- events -----------------------------------------------------------------------------
 
     async def events(self, query: EventQuery) -> Page[Event]:
         """One page of the event log. Raises InvalidInput for a cursor that is none of ours."""
-        conditions = _Conditions()
+        conditions = Conditions()
         conditions.add("messages.account_id = ?", query.account_id)
         conditions.add("events.at_ms >= ?", max(query.since_ms, query.from_ms or 0))
         if query.to_ms is not None:
@@ -181,22 +110,23 @@ class History:
         conditions.of_message(query)
         conditions.among("messages.host", query.hosts)
         conditions.among("messages.path", query.paths)
-        _continue(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
+        continue_after(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
         found = [
-            _event(seq, at_ms, state, next_ms, _message(definition), outcome)
+            _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome, _ in rows
         ]
-        return _page(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
+        return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
 
     # -- dead letters -----------------------------------------------------------------------
 
     async def dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetterEntry]:
         """One page of the dead letter queue. Raises InvalidInput for a cursor that is none of ours."""
-        conditions = _Conditions()
-        conditions.add("messages.account_id = ?", query.account_id)
+        conditions = Conditions()
+        if query.account_id is not None:
+            conditions.add("messages.account_id = ?", query.account_id)
         if query.from_ms is not None:
             conditions.add("dead_letters.failed_ms >= ?", query.from_ms)
         if query.to_ms is not None:
@@ -204,7 +134,8 @@ class History:
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
         conditions.of_message(query)
-        _continue(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
+        conditions.matching(query.wanted, "dead_letters.dead_letter_id", "messages.message_id")
+        continue_after(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
@@ -213,43 +144,41 @@ class History:
             DeadLetterEntry(
                 dead_letter_id=DeadLetterId(dead_letter_id),
                 failed_ms=failed_ms,
-                message=_message(definition),
+                message=message_of(definition),
                 outcome=codec.decode_outcome(outcome),
             )
             for dead_letter_id, failed_ms, _, definition, outcome, _ in rows
         ]
-        return _page(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
+        return page_of(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
 
     # -- deliveries -------------------------------------------------------------------------
 
     async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
-        """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
-        conditions = _Conditions()
+        """One page of the delivery journal. Raises InvalidInput for a foreign cursor."""
+        conditions = Conditions()
         conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
         if query.url is not None:
-            if "*" in query.url:
-                conditions.add("messages.url GLOB ?", _glob(query.url))
-            else:
-                conditions.add("messages.url = ?", query.url)
+            conditions.of_url(query.url)
         if query.message_id is not None:
             conditions.add("messages.message_id = ?", query.message_id)
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
-        _continue(conditions, "attempts.seq", query.cursor, latest_first=False)
-        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
+        continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)
+        order = "DESC" if query.latest_first else "ASC"
+        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
             Delivery(
                 seq=seq,
                 at_ms=at_ms,
                 finished_ms=finished_ms,
-                message=_message(definition),
+                message=message_of(definition),
                 attempt=attempt,
                 outcome=codec.decode_outcome(outcome),
             )
             for seq, at_ms, finished_ms, attempt, definition, outcome, _ in rows
         ]
-        return _page(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
+        return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
@@ -313,7 +242,7 @@ class History:
         rows = await self._store.whole_rows(_SELECT_DEFINITIONS, (wanted,))
         if len(rows) < len(numbers):
             raise self._store.damaged(f"{len(numbers) - len(rows)} messages of its history are missing")
-        return {number: _message(definition) for number, definition, _ in rows}
+        return {number: message_of(definition) for number, definition, _ in rows}
 
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
@@ -341,24 +270,3 @@ def _error_text(outcome: AttemptOutcome) -> str | None:
     if outcome.response is None:
         return outcome.error
     return f"destination answered {outcome.response.status}"
-
-
-def _continue(conditions: _Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
-    """Continue after the last entry of the page before; the first part of a cursor is for people."""
-    if cursor is None:
-        return
-    at, _, seq = cursor.partition("-")
-    if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
-        raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
-    conditions.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
-
-
-def _page(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:
-    has_more = len(found) > count
-    items = tuple(found[:count])
-    return Page(items=items, cursor=cursor_of(items[-1]) if has_more and items else None)
-
-
-def _glob(pattern: str) -> str:
-    """Our globs know `*` only; SQLite's other wildcards are taken literally."""
-    return "".join(f"[{char}]" if char in "?[" else char for char in pattern)

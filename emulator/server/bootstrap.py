@@ -104,7 +104,7 @@ async def start(
             dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
         ),
     )
-    control = ControlOptions(token=settings.read_control_token() or None)
+    control = ControlOptions(token=settings.read_control_token() or None, is_strict=settings.strict)
     senders = Senders(
         control_hosts=settings.control_hosts, public_hosts=settings.public_hosts, origins=settings.origins
     )
@@ -112,7 +112,7 @@ async def start(
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        middleware.append(Middleware(StrictMode, dialect=dialect))
+        middleware.append(Middleware(StrictMode, worlds=worlds))
     app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
     try:
         await worlds.start()

@@ -13,7 +13,7 @@ from emulator.queries import upcoming
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
 from emulator.wire.control.instants import instant_fields
-from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso, local_iso, number_or_text
 from emulator.wire.json_fields import Json, read_instant
@@ -21,12 +21,13 @@ from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 
 def read_upcoming(pairs: Pairs) -> UpcomingQuery:
-    """The query of a listing of due work: `until`, ISO 8601 or milliseconds, and `limit`. Raises: InvalidInput."""
-    given = read_parameters(pairs, ("until", "limit"))
+    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
+    given = read_parameters(pairs, ("until", "limit", "expiries"))
     until, limit = given.get("until"), given.get("limit")
     return UpcomingQuery(
         until_ms=None if until is None else _read_until(until),
         limit=DEFAULT_LIMIT if limit is None else read_limit(limit, MAX_LIMIT),
+        expiries=read_flag(given.get("expiries", "true"), "expiries"),
     )
 
 
