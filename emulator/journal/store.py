@@ -343,7 +343,7 @@ class Store:
 
     async def _move_log(self, connection: aiosqlite.Connection) -> None:
         """Move what the log holds into the file, so that the log begins again and stays short."""
-        await connection.execute(schema.MOVE_LOG)
+        await connection.execute_fetchall(schema.MOVE_LOG)
         self._log_bytes = 0
 
     async def _project(self) -> None:
