@@ -34,6 +34,7 @@ from emulator.journal.meters import (
     RETRY,
     Meter,
     UsageRow,
+    weight_of_answer,
     weight_of_request,
 )
 from emulator.queries.message_log import HOLDS, AnnotationKind, answering
@@ -259,8 +260,8 @@ class Projector:
         outcome = fact.outcome
         encoded = codec.encode_outcome(outcome)
         # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
-        unsent = 0 if outcome.unsent is None else weight_of_request(live)
-        self._meter(live.account_id).add(fact.at_ms, BYTES, len(live.body) + unsent + len(encoded))
+        exchange = len(encoded) if outcome.unsent is None else weight_of_request(live) + weight_of_answer(outcome)
+        self._meter(live.account_id).add(fact.at_ms, BYTES, len(live.body) + exchange)
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
