@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
+from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
@@ -74,6 +74,7 @@ ORDER BY 1
 _SELECT_DEFINITIONS = f"""
 SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SELECT value FROM json_each(?))
 """
+_SELECT_RUN = "SELECT 1 FROM workflow_runs WHERE run_id = ? AND account_id = ? LIMIT 1"
 _TRACE_STEP = 5_000
 
 _NOT_ENDED = """NOT EXISTS (
@@ -164,6 +165,12 @@ class History:
         for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, (message_id, account_id)):
             return EndedMessage(message_id=message_id, message=_message(definition), ended_ms=ended_ms)
         return None
+
+    # -- workflow runs ----------------------------------------------------------------------
+
+    async def has_run(self, account_id: AccountId, run_id: RunId) -> bool:
+        """Whether there was ever a run of that id, as far as history is kept."""
+        return bool(list(await self._store.rows(_SELECT_RUN, (run_id, account_id))))
 
     # -- events -----------------------------------------------------------------------------
 

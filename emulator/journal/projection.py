@@ -9,8 +9,11 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from emulator.core import facts
 from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
+from emulator.core.workflows import WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
 from emulator.journal.meters import (
     ACTIVE,
@@ -47,6 +50,11 @@ class Rows:
     dead_letters: list[Row] = field(default_factory=list)
     annotations_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
+    removed_steps: list[Row] = field(default_factory=list)
+    workflow_runs: list[Row] = field(default_factory=list)
+    workflow_ends: list[Row] = field(default_factory=list)
+    workflow_steps: list[Row] = field(default_factory=list)
+    workflow_messages: list[Row] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
     usage_days: list[UsageRow] = field(default_factory=list)
 
@@ -67,6 +75,11 @@ WRITES = {
     "dead_letters": schema.DEAD_LETTERS.insert,
     "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
     "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
+    "removed_steps": schema.DELETE_STEPS,
+    "workflow_runs": schema.WORKFLOW_RUNS.write,
+    "workflow_ends": schema.WORKFLOW_ENDS.insert,
+    "workflow_steps": schema.WORKFLOW_STEPS.insert,
+    "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
     "usage_minutes": schema.USAGE_MINUTES.add,
     "usage_days": schema.USAGE_DAYS.add,
 }
@@ -154,6 +167,10 @@ class Projector:
                     self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
+                case facts.MessageGivenUp():
+                    attempt_seq, _ = self._last_failures[fact.message_id]
+                    live = self._live.pop(fact.message_id)
+                    self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
                 case facts.CancelRequested():
                     live = self._live[fact.message_id]
                     self._event(rows, live, fact.at_ms, EventState.CANCEL_REQUESTED, None)
@@ -167,6 +184,17 @@ class Projector:
                     self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
                 case facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
+                case facts.RunStarted():
+                    self._run_began(rows, fact.run)
+                case facts.RunRewritten():
+                    rows.removed_steps.append((fact.run.number,))
+                    self._run_began(rows, fact.run)
+                case facts.StepAccepted():
+                    self._step(rows, fact.run_number, fact.step, fact.at_ms)
+                case facts.RunEnded():
+                    rows.workflow_ends.append(
+                        (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
+                    )
                 case facts.RuleAdded():
                     self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
                 case facts.RulesRemoved():
@@ -195,6 +223,10 @@ class Projector:
                     | facts.SearchIndexCreated()
                     | facts.SearchIndexChanged()
                     | facts.SearchIndexDeleted()
+                    | facts.WaitBegan()
+                    | facts.WaitEnded()
+                    | facts.EventSaved()
+                    | facts.SavedEventTaken()
                 ):
                     pass  # Not shown in history.
                 case unknown:
@@ -226,6 +258,8 @@ class Projector:
                 codec.encode_message(message),
             )
         )
+        if message.run is not None:
+            rows.workflow_messages.append((message.number, message.run.run_number, message.run.call_type.value))
         self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
@@ -287,6 +321,27 @@ class Projector:
             rows.annotations_on_dead_letters.extend(
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
+
+    def _run_began(self, rows: Rows, run: WorkflowRun) -> None:
+        options = run.options
+        rows.workflow_runs.append(
+            (
+                run.number,
+                run.run_id,
+                run.account_id,
+                run.url,
+                run.created_ms,
+                run.caller_ip,
+                None if options.flow_control is None else options.flow_control.key,
+                json.dumps(options.labels) if options.labels else None,
+                codec.encode_run(replace(run, steps=())),
+            )
+        )
+        for step in run.steps:
+            self._step(rows, run.number, step, run.created_ms)
+
+    def _step(self, rows: Rows, run_number: int, step: WorkflowStep, at_ms: int) -> None:
+        rows.workflow_steps.append((None, run_number, step.message_id, at_ms, step.call_type.value, step.body))
 
     def _annotate(
         self,

@@ -62,6 +62,14 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
             return _retry(item)
         case upcoming.Answer():
             return _answer(item)
+        case upcoming.WaitDeadline():
+            why = f"workflow run {item.run.run_id} waits for the event {item.waiter.event_id} until then"
+            return _at("wait", item.at_ms, why) | {
+                "account_id": item.run.account_id,
+                "workflow_run_id": item.run.run_id,
+                "url": item.run.url,
+                "event_id": item.waiter.event_id,
+            }
         case upcoming.RateWindowEnd():
             return _rate_window(item)
         case upcoming.DeduplicationExpiry():

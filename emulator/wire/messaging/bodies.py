@@ -23,6 +23,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.messaging import destinations
 from emulator.wire.messaging.options import RequestKind, Tell, read_listed_options, tell_nobody
+from emulator.wire.messaging.run_options import names_run
 
 T = TypeVar("T")
 
@@ -203,6 +204,8 @@ def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishI
             queue=names.read_queue_name(item.queue, field="queue") if item.queue else None,
         )
     except Refused as refusal:
+        if names_run(((name.lower(), value) for name, value in headers), dialect):
+            raise
         return refusal
 
 

@@ -61,7 +61,7 @@ def read_cancellation(parts: RequestParts, dialect: Dialect, account_id: Account
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078, D-082.
     """
-    given = _Given(parts, dialect, known=_CANCEL_NAMES)
+    given = Given(parts, dialect, known=_CANCEL_NAMES)
     given.add(json_bodies.read_cancel_filters(parts.body).items())
     count = given.count(maximum=MAX_CANCELED)
     wanted = replace(MessageFilter(), **given.lists(_CANCEL), **given.dates())
@@ -78,7 +78,7 @@ def read_event_query(
     Unknown parameters are ignored here, where nothing depends on them. Raises: InvalidInput naming
     the parameter. Source: D-078.
     """
-    given = _Given(parts, dialect, known=None)
+    given = Given(parts, dialect, known=None)
     states = given.each("state", _parse_state)
     query = EventQuery(
         account_id=account_id,
@@ -99,7 +99,7 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078.
     """
-    given = _Given(parts, dialect, known=_DEAD_LETTER_NAMES)
+    given = Given(parts, dialect, known=_DEAD_LETTER_NAMES)
     source = given.one("source", _parse_source)
     listed = json_bodies.read_dead_letter_ids(parts.body) if parts.method == "DELETE" else None
     query = DeadLetterQuery(
@@ -124,7 +124,7 @@ _COMMA = re.compile(",")
 _NAMES = frozenset(("scheduleId", "queueName", "topicName"))
 
 
-class _Given:
+class Given:
     """The values of a request's parameters, repeated or separated by commas.
 
     With `known`, any other name is refused: a misspelt filter must not choose everything.
@@ -163,7 +163,7 @@ class _Given:
 
     def dates(self) -> dict[str, int | None]:
         return {
-            field: self.one(name, _parse_instant_ms) for field, name in (("from_ms", "fromDate"), ("to_ms", "toDate"))
+            field: self.one(name, parse_instant_ms) for field, name in (("from_ms", "fromDate"), ("to_ms", "toDate"))
         }
 
     def each(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
@@ -201,7 +201,8 @@ _STATES: dict[str, EventState | None] = {
 }
 
 
-def _parse_instant_ms(text: str) -> int:
+def parse_instant_ms(text: str) -> int:
+    """Milliseconds since the Unix epoch. Raises: Malformed."""
     return parse_number(text, "Unix milliseconds", 0, MAX_INSTANT_MS, digits=16)
 
 

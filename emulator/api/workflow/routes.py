@@ -1,0 +1,17 @@
+"""All operations of the workflow API, each declared beside its handler."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from emulator.api.endpoint import Endpoint, endpoints_of
+from emulator.api.messaging.call import MessagingCall, MessagingRoute, opener
+from emulator.api.workflow import runs
+from emulator.worlds.registry import Worlds
+
+ROUTES: tuple[MessagingRoute, ...] = (*runs.ROUTES,)
+
+
+def endpoints(worlds: Worlds) -> dict[str, Endpoint[MessagingCall]]:
+    """Every path of the API with its operations."""
+    return endpoints_of(worlds.dialect, ROUTES, partial(opener, worlds))
