@@ -44,7 +44,8 @@ JOIN workflow_steps AS first ON first.id = (
 LEFT JOIN workflow_ends ON workflow_ends.run_number = workflow_runs.run_number
 WHERE """
 _SELECT_STEPS = f"""
-SELECT message_id, at_ms, call_type, body, {WORKFLOW_STEPS.is_whole} FROM workflow_steps WHERE run_number = ? ORDER BY id
+SELECT message_id, at_ms, call_type, body, {WORKFLOW_STEPS.is_whole}
+FROM workflow_steps WHERE run_number = ? ORDER BY id
 """
 _SELECT_WAITS = f"""
 SELECT at_ms, waiter, {WORKFLOW_WAITS.is_whole} FROM workflow_waits WHERE run_number = ? ORDER BY number
@@ -105,7 +106,8 @@ class WorkflowRuns:
         steps = await self._store.whole_rows(_SELECT_STEPS, (run.number,))
         waits = await self._store.whole_rows(_SELECT_WAITS, (run.number,))
         invoked = Conditions()
-        invoked.add("workflow_runs.invoker = ?", f"{run.run_id}@{run.created_ms}")
+        # A client may leave out when the invoker was created.
+        invoked.among("workflow_runs.invoker", [f"{run.run_id}@{run.created_ms}", f"{run.run_id}@0"])
         return RecordedRun(
             summary=summary,
             steps=tuple(

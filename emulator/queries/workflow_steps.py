@@ -7,7 +7,7 @@ call steps, waits and invocations. Source: the workflow reference, 4.2 and 8; de
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -66,7 +66,7 @@ class CallResponse(Record):
 
     status: int
     body: str = ""
-    header: dict[str, list[str]] = {}
+    header: Mapping[str, tuple[str, ...]] = {}
 
 
 class StepLog(Record):
@@ -303,7 +303,9 @@ def _invoking(invoked: RunSummary) -> int | None:
 def _step_of_request(message: Message) -> PublishedStep:
     """The call step that a request to a third party belongs to: its callback carries it in forwarded headers."""
     headers = () if message.callback is None else message.callback.options.forwarded
-    values = {name.lower().rpartition("-workflow-")[2]: value for name, value in headers if "-workflow-" in name.lower()}
+    values = {
+        name.lower().rpartition("-workflow-")[2]: value for name, value in headers if "-workflow-" in name.lower()
+    }
     return PublishedStep(
         step_name=values.get("stepname", ""),
         step_type=values.get("steptype", "Call"),

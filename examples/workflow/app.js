@@ -32,7 +32,7 @@ export function createApp({ url, sendMail, isActive }) {
       await context.run("remind", () => sendMail(email, "We miss you."));
     }
     await context.sleep("until the thirtieth day", "27d");
-    const call = { url: `${CRM}/offers`, method: "POST", body: { email }, retries: 2 };
+    const call = { url: `${CRM}/offers`, method: "POST", body: JSON.stringify({ email }), retries: 2 };
     const { status, body } = await context.call("offer", call);
     const offer = status === 200 ? body.offer : "nothing";
     await context.run("farewell", () => sendMail(email, `Your trial ends. We offer ${offer}.`));

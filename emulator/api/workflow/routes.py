@@ -6,10 +6,10 @@ from functools import partial
 
 from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.messaging.call import MessagingCall, MessagingRoute, opener
-from emulator.api.workflow import runs
+from emulator.api.workflow import dead_letters, logs, runs
 from emulator.worlds.registry import Worlds
 
-ROUTES: tuple[MessagingRoute, ...] = (*runs.ROUTES,)
+ROUTES: tuple[MessagingRoute, ...] = (*runs.ROUTES, *logs.ROUTES, *dead_letters.ROUTES)
 
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[MessagingCall]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.core.language.excerpts import excerpt
+from emulator.core.model import CallType
+from emulator.core.record import Record
 from emulator.core.workflows import RunState
 from emulator.queries.history import Page
 from emulator.queries.workflow_runs import RunMessage, RunQuery, RunSummary
@@ -15,10 +17,10 @@ from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepStat
 from emulator.queries.workflow_waits import Awaited, AwaitedKind, awaited
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.fields import read_field
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json, read_choice
 from emulator.wire.messaging.filters import parse_cursor
-from emulator.wire.fields import read_field
 from emulator.wire.reasons import answered
 
 DEFAULT_LIMIT = 100
@@ -79,13 +81,14 @@ def run_view(log: RunLog) -> dict[str, Json]:
 def run_explanation_view(log: RunLog) -> dict[str, Json]:
     """A run, where it stands, and what led there; `reasons` in the order in which it happened."""
     run = log.recorded.run
+    reasons = sorted(_reasons(log), key=lambda reason: reason.at_ms)
     return {
         "run_id": run.run_id,
         "account_id": run.account_id,
         "url": run.url,
         "state": log.recorded.state.value,
         "summary": _summary(log),
-        "reasons": sorted(_reasons(log), key=lambda reason: str(reason["at"])),
+        "reasons": [{**instant_fields("at", each.at_ms), "kind": each.kind, "text": each.text} for each in reasons],
     }
 
 
@@ -164,6 +167,12 @@ def _awaited_text(each: Awaited) -> str:
 # -- the explanation --------------------------------------------------------------------------
 
 
+class _Reason(Record):
+    kind: str
+    at_ms: int
+    text: str
+
+
 def _summary(log: RunLog) -> str:
     """One plain sentence about where the run stands."""
     ending = log.recorded.summary.ending
@@ -193,34 +202,32 @@ def _failure(log: RunLog) -> str:
     return "the call that failed is not recorded"
 
 
-def _reasons(log: RunLog) -> Iterator[dict[str, Json]]:
+def _reasons(log: RunLog) -> Iterator[_Reason]:
     recorded = log.recorded
     run, ending = recorded.run, recorded.summary.ending
     began = f"{run.url} with {len(recorded.summary.payload)} bytes"
     by = f", invoked by {run.invoker.run_id}" if run.invoker is not None else ""
     again = f", from dead letter {run.from_dead_letter}" if run.from_dead_letter is not None else ""
-    yield _reason("started", run.created_ms, f"{began}{by}{again}")
+    yield _Reason(kind="started", at_ms=run.created_ms, text=f"{began}{by}{again}")
     for step in log.steps:
         yield from _reasons_of(step)
-    for trial in log.trials:
-        yield from _errors(trial.message)
+    for message in recorded.messages:
+        yield from _errors(message)
     if log.failure is not None:
         failure = log.failure
         text = f"message {failure.message.message_id} to {failure.message.url}: {failure.phase.value}"
-        yield _reason("failure_function", failure.message.created_ms, text)
+        yield _Reason(kind="failure_function", at_ms=failure.message.created_ms, text=text)
     for each in awaited(log):
-        yield _reason("waiting", each.since_ms, _awaited_text(each))
+        yield _Reason(kind="waiting", at_ms=each.since_ms, text=_awaited_text(each))
     if ending is not None:
         kind = ending.state.value.removeprefix("RUN_").lower()
         text = f"returned {ending.response.decode('utf-8', 'replace')}" if ending.response else "the run ended"
-        yield _reason(kind, ending.at_ms, text)
+        yield _Reason(kind=kind, at_ms=ending.at_ms, text=text)
 
 
-def _reasons_of(log: StepLog) -> Iterator[dict[str, Json]]:
+def _reasons_of(log: StepLog) -> Iterator[_Reason]:
     """The beginning of a step, if that took time, and its end."""
     name = f'step {log.step.number} "{log.step.step_name}" ({log.step.step_type})'
-    if log.message is not None:
-        yield from _errors(log.message)
     if log.ended_ms is None:
         return
     since = "" if log.ended_ms == log.at_ms else f", begun at {iso(log.at_ms)}"
@@ -233,17 +240,14 @@ def _reasons_of(log: StepLog) -> Iterator[dict[str, Json]]:
             end = " failed"
     result = "" if shown_out(log.step) is None or log.response is not None else f": {_shortened(log.step.out or '')}"
     answer = "" if log.response is None else f": answered {log.response.status}"
-    yield _reason("step", log.ended_ms, f"{name}{end}{since}{result}{answer}")
+    yield _Reason(kind="step", at_ms=log.ended_ms, text=f"{name}{end}{since}{result}{answer}")
 
 
-def _errors(message: RunMessage) -> Iterator[dict[str, Json]]:
+def _errors(message: RunMessage) -> Iterator[_Reason]:
+    who = "the third party" if message.call_type is CallType.TO_CALLBACK else "a call of the endpoint"
     for at_ms, outcome in failed_outcomes(message):
-        yield _reason("error", at_ms, f"a call of the endpoint {answered(outcome, None)}")
+        yield _Reason(kind="error", at_ms=at_ms, text=f"{who} {answered(outcome, None)}")
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 80 and text.isprintable() else excerpt(text)
-
-
-def _reason(kind: str, at_ms: int, text: str) -> dict[str, Json]:
-    return {**instant_fields("at", at_ms), "kind": kind, "text": text}

@@ -33,7 +33,7 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
     """One run, its steps in groups, and what is being tried."""
     recorded = log.recorded
     run, ending = recorded.run, recorded.summary.ending
-    shown = _Shown(run.options.redaction, trim)
+    shown = shown_of(log, trim)
     flow, labels = run.options.flow_control, run.options.labels
     groups: list[Json] = [_group(group, shown) for group in log.groups]
     if log.trials:
@@ -58,7 +58,12 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
     )
 
 
-class _Shown:
+def shown_of(log: RunLog, trim: int | None = None) -> Shown:
+    """What a run's redaction leaves of its content."""
+    return Shown(log.recorded.run.options.redaction, trim)
+
+
+class Shown:
     """How much of a run's content is shown."""
 
     def __init__(self, redaction: Redaction | None, trim: int | None) -> None:
@@ -92,12 +97,12 @@ def _invoker(recorded: RecordedRun) -> Json:
 # -- steps ------------------------------------------------------------------------------------
 
 
-def _group(group: StepGroup, shown: _Shown) -> Json:
+def _group(group: StepGroup, shown: Shown) -> Json:
     kind = "parallel" if group.is_parallel else "sequential"
     return {"type": kind, "steps": [_step(each, shown) for each in group.steps]}
 
 
-def _step(log: StepLog, shown: _Shown) -> Json:
+def _step(log: StepLog, shown: Shown) -> Json:
     step, message = log.step, log.message or log.request
     is_done = log.state is StepState.SUCCESS
     errors = () if is_done or log.message is None else tuple(_errors(log.message, shown))
@@ -133,7 +138,7 @@ def _call_type(log: StepLog) -> CallType:
     return CallType.FROM_CALLBACK if is_answered else CallType.TO_CALLBACK
 
 
-def _call(log: StepLog, shown: _Shown) -> dict[str, Json]:
+def _call(log: StepLog, shown: Shown) -> dict[str, Json]:
     fields: dict[str, Json] = {}
     if log.request is not None:
         request = log.request.message
@@ -164,7 +169,7 @@ def _wait(log: StepLog) -> dict[str, Json]:
     }
 
 
-def _invocation(log: StepLog, shown: _Shown) -> dict[str, Json]:
+def _invocation(log: StepLog, shown: Shown) -> dict[str, Json]:
     if log.invoked is None:
         return {}
     run = log.invoked.run
@@ -177,11 +182,12 @@ def _invocation(log: StepLog, shown: _Shown) -> dict[str, Json]:
     }
 
 
-def _trial(trial: Trial, shown: _Shown) -> Json:
+def _trial(trial: Trial, shown: Shown) -> Json:
     message = trial.message
     return _present(
         {
             "messageId": message.message.message_id,
+            "stepName": _failing_step(message),
             "state": trial.state.value,
             "retries": message.message.max_retries,
             "retryDelay": message.message.retry_delay,
@@ -191,11 +197,20 @@ def _trial(trial: Trial, shown: _Shown) -> Json:
     )
 
 
-def _errors(message: RunMessage, shown: _Shown) -> Iterator[Json]:
+def _failing_step(message: RunMessage) -> str | None:
+    """The step that threw, if the endpoint told which."""
+    for _, outcome in failed_outcomes(message):
+        for name, value in () if outcome.response is None else outcome.response.headers:
+            if name.lower().endswith("-error-step-name"):
+                return value
+    return None
+
+
+def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
     return (_error(at_ms, outcome, shown) for at_ms, outcome in failed_outcomes(message))
 
 
-def _error(at_ms: int, outcome: AttemptOutcome, shown: _Shown) -> Json:
+def _error(at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
     response = outcome.response
     return {
         "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
@@ -214,7 +229,7 @@ def callback_state(message: RunMessage) -> str:
     return _CALLBACK_STATES.get(message.phase, "CALLBACK_INPROGRESS")
 
 
-def _failure_function(log: RunLog, shown: _Shown) -> Json:
+def _failure_function(log: RunLog, shown: Shown) -> Json:
     """The call of the failure function, what it was called for, and what it answered."""
     call = log.failure
     if call is None:

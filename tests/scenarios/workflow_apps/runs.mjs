@@ -70,7 +70,7 @@ export const workflows = (origin) => {
     context.call(`${method} call`, { url: `${origin}/third-party`, method, ...more });
 
   const calls = async (context) => {
-    const posted = await call(context, "POST", { body: { order: 7 }, headers: { "X-Answer": "42" } });
+    const posted = await call(context, "POST", { body: JSON.stringify({ order: 7 }), headers: { "X-Answer": "42" } });
     expect([posted.status, posted.body], [201, { order: 7, answer: "42" }], "POST");
     await context.sleep("sleep", PAUSE_S);
     const got = await call(context, "GET");
@@ -98,7 +98,7 @@ export const workflows = (origin) => {
     const { status } = await context.call("have it called", {
       url: `${origin}/webhook-caller`,
       method: "POST",
-      body: { webhookUrl: webhook.webhookUrl },
+      body: JSON.stringify({ webhookUrl: webhook.webhookUrl }),
     });
     expect(status, 200, "the caller of the webhook");
     const { timeout, request } = await context.waitForWebhook("wait", webhook, `${5 * PAUSE_S}s`);
@@ -114,7 +114,7 @@ export const workflows = (origin) => {
     expect(nothing, { timeout: true }, "an event that never comes");
     const runId = context.workflowRunId;
     const events = await context.run("names", () => ({ first: `${runId}-1`, text: `${runId}-2`, object: `${runId}-3` }));
-    const start = (path) => context.call(path, { url: `${origin}/${path}`, method: "POST", body: events });
+    const start = (path) => context.call(path, { url: `${origin}/${path}`, method: "POST", body: JSON.stringify(events) });
     const timeout = `${10 * PAUSE_S}s`;
     const [called, first] = await Promise.all([
       start("notifier"),
