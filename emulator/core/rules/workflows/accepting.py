@@ -38,6 +38,9 @@ from emulator.core.state_view import StateView
 from emulator.core.workflows import WorkflowRun, WorkflowStep
 
 _UNKNOWN_SDK = "-workflow-unknown-sdk"
+_INVOKE_COUNT = "-workflow-invoke-count"
+# A run that invokes itself would never end.
+MAX_INVOKE_DEPTH = 100
 
 
 class RunPublishPlan(Record):
@@ -129,6 +132,8 @@ def check_message(state: StateView, account_id: AccountId, item: PublishItem, *,
         raise LimitReached(refusal.text) from None
     except InvalidInput as refusal:
         raise InvalidRunMessage(refusal.field, refusal.reason) from None
+    if _invoke_count(item.options) > MAX_INVOKE_DEPTH:
+        raise LimitReached(f"runs invoke each other at most {MAX_INVOKE_DEPTH} deep")
     if counts:
         limits.check_daily_quota(owner, state.now_ms, counts)
 
@@ -226,6 +231,12 @@ def begin(
         ),
     )
     return run
+
+
+def _invoke_count(options: MessageOptions) -> int:
+    """How deep the run was invoked, as its clients count it."""
+    counts = (value for name, value in options.forwarded if name.lower().endswith(_INVOKE_COUNT))
+    return max((int(count) for count in counts if count.isdecimal() and len(count) < 10), default=0)
 
 
 def _says_unknown_sdk(options: MessageOptions) -> bool:

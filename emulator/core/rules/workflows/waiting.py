@@ -14,8 +14,11 @@ from emulator.core.model import CreatedBy, MessageId, MessageOptions
 from emulator.core.rules import limits
 from emulator.core.rules.workflows.ending import completed
 from emulator.core.rules.workflows.messages import append_step
-from emulator.core.state_view import StateView, split_waiter_subject
+from emulator.core.state_view import AccountView, StateView, split_waiter_subject
 from emulator.core.workflows import SavedEvent, Waiter, WorkflowRun
+
+# What the step of a wait says whose time is over.
+TIMED_OUT = {"waitTimeout": True}
 
 
 def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
@@ -30,6 +33,8 @@ def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
         raise LimitReached(refusal.text) from None
     except InvalidInput as refusal:
         raise InvalidRunMessage(refusal.field, refusal.reason) from None
+    if command.timeout_ms > owner.account.max_delay * 1000:
+        raise InvalidRunMessage("timeout", f"quota maxDelay exceeded, current limit: {owner.account.max_delay}")
     run = owner.runs.get(command.run_id)
     if run is None:
         raise RunOver(f"workflow run {command.run_id} has ended, or never began")
@@ -94,8 +99,14 @@ def deadline(state: StateView, subject: str) -> Decision[None]:
     waiter = _waiter(state.accounts[account_id].runs[run_id], number)
     yield WaitEnded(account_id=account_id, run_id=run_id, waiter_number=number)
     run = state.accounts[account_id].runs[run_id]
-    body = completed(waiter.step, {"waitTimeout": True})
+    body = completed(waiter.step, TIMED_OUT)
     yield from _publish(state, run, waiter.timeout_url, waiter.timeout_options, body)
+
+
+def waiters_of(owner: AccountView, event_id: str) -> tuple[Waiter, ...]:
+    """Who waits for an event, in the order of waiting."""
+    waiting = owner.waiting_runs.get(event_id, {})
+    return tuple(_waiter(owner.runs[run_id], number) for number, run_id in waiting.items())
 
 
 def _waiter(run: WorkflowRun, number: int) -> Waiter:
