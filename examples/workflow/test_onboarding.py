@@ -14,7 +14,7 @@ ADA = {"email": "ada@example.com"}
 
 @pytest.fixture
 def send_mail() -> Mock:
-    return Mock()
+    return Mock(return_value=None)
 
 
 @pytest.fixture
