@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
-from qstash import AsyncQStash, Receiver
+from qstash import AsyncQStash, QStash, Receiver
 from upstash_workflow import AsyncWorkflowContext  # type: ignore[import-untyped]  # it comes without types
 from upstash_workflow.fastapi import Serve  # type: ignore[import-untyped]  # as above
 
@@ -30,13 +30,15 @@ def create_app(
     this application. `send_mail` is called with an address and a text, `is_active` with an address.
     """
     url = settings["APP_URL"]
+    # Each for its own kind of endpoint: the connections of an asynchronous client belong to one event loop.
+    publisher = QStash(settings["QSTASH_TOKEN"], base_url=settings["QSTASH_URL"])
     qstash = AsyncQStash(settings["QSTASH_TOKEN"], base_url=settings["QSTASH_URL"])
     receiver = Receiver(settings["QSTASH_CURRENT_SIGNING_KEY"], settings["QSTASH_NEXT_SIGNING_KEY"])
     app = FastAPI()
 
     @app.post("/users", status_code=201)
-    async def sign_up(user: User) -> User:
-        await qstash.message.publish_json(url=f"{url}/onboarding", body=user.model_dump())
+    def sign_up(user: User) -> User:
+        publisher.message.publish_json(url=f"{url}/onboarding", body=user.model_dump())
         return user
 
     serve = Serve(app)
