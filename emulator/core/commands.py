@@ -14,6 +14,7 @@ from emulator.core.model import (
     Destination,
     DestinationRule,
     Endpoint,
+    EventState,
     FlowKey,
     GroupName,
     IndexId,
@@ -31,7 +32,7 @@ from emulator.core.model import (
 )
 from emulator.core.plans import PlanName
 from emulator.core.record import Record
-from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, Waiter
+from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, Waiter, WorkflowRun
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -213,6 +214,51 @@ class CancelRuns(Command[int]):
     account_id: AccountId
     wanted: RunFilter
     count: int | None
+
+
+class FailedRun(Record):
+    """The dead letter of a run with what the journal keeps: the run with its steps, and the message that failed.
+
+    `failure_call` is the last event of the latest call of the failure function, None without one.
+    """
+
+    dead_letter_id: DeadLetterId
+    run: WorkflowRun
+    message: Message
+    outcome: AttemptOutcome
+    failure_call: EventState | None = None
+
+
+class ResumeRuns(Command[tuple[TriggeredRun, ...]]):
+    """Go on with failed runs, as new ones; entries that are gone do not count, unless `strict` makes one a refusal."""
+
+    account_id: AccountId
+    entries: tuple[FailedRun, ...]
+    overrides: MessageOptions
+    strict: bool
+
+
+class RestartRuns(Command[tuple[TriggeredRun, ...]]):
+    """Run failed runs again from the beginning, as new ones; as ResumeRuns."""
+
+    account_id: AccountId
+    entries: tuple[FailedRun, ...]
+    overrides: MessageOptions
+    strict: bool
+
+
+class CallFailureFunction(Command[TriggeredRun]):
+    """Call the failure function of a failed run again; the reply names that run."""
+
+    account_id: AccountId
+    entry: FailedRun
+
+
+class CancelFailureFunction(Command[None]):
+    """Cancel the call of a failure function."""
+
+    account_id: AccountId
+    entry: FailedRun
 
 
 class WaitForEvent(Command[None]):

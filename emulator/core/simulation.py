@@ -31,7 +31,7 @@ from emulator.core.rules import (
     search_indexes,
     url_groups,
 )
-from emulator.core.rules.workflows import accepting, ending, triggering, waiting
+from emulator.core.rules.workflows import accepting, ending, resuming, triggering, waiting
 from emulator.core.state import State
 from emulator.core.state_view import StateView, split_subject
 from emulator.core.timers import Timer
@@ -59,6 +59,10 @@ DECISIONS: Decisions = {
     commands.FinishRun: ending.finish_run,
     commands.CancelRun: ending.cancel_run,
     commands.CancelRuns: ending.cancel_runs,
+    commands.ResumeRuns: resuming.resume_runs,
+    commands.RestartRuns: resuming.restart_runs,
+    commands.CallFailureFunction: resuming.call_failure_function_again,
+    commands.CancelFailureFunction: resuming.cancel_failure_function,
     commands.WaitForEvent: waiting.wait_for_event,
     commands.Notify: waiting.notify,
     commands.CancelMessage: cancellation.cancel_message,

@@ -6,8 +6,6 @@ as a whole: the client would take an item's refusal inside an accepted batch for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from emulator.core.commands import (
@@ -185,12 +183,8 @@ def begin(
     *,
     awaits_sdk: bool = False,
     from_dead_letter: DeadLetterId | None = None,
-    earlier: Iterable[WorkflowStep] = (),
 ) -> Decision[WorkflowRun]:
-    """Begin a run, or a triggered one again with what its endpoint says of itself.
-
-    `earlier` are the steps of the run that this one continues.
-    """
+    """Begin a run, or a triggered one again with what its endpoint says of itself."""
     url = item.destination.text
     old = state.accounts[account_id].runs.get(part.run_id)
     options = item.options
@@ -205,7 +199,7 @@ def begin(
         caller_ip=item.caller_ip,
         options=options,
         inherits="WF_TriggerOnConfig" in part.features,
-        steps=tuple(earlier) or (first,),
+        steps=(first,),
         awaits_sdk=awaits_sdk,
         invoker=item.invoker,
         from_dead_letter=from_dead_letter,
@@ -225,7 +219,7 @@ def begin(
             call_type=CallType.STEP,
             caller_ip=item.caller_ip,
             created_by=created_by,
-            is_init=not earlier,
+            is_init=True,
             awaits_sdk=awaits_sdk,
             from_dead_letter=from_dead_letter,
         ),
