@@ -7,12 +7,13 @@ call steps, waits and invocations. Source: the workflow reference, 4.2 and 8; de
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
-from emulator.core.model import AttemptOutcome, CallType, Message, MessageId, Phase
+from emulator.core.model import AttemptOutcome, CallType, Headers, Message, MessageId, Phase
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter
 from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
@@ -167,6 +168,31 @@ def read_step(body: bytes) -> PublishedStep:
         return PublishedStep(step_name="", step_type="", out=body.decode("utf-8", "replace"))
 
 
+class _ListedStep(Record, rename="camel"):
+    """An entry of the list that a workflow endpoint gets; its body in base64."""
+
+    body: str
+
+
+def step_of(message: Message) -> PublishedStep | None:
+    """The step that a message of a run is about; None for the first call, a failure function, and other messages."""
+    if message.run is None or message.run.is_init:
+        return None
+    match message.run.call_type:
+        case CallType.STEP:
+            try:
+                listed = msgspec.json.decode(message.body, type=list[_ListedStep])
+                return read_step(b64decode(listed[-1].body))
+            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, IndexError):
+                return None
+        case CallType.TO_CALLBACK:
+            return _step_of_request(message)
+        case CallType.FROM_CALLBACK:
+            return _step_of_headers(message.headers)
+        case _:
+            return None
+
+
 # -- groups -----------------------------------------------------------------------------------
 
 
@@ -302,7 +328,10 @@ def _invoking(invoked: RunSummary) -> int | None:
 
 def _step_of_request(message: Message) -> PublishedStep:
     """The call step that a request to a third party belongs to: its callback carries it in forwarded headers."""
-    headers = () if message.callback is None else message.callback.options.forwarded
+    return _step_of_headers(() if message.callback is None else message.callback.options.forwarded)
+
+
+def _step_of_headers(headers: Headers) -> PublishedStep:
     values = {
         name.lower().rpartition("-workflow-")[2]: value for name, value in headers if "-workflow-" in name.lower()
     }

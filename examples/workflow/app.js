@@ -34,7 +34,7 @@ export function createApp({ url, sendMail, isActive }) {
     await context.sleep("until the thirtieth day", "27d");
     const call = { url: `${CRM}/offers`, method: "POST", body: JSON.stringify({ email }), retries: 2 };
     const { status, body } = await context.call("offer", call);
-    const offer = status === 200 ? body.offer : "nothing";
+    const offer = (status === 200 && body.offer) || "nothing";
     await context.run("farewell", () => sendMail(email, `Your trial ends. We offer ${offer}.`));
     return { offer };
   };

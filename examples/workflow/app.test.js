@@ -28,7 +28,8 @@ beforeEach(async () => {
 });
 
 const offers = (...sequence) => control("POST", "/destinations", { match: { url: `${CRM}/*` }, sequence });
-const half = { status: 200, body: JSON.stringify({ offer: "half the price" }) };
+const json = { "Content-Type": "application/json" };
+const half = { status: 200, headers: json, body: JSON.stringify({ offer: "half the price" }) };
 
 async function signUp(email) {
   const body = JSON.stringify({ email });

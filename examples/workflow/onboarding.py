@@ -57,7 +57,7 @@ def create_app(
         answer = await context.call(
             "offer", url=f"{CRM}/offers", method="POST", body=context.request_payload, retries=2
         )
-        offer = answer.body["offer"] if answer.status == 200 else "nothing"
+        offer = answer.body["offer"] if answer.status == 200 and answer.body else "nothing"
         await context.run("farewell", mail(f"Your trial ends. We offer {offer}."))
 
     return app
