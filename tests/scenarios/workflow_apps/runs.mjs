@@ -110,7 +110,7 @@ export const workflows = (origin) => {
   };
 
   const waits = async (context) => {
-    const nothing = await context.waitForEvent("wait in vain", `${context.workflowRunId}-never`, PAUSE_S);
+    const nothing = await context.waitForEvent("wait in vain", `${context.workflowRunId}-never`, { timeout: PAUSE_S });
     expect(nothing, { timeout: true }, "an event that never comes");
     const runId = context.workflowRunId;
     const events = await context.run("names", () => ({ first: `${runId}-1`, text: `${runId}-2`, object: `${runId}-3` }));
