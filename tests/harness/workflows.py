@@ -32,7 +32,7 @@ FEATURES = ("LazyFetch", "InitialBody", "WF_DetectTrigger", "WF_TriggerOnConfig"
 # The answer of a workflow endpoint.
 WORKFLOW = answered(headers=(("Svc-Workflow-Sdk-Version", "1"),))
 
-Act = Callable[["RunWorld"], None]
+Act = Callable[["RunWorld"], object]
 
 
 def part(run_id: RunId = RUN, **changes: Any) -> RunOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_a_batch_begins_many_runs_and_names_each() -> None:
     ],
 )
 def test_what_exceeds_the_plan_is_not_told_as_the_end_of_the_run(
-    options: dict[str, int], body: bytes, refusal: type[Exception]
+    options: dict[str, Any], body: bytes, refusal: type[Exception]
 ) -> None:
     """D-364."""
     world = RunWorld()

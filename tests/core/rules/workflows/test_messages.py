@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulator.core.model import CallType, MessageId, MessageOptions, Redaction
@@ -11,7 +13,7 @@ from tests.harness.simulations import callback, flow, make_account
 from tests.harness.workflows import RunWorld, item, part, step
 
 HIDDEN = Redaction(body=True, all_headers=False, header_names=())
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "max_retries": 7,
     "retry_delay": "1000",
     "failure_callback": callback("https://fail.test/", max_retries=1),
