@@ -339,6 +339,8 @@ class WaitBegan(Record):
 
     account_id: AccountId
     run_id: RunId
+    run_number: int
+    at_ms: int
     waiter: Waiter
 
 

@@ -10,7 +10,7 @@ import msgspec
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
-from emulator.core.workflows import WorkflowRun
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule
 
@@ -22,6 +22,7 @@ _CHECKPOINT: Final[list[msgspec.msgpack.Decoder[Checkpoint]]] = []
 _MESSAGE: Final = msgspec.msgpack.Decoder(Message)
 _OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
 _RUN: Final = msgspec.msgpack.Decoder(WorkflowRun)
+_WAITER: Final = msgspec.msgpack.Decoder(Waiter)
 _RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
 
 
@@ -67,6 +68,14 @@ def encode_run(run: WorkflowRun) -> bytes:
 
 def decode_run(payload: bytes) -> WorkflowRun:
     return _RUN.decode(payload)
+
+
+def encode_waiter(waiter: Waiter) -> bytes:
+    return _ENCODER.encode(waiter)
+
+
+def decode_waiter(payload: bytes) -> Waiter:
+    return _WAITER.decode(payload)
 
 
 def encode_row(row: Sequence[object]) -> bytes:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from functools import lru_cache
 from typing import TypeVar
 
-from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
 from emulator.journal import codec, schema
+from emulator.journal.conditions import LABELS, Conditions, page_of
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -53,10 +52,22 @@ WHERE messages.account_id = ? ORDER BY events.seq DESC LIMIT 1 OFFSET ?
 """
 _SELECT_DEAD_LETTERS = f"""
 SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition,
-       attempts.outcome, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
+       attempts.outcome, workflow_messages.run_number, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number
 JOIN attempts ON attempts.seq = dead_letters.attempt_seq
+LEFT JOIN workflow_messages ON workflow_messages.number = dead_letters.number
+LEFT JOIN workflow_runs ON workflow_runs.run_number = workflow_messages.run_number
 WHERE """
+# The state of the last call of the failure function of a dead letter's run.
+_CALLBACK_STATE = """coalesce((
+    SELECT CASE events.state WHEN 'DELIVERED' THEN 'CALLBACK_SUCCESS' WHEN 'FAILED' THEN 'CALLBACK_FAIL'
+                             WHEN 'CANCELED' THEN 'CALLBACK_CANCELED' ELSE 'CALLBACK_INPROGRESS' END
+    FROM workflow_messages AS calls JOIN events ON events.number = calls.number
+    WHERE calls.run_number = workflow_messages.run_number AND calls.call_type = 'failureCall'
+    ORDER BY events.number DESC, events.seq DESC LIMIT 1
+), '')"""
+# Messages of workflow runs are shown with their runs.
+_OF_NO_RUN = "events.number NOT IN (SELECT number FROM workflow_messages)"
 _SELECT_DELIVERIES = f"""
 SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome,
        {_WHOLE_DELIVERY}
@@ -80,53 +91,47 @@ _TRACE_STEP = 5_000
 _NOT_ENDED = """NOT EXISTS (
     SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
 )"""
-_LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
 
 
-@dataclass(slots=True)
-class _Conditions:
-    """Conditions that hold together, and their parameters in order."""
+def _of_states(conditions: Conditions, query: EventQuery) -> None:
+    """Entries of certain states, or of messages that have not ended, or both (D-013)."""
+    if not query.in_progress:
+        conditions.among("events.state", query.states)
+    elif query.states:
+        states = json.dumps(query.states)
+        conditions.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", states)
+    else:
+        conditions.add(_NOT_ENDED)
 
-    texts: list[str] = field(default_factory=list)
-    parameters: list[object] = field(default_factory=list)
 
-    def add(self, text: str, *parameters: object) -> None:
-        self.texts.append(text)
-        self.parameters += parameters
+def _of_message(conditions: Conditions, query: EventQuery | DeadLetterQuery) -> None:
+    """What both listings can ask of the message of an entry."""
+    for column, values in (
+        ("message_id", query.message_ids),
+        ("url", query.urls),
+        ("url_group", query.url_groups),
+        ("schedule_id", query.schedule_ids),
+        ("queue", query.queues),
+        ("flow_key", query.flow_keys),
+        ("caller_ip", query.caller_ips),
+    ):
+        conditions.among(f"messages.{column}", values)
+    if query.labels:
+        conditions.add(LABELS.format(table="messages"), json.dumps(list(query.labels)))
 
-    def among(self, column: str, values: Sequence[object]) -> None:
-        """The column has one of the values; no values, no condition."""
-        if values:
-            # One parameter, however many values: SQLite limits the number of parameters.
-            self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
 
-    def of_states(self, query: EventQuery) -> None:
-        """Entries of certain states, or of messages that have not ended, or both (D-013)."""
-        if not query.in_progress:
-            self.among("events.state", query.states)
-        elif query.states:
-            self.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", json.dumps(query.states))
-        else:
-            self.add(_NOT_ENDED)
-
-    def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
-        """What both listings can ask of the message of an entry."""
-        for column, values in (
-            ("message_id", query.message_ids),
-            ("url", query.urls),
-            ("url_group", query.url_groups),
-            ("schedule_id", query.schedule_ids),
-            ("queue", query.queues),
-            ("flow_key", query.flow_keys),
-            ("caller_ip", query.caller_ips),
-        ):
-            self.among(f"messages.{column}", values)
-        if query.labels:
-            self.add(_LABELS, json.dumps(list(query.labels)))
-
-    @property
-    def text(self) -> str:
-        return " AND ".join(self.texts)
+def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
+    """Dead letters of workflow runs, or of other messages: two queues."""
+    wanted = query.workflow
+    if wanted is None:
+        conditions.add("workflow_messages.run_number IS NULL")
+        return
+    conditions.add("workflow_messages.run_number IS NOT NULL")
+    conditions.among("workflow_runs.url", wanted.urls)
+    conditions.among("workflow_runs.run_id", wanted.run_ids)
+    conditions.among(_CALLBACK_STATE, [state.value for state in wanted.callback_states])
+    if wanted.created_ms is not None:
+        conditions.add("workflow_runs.created_ms = ?", wanted.created_ms)
 
 
 # Large messages are read again each time: what memory holds must not grow with what has happened.
@@ -176,19 +181,20 @@ class History:
 
     async def events(self, query: EventQuery) -> Page[Event]:
         """One page of the event log. Raises InvalidInput for a cursor that is none of ours."""
-        conditions = _Conditions()
+        conditions = Conditions()
         conditions.add("messages.account_id = ?", query.account_id)
+        conditions.add(_OF_NO_RUN)
         conditions.add("events.at_ms >= ?", max(query.since_ms, query.from_ms or 0))
         if query.to_ms is not None:
             conditions.add("events.at_ms <= ?", query.to_ms)
         if query.newest is not None:
             for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
                 conditions.add("events.seq >= ?", seq)
-        conditions.of_states(query)
-        conditions.of_message(query)
+        _of_states(conditions, query)
+        _of_message(conditions, query)
         conditions.among("messages.host", query.hosts)
         conditions.among("messages.path", query.paths)
-        _continue(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
+        conditions.continue_after("events.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
@@ -196,13 +202,13 @@ class History:
             _event(seq, at_ms, state, next_ms, _message(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome, _ in rows
         ]
-        return _page(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
+        return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
 
     # -- dead letters -----------------------------------------------------------------------
 
     async def dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetterEntry]:
         """One page of the dead letter queue. Raises InvalidInput for a cursor that is none of ours."""
-        conditions = _Conditions()
+        conditions = Conditions()
         conditions.add("messages.account_id = ?", query.account_id)
         if query.from_ms is not None:
             conditions.add("dead_letters.failed_ms >= ?", query.from_ms)
@@ -210,8 +216,9 @@ class History:
             conditions.add("dead_letters.failed_ms <= ?", query.to_ms)
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
-        conditions.of_message(query)
-        _continue(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
+        _of_run(conditions, query)
+        _of_message(conditions, query)
+        conditions.continue_after("dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
@@ -222,16 +229,17 @@ class History:
                 failed_ms=failed_ms,
                 message=_message(definition),
                 outcome=codec.decode_outcome(outcome),
+                run_number=run_number,
             )
-            for dead_letter_id, failed_ms, _, definition, outcome, _ in rows
+            for dead_letter_id, failed_ms, _, definition, outcome, run_number, _ in rows
         ]
-        return _page(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
+        return page_of(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
 
     # -- deliveries -------------------------------------------------------------------------
 
     async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
         """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
-        conditions = _Conditions()
+        conditions = Conditions()
         conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
         if query.url is not None:
             if "*" in query.url:
@@ -242,7 +250,7 @@ class History:
             conditions.add("messages.message_id = ?", query.message_id)
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
-        _continue(conditions, "attempts.seq", query.cursor, latest_first=False)
+        conditions.continue_after("attempts.seq", query.cursor, latest_first=False)
         statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
@@ -256,7 +264,7 @@ class History:
             )
             for seq, at_ms, finished_ms, attempt, definition, outcome, _ in rows
         ]
-        return _page(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
+        return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
@@ -348,22 +356,6 @@ def _error_text(outcome: AttemptOutcome) -> str | None:
     if outcome.response is None:
         return outcome.error
     return f"destination answered {outcome.response.status}"
-
-
-def _continue(conditions: _Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
-    """Continue after the last entry of the page before; the first part of a cursor is for people."""
-    if cursor is None:
-        return
-    at, _, seq = cursor.partition("-")
-    if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
-        raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
-    conditions.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
-
-
-def _page(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:
-    has_more = len(found) > count
-    items = tuple(found[:count])
-    return Page(items=items, cursor=cursor_of(items[-1]) if has_more and items else None)
 
 
 def _glob(pattern: str) -> str:

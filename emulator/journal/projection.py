@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
-from emulator.core.workflows import WorkflowRun, WorkflowStep
+from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
 from emulator.journal.meters import (
     ACTIVE,
@@ -24,15 +24,27 @@ from emulator.journal.meters import (
     ERROR,
     FAILED,
     RETRY,
+    RUN_CANCELED,
+    RUN_FAILED,
+    RUN_MESSAGES,
+    RUN_STARTED,
+    RUN_SUCCESS,
     Meter,
     UsageRow,
 )
 from emulator.queries.message_log import HOLDS, AnnotationKind, answering
+from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 Row = tuple[object, ...]
 
 # `value` of an enumeration takes a Python call, and every event needs it.
 _TEXT_OF = {state: state.value for state in EventState}
+
+_RUN_METRICS = {
+    RunState.SUCCESS: RUN_SUCCESS,
+    RunState.FAILED: RUN_FAILED,
+    RunState.CANCELED: RUN_CANCELED,
+}
 
 # Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
@@ -55,6 +67,9 @@ class Rows:
     workflow_ends: list[Row] = field(default_factory=list)
     workflow_steps: list[Row] = field(default_factory=list)
     workflow_messages: list[Row] = field(default_factory=list)
+    workflow_waits: list[Row] = field(default_factory=list)
+    workflow_minutes: list[UsageRow] = field(default_factory=list)
+    workflow_days: list[UsageRow] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
     usage_days: list[UsageRow] = field(default_factory=list)
 
@@ -80,6 +95,9 @@ WRITES = {
     "workflow_ends": schema.WORKFLOW_ENDS.insert,
     "workflow_steps": schema.WORKFLOW_STEPS.insert,
     "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
+    "workflow_waits": schema.WORKFLOW_WAITS.insert,
+    "workflow_minutes": schema.WORKFLOW_MINUTES.add,
+    "workflow_days": schema.WORKFLOW_DAYS.add,
     "usage_minutes": schema.USAGE_MINUTES.add,
     "usage_days": schema.USAGE_DAYS.add,
 }
@@ -114,6 +132,7 @@ class Projector:
         self.seq = seq
         self._live: dict[MessageId, _Live] = {}
         self._meters: dict[AccountId, Meter] = {}
+        self._run_meters: dict[AccountId, Meter] = {}
         # Encoded once, because most attempts of a test are decided by a rule.
         self._rules: dict[RuleId, bytes] = {}
         # The last failed attempt of each message. A message fails by the same command that finished
@@ -185,6 +204,7 @@ class Projector:
                 case facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
                 case facts.RunStarted():
+                    self._run_meter(fact.run.account_id).add(fact.run.created_ms, RUN_STARTED)
                     self._run_began(rows, fact.run)
                 case facts.RunRewritten():
                     rows.removed_steps.append((fact.run.number,))
@@ -195,6 +215,10 @@ class Projector:
                     rows.workflow_ends.append(
                         (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
                     )
+                    self._run_meter(fact.account_id).add(fact.at_ms, _RUN_METRICS[fact.state])
+                case facts.WaitBegan():
+                    row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode_waiter(fact.waiter))
+                    rows.workflow_waits.append(row)
                 case facts.RuleAdded():
                     self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
                 case facts.RulesRemoved():
@@ -223,7 +247,6 @@ class Projector:
                     | facts.SearchIndexCreated()
                     | facts.SearchIndexChanged()
                     | facts.SearchIndexDeleted()
-                    | facts.WaitBegan()
                     | facts.WaitEnded()
                     | facts.EventSaved()
                     | facts.SavedEventTaken()
@@ -235,7 +258,17 @@ class Projector:
             minutes, days = meter.take()
             rows.usage_minutes += minutes
             rows.usage_days += days
+        for meter in self._run_meters.values():
+            minutes, days = meter.take()
+            rows.workflow_minutes += minutes
+            rows.workflow_days += days
         return rows
+
+    def _run_meter(self, account_id: AccountId) -> Meter:
+        meter = self._run_meters.get(account_id)
+        if meter is None:
+            meter = self._run_meters[account_id] = Meter(account_id, len(WORKFLOW_FIELDS))
+        return meter
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
         message = fact.message
@@ -260,6 +293,7 @@ class Projector:
         )
         if message.run is not None:
             rows.workflow_messages.append((message.number, message.run.run_number, message.run.call_type.value))
+            self._run_meter(message.account_id).add(message.created_ms, RUN_MESSAGES)
         self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
@@ -323,7 +357,7 @@ class Projector:
             )
 
     def _run_began(self, rows: Rows, run: WorkflowRun) -> None:
-        options = run.options
+        options, invoker = run.options, run.invoker
         rows.workflow_runs.append(
             (
                 run.number,
@@ -334,6 +368,7 @@ class Projector:
                 run.caller_ip,
                 None if options.flow_control is None else options.flow_control.key,
                 json.dumps(options.labels) if options.labels else None,
+                None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
                 codec.encode_run(replace(run, steps=())),
             )
         )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from emulator.core.record import Record
 from emulator.statistics.series import USAGE_FIELDS
+from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 APPLICATION_ID = 0x53564345  # "SVCE"
 # `migrations.py` has a step from each older format to the next.
@@ -222,7 +223,8 @@ USAGE_DAYS = Table(
     counts=tuple(_COUNTS),
 )
 
-# Workflow runs as they began, their ends, their steps, and which messages are theirs.
+# Workflow runs as they began (`invoker` is the id of the run that invoked one, @ and its creation), their ends,
+# their steps, which messages are theirs, what they waited for, and how many there were.
 WORKFLOW_RUNS = Table(
     name="workflow_runs",
     columns={
@@ -234,10 +236,11 @@ WORKFLOW_RUNS = Table(
         "caller_ip": _TEXT,
         "flow_key": "TEXT",
         "labels": "TEXT",
+        "invoker": "TEXT",
         "definition": _BLOB,
     },
     order="run_number",
-    indexes={"workflow_runs_by_id": "run_id"},
+    indexes={"workflow_runs_by_id": "run_id", "workflow_runs_by_invoker": "invoker"},
 )
 WORKFLOW_ENDS = Table(
     name="workflow_ends",
@@ -270,7 +273,38 @@ WORKFLOW_MESSAGES = Table(
     order="number",
     indexes={"workflow_messages_of_run": "run_number"},
 )
-WORKFLOWS = (WORKFLOW_RUNS, WORKFLOW_ENDS, WORKFLOW_STEPS, WORKFLOW_MESSAGES)
+WORKFLOW_WAITS = Table(
+    name="workflow_waits",
+    columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "at_ms": _INTEGER, "waiter": _BLOB},
+    order="number",
+    indexes={"workflow_waits_of_run": "run_number"},
+)
+_RUN_COUNTS = dict.fromkeys(WORKFLOW_FIELDS, _INTEGER)
+WORKFLOW_MINUTES = Table(
+    name="workflow_minutes",
+    columns={"account_id": _TEXT, "minute": _INTEGER, **_RUN_COUNTS},
+    order="account_id, minute",
+    key=("account_id", "minute"),
+    has_rowid=False,
+    counts=tuple(_RUN_COUNTS),
+)
+WORKFLOW_DAYS = Table(
+    name="workflow_days",
+    columns={"account_id": _TEXT, "day": _INTEGER, **_RUN_COUNTS},
+    order="account_id, day",
+    key=("account_id", "day"),
+    has_rowid=False,
+    counts=tuple(_RUN_COUNTS),
+)
+WORKFLOWS = (
+    WORKFLOW_RUNS,
+    WORKFLOW_ENDS,
+    WORKFLOW_STEPS,
+    WORKFLOW_MESSAGES,
+    WORKFLOW_WAITS,
+    WORKFLOW_MINUTES,
+    WORKFLOW_DAYS,
+)
 
 HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS, *WORKFLOWS)
 TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
@@ -404,6 +438,7 @@ DROP = {
     "DROP TABLE temp.dropped": 0,
     # Runs that have ended, and all of whose messages are gone.
     f"DELETE FROM workflow_steps WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
+    f"DELETE FROM workflow_waits WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
     f"DELETE FROM workflow_runs WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
     f"DELETE FROM workflow_ends WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
 }

@@ -40,7 +40,9 @@ async def statistics(emulator: InProcess, period: str | None = None) -> Any:
 async def queue_statistics(world: World, period: str | None) -> Any:
     """As the management API shows them."""
     await world.current_state()
-    return queue_statistics_view(await world.statistics.queue_account(world.account().id, period), SVC)
+    account_id = world.account().id
+    workflows = await world.statistics.workflows(account_id, period)
+    return queue_statistics_view(await world.statistics.queue_account(account_id, period), workflows, SVC)
 
 
 def vector_statistics(world: World, index_id: IndexId, period: str | None) -> Any:

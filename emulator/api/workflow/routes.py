@@ -6,10 +6,16 @@ from functools import partial
 
 from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.messaging.call import MessagingCall, MessagingRoute, opener
-from emulator.api.workflow import events, runs, triggers
+from emulator.api.workflow import dead_letters, events, logs, runs, triggers
 from emulator.worlds.registry import Worlds
 
-ROUTES: tuple[MessagingRoute, ...] = (*runs.ROUTES, *events.ROUTES, *triggers.ROUTES)
+ROUTES: tuple[MessagingRoute, ...] = (
+    *runs.ROUTES,
+    *logs.ROUTES,
+    *events.ROUTES,
+    *triggers.ROUTES,
+    *dead_letters.ROUTES,
+)
 
 
 def endpoints(worlds: Worlds) -> dict[str, Endpoint[MessagingCall]]:

@@ -83,7 +83,7 @@ def read_event_query(
     query = EventQuery(
         account_id=account_id,
         count=given.count(maximum=maximum) or maximum,
-        cursor=given.one("cursor", _parse_cursor),
+        cursor=given.one("cursor", parse_cursor),
         latest_first=given.is_latest_first(default=True),
         states=tuple(dict.fromkeys(state for state in states if state is not None)),
         in_progress=None in states,
@@ -91,11 +91,16 @@ def read_event_query(
     return replace(query, **given.lists(_EVENTS), **given.dates())
 
 
+def asks_for_workflows(parts: RequestParts, dialect: Dialect) -> bool:
+    """Whether a listing of dead letters is about those of workflow runs: `source=workflow`. Raises: InvalidInput."""
+    return Given(parts, dialect, known=None).one("source", _parse_source) is not None
+
+
 def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery | None:
     """The dead letters to list, to delete or to publish again, a page of them at a time.
 
     None means that no dead letter is meant, whatever the queue holds: a deletion may list ids in
-    its body, and an empty list there deletes nothing (D-082); entries of workflows do not exist here.
+    its body, and an empty list there deletes nothing (D-082); entries of workflows are another queue.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078.
     """
@@ -105,7 +110,7 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
     query = DeadLetterQuery(
         account_id=account_id,
         count=given.count(maximum=MAX_DEAD_LETTERS) or MAX_DEAD_LETTERS,
-        cursor=given.one("cursor", _parse_cursor),
+        cursor=given.one("cursor", parse_cursor),
         latest_first=given.is_latest_first(default=False),
         response_statuses=given.each("responseStatus", _parse_status),
     )
@@ -184,7 +189,7 @@ class Given:
         return self.one("count", lambda text: parse_number(text, "a number", 1, maximum, digits=16))
 
     def is_latest_first(self, *, default: bool) -> bool:
-        order = self.one("order", _parse_order)
+        order = self.one("order", parse_order)
         return default if order is None else order
 
 
@@ -206,13 +211,13 @@ def parse_instant_ms(text: str) -> int:
     return parse_number(text, "Unix milliseconds", 0, MAX_INSTANT_MS, digits=16)
 
 
-def _parse_cursor(text: str) -> str:
+def parse_cursor(text: str) -> str:
     if not _CURSOR.fullmatch(text):
         raise Malformed(f"expected the cursor of an earlier answer, got {excerpt(text)}")
     return text
 
 
-def _parse_order(text: str) -> bool:
+def parse_order(text: str) -> bool:
     latest_first = _ORDERS.get(text.lower())
     if latest_first is None:
         raise Malformed(f"expected earliestFirst or latestFirst, got {excerpt(text)}")

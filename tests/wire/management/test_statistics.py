@@ -22,6 +22,7 @@ from emulator.statistics.series import (
     Window,
 )
 from emulator.statistics.synthetic import Latency
+from emulator.statistics.workflow_usage import WorkflowStatistics, WorkflowUsage
 from emulator.wire import dialect
 from emulator.wire.management.statistics import (
     index_statistics_view,
@@ -84,8 +85,14 @@ def queue(period: Period = DEFAULT_PERIOD) -> QueueStatistics:
     )
 
 
+def workflows(period: Period = DEFAULT_PERIOD) -> WorkflowStatistics:
+    usage = WorkflowUsage(messages=11, started=12, success=13, failed=14, canceled=15)
+    return WorkflowStatistics(points=(usage,) * period.points, days=(usage,) * 26 + (WorkflowUsage(),) * 2)
+
+
 def queue_view(period: Period = DEFAULT_PERIOD, name: str = "svc") -> dict[str, Any]:
-    return json.loads(json.dumps(queue_statistics_view(queue(period), dialect.load(name))))  # type: ignore[no-any-return]
+    view = queue_statistics_view(queue(period), workflows(period), dialect.load(name))
+    return json.loads(json.dumps(view))  # type: ignore[no-any-return]
 
 
 def index_view(period: Period = DEFAULT_PERIOD) -> dict[str, Any]:

@@ -53,7 +53,13 @@ def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
     )
     saved = next((event for event in run.saved_events if event.event_id == command.event_id), None)
     if saved is None:
-        yield WaitBegan(account_id=command.account_id, run_id=run.run_id, waiter=waiter)
+        yield WaitBegan(
+            account_id=command.account_id,
+            run_id=run.run_id,
+            run_number=run.number,
+            at_ms=state.now_ms,
+            waiter=waiter,
+        )
     else:
         yield SavedEventTaken(account_id=command.account_id, run_id=run.run_id, event_id=saved.event_id)
         yield from _resume(state, run, waiter, saved.body)
