@@ -189,6 +189,9 @@ async def limits(emulator: Checked) -> None:
     await emulator.control("POST", "/destinations", {"match": {"url": DOWN}, "fault": "refused"})
     await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Retries": "0"})
     dead_letter = (await emulator.call("GET", "/v2/dlq")).json["messages"][0]["dlqId"]
+    init = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Retries": "0"}
+    await emulator.call("POST", f"/v2/publish/{DOWN}", init)
+    failed_run = (await emulator.call("GET", "/v2/workflows/dlq")).json["messages"][0]["dlqId"]
     await limit(max_queues=0, max_schedules=0, max_topics=0)
     for target, headers, body in (
         (f"/v2/publish/{URL}", {"Svc-Queue-Name": "q"}, b""),
@@ -199,7 +202,8 @@ async def limits(emulator: Checked) -> None:
     ):
         assert (await emulator.call("POST", target, headers, body)).status == 412, target
     retries = {"Svc-Retries": "21"}
-    for target in (f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
+    again = [f"/v2/workflows/dlq/{word}{name}" for word in ("resume", "restart") for name in ("", f"/{failed_run}")]
+    for target in (f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry", *again):
         assert (await emulator.call("POST", target, retries)).status == 412, target
     await limit(max_topics=1)
     await emulator.call("POST", "/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
@@ -208,8 +212,8 @@ async def limits(emulator: Checked) -> None:
     for target in (f"/v2/publish/{URL}", f"/v2/enqueue/q/{URL}", f"/v2/dlq/retry/{dead_letter}", "/v2/dlq/retry"):
         answer = await emulator.call("POST", target)
         assert (answer.status, answer.headers["ratelimit-remaining"]) == (429, "0"), target
-    for target, triggers in ((f"/v2/trigger/{URL}", b""), ("/v2/batch/trigger", [{"destination": URL}])):
-        answer = await emulator.call("POST", target, (), body)
+    for target in (f"/v2/trigger/{URL}", "/v2/batch/trigger"):
+        answer = await emulator.call("POST", target, (), [{"destination": URL}])
         assert (answer.status, answer.headers["ratelimit-remaining"]) == (429, "0"), target
         answer = await emulator.call("POST", target, retries, [{"destination": URL, "headers": retries}])
         assert answer.status == 412, target

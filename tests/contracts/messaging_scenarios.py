@@ -202,3 +202,23 @@ async def workflows(emulator: Checked) -> None:
     items = [{"destination": URL}, {"destination": URL, "headers": own}]
     assert (await emulator.call("POST", "/v2/batch/trigger", (), items)).status == 201
     assert (await emulator.call("DELETE", "/v2/workflows/runs")).json == {"cancelled": 2}
+
+
+@scenario()
+async def failed_workflows(emulator: Checked) -> None:
+    await emulator.control("POST", "/destinations", {"match": {"url": DOWN}, "fault": "refused"})
+
+    async def fail(retries: int) -> str:
+        own = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Retries": "0"}
+        own |= {"Svc-Failure-Callback": DOWN, "Svc-Failure-Callback-Retries": str(retries)}
+        await emulator.call("POST", f"/v2/publish/{DOWN}", own, b"{}")
+        found: str = (await emulator.call("GET", "/v2/workflows/dlq")).json["messages"][-1]["dlqId"]
+        return found
+
+    letter = await fail(1)
+    assert (await emulator.call("DELETE", f"/v2/workflows/dlq/callback/{letter}")).status == 302
+    letter = await fail(0)
+    assert (await emulator.call("POST", f"/v2/workflows/dlq/callback/{letter}")).status == 200
+    for word in ("resume", "restart"):
+        assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}/{await fail(0)}")).status == 200
+        assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}?count=1")).status == 200
