@@ -11,9 +11,7 @@ from tests.harness.loops import on_loop
 from tests.harness.workflow_runs import CRM, FLOW, Flow
 
 
-async def failed(
-    emulator: InProcess, run_id: str = "wfr_one", *, function_status: int = 200, **headers: str
-) -> str:
+async def failed(emulator: InProcess, run_id: str = "wfr_one", *, function_status: int = 200, **headers: str) -> str:
     """A run whose first call has failed; the id of its dead letter."""
     # Earlier runs have left theirs.
     await emulator.control("DELETE", "/destinations")
