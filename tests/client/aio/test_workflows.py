@@ -120,7 +120,7 @@ def test_a_failure_shows_the_run_and_its_course(ended: Emulator) -> None:
         f"2026-01-01T00:00:00.000Z  started  {FLOW} with 11 bytes",
         '2026-01-01T00:00:00.000Z  step  step 1 "greet" (Run) done: "hello"',
         '2026-01-02T00:00:00.000Z  step  step 2 "nap" (SleepFor) done, begun at 2026-01-01T00:00:00.000Z',
-        '2026-01-02T00:00:00.000Z  success  returned {"ok":true}',
+        '2026-01-02T00:00:00.000Z  success  returned {"ok": true}',
     ]
 
 
