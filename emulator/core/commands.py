@@ -14,7 +14,6 @@ from emulator.core.model import (
     Destination,
     DestinationRule,
     Endpoint,
-    EventState,
     FlowKey,
     GroupName,
     IndexId,
@@ -23,6 +22,7 @@ from emulator.core.model import (
     MessageFilter,
     MessageId,
     MessageOptions,
+    Phase,
     QueueName,
     RuleId,
     RunId,
@@ -219,14 +219,14 @@ class CancelRuns(Command[int]):
 class FailedRun(Record):
     """The dead letter of a run with what the journal keeps: the run with its steps, and the message that failed.
 
-    `failure_call` is the last event of the latest call of the failure function, None without one.
+    `failure_call` is the phase of the latest call of the failure function, None without one.
     """
 
     dead_letter_id: DeadLetterId
     run: WorkflowRun
     message: Message
     outcome: AttemptOutcome
-    failure_call: EventState | None = None
+    failure_call: Phase | None = None
 
 
 class ResumeRuns(Command[tuple[TriggeredRun, ...]]):

@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
+from emulator.core.commands import FailedRun
 from emulator.core.model import AttemptOutcome, CallType, Headers, Message, MessageId, Phase
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter
+from emulator.queries.history import DeadLetterEntry
 from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
 
 _LIVE = (Phase.PENDING, Phase.HELD, Phase.ACTIVE, Phase.RETRYING)
@@ -395,3 +398,15 @@ def shown_out(step: PublishedStep) -> object:
         return json.loads(step.out)
     except ValueError:
         return step.out
+
+
+def failed_run(entry: DeadLetterEntry, log: RunLog) -> FailedRun:
+    """The dead letter of a run as a command takes it."""
+    recorded = log.recorded
+    return FailedRun(
+        dead_letter_id=entry.dead_letter_id,
+        run=replace(recorded.run, steps=tuple(accepted.step for accepted in recorded.steps)),
+        message=entry.message,
+        outcome=entry.outcome,
+        failure_call=None if log.failure is None else log.failure.phase,
+    )

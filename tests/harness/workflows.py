@@ -16,10 +16,10 @@ from emulator.core.model import (
     CallType,
     Destination,
     DestinationKind,
-    EventState,
     Message,
     MessageId,
     MessageOptions,
+    Phase,
     RunId,
     RunOptions,
 )
@@ -167,7 +167,7 @@ class RunWorld(World):
             run=_with(began, accepted),
             message=self.messages[failed.message_id],
             outcome=finished.outcome,
-            failure_call=EventState(ends[0]) if ends else None,
+            failure_call=Phase.FAILED if ends == ["FAILED"] else Phase.RETRYING if ends else None,
         )
 
     def log_of(self, message_id: MessageId) -> list[str]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from emulator.api.endpoint import Endpoint, endpoints_of
 from emulator.api.messaging.call import MessagingCall, MessagingRoute, opener
-from emulator.api.workflow import dead_letters, events, logs, runs, triggers
+from emulator.api.workflow import dead_letters, events, failed_runs, logs, runs, triggers
 from emulator.worlds.registry import Worlds
 
 ROUTES: tuple[MessagingRoute, ...] = (
@@ -14,6 +14,7 @@ ROUTES: tuple[MessagingRoute, ...] = (
     *logs.ROUTES,
     *events.ROUTES,
     *triggers.ROUTES,
+    *failed_runs.ROUTES,
     *dead_letters.ROUTES,
 )
 

@@ -127,6 +127,6 @@ def _present(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def encoded(fields: Mapping[str, object]) -> bytes:
-    """The JSON of a callback, with the fields that apply, as JavaScript would write it (D-361)."""
+    """The JSON of a callback, with the fields that apply, as JavaScript would write it."""
     text = json.dumps(_present(fields), separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")

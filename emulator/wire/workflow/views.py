@@ -65,3 +65,8 @@ def triggered(run: TriggeredRun) -> dict[str, Json]:
     if run.deduplicated:
         view["deduplicated"] = True
     return view
+
+
+def begun_again(runs: Iterable[TriggeredRun], cursor: str | None) -> Json:
+    """The runs that failed ones became; an empty cursor on the last page, as clients expect it here."""
+    return {"workflowRuns": [triggered(run) for run in runs], "cursor": cursor or ""}

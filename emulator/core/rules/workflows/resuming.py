@@ -25,9 +25,9 @@ from emulator.core.model import (
     CreatedBy,
     Destination,
     DestinationKind,
-    EventState,
     MessageId,
     MessageOptions,
+    Phase,
     RunId,
     RunOptions,
 )
@@ -67,7 +67,7 @@ def call_failure_function_again(state: StateView, command: CallFailureFunction) 
     _check_present(state, command.account_id, entry)
     callback = entry.message.failure_callback or run.options.failure_callback
     is_under_way = bool(_failure_calls(state, command.account_id, entry))
-    if callback is None or is_under_way or entry.failure_call is not EventState.FAILED:
+    if callback is None or is_under_way or entry.failure_call is not Phase.FAILED:
         raise InvalidInput("dlqId", "expected the dead letter of a run whose failure callback has failed")
     yield from call_failure_function(
         state, run, entry.message, callback, entry.outcome, entry.message.max_retries, entry.dead_letter_id
