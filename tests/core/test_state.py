@@ -292,7 +292,10 @@ def state_with_run(run: WorkflowRun) -> State:
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
     state.apply(facts.RunStarted(run=replace(run, waiters=())))
     for each in run.waiters:
-        state.apply(facts.WaitBegan(account_id=ACCOUNT_ID, run_id=run.run_id, waiter=each))
+        began = facts.WaitBegan(
+            account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=EPOCH_MS, waiter=each
+        )
+        state.apply(began)
     return state
 
 
