@@ -31,7 +31,7 @@ class RunLogs:
         return Page(items=tuple([await self._log(each) for each in page.items]), cursor=page.cursor)
 
     async def find(self, run_id: RunId, account_id: AccountId | None = None) -> RunLog:
-        """The latest run with this id, of any account unless one is given. Raises NotFound."""
+        """The latest run with this id, of any account unless one is given (D-390). Raises NotFound."""
         page = await self._runs.page(RunQuery(account_id=account_id, count=1, run_ids=(run_id,)))
         if not page.items:
             raise NotFound(f"workflow run {run_id} not found")

@@ -15,7 +15,7 @@ import emulator
 from emulator.client import generate
 
 PACKAGE = Path(emulator.__file__).parent
-MODULES = {"clock.py", "destinations.py", "emulator.py", "link.py", "snapshots.py"}
+MODULES = {"clock.py", "destinations.py", "emulator.py", "link.py", "snapshots.py", "workflows.py"}
 WHERE = "import emulator.client.sync.emulator as made; print(made.__file__)"
 
 

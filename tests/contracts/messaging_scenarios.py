@@ -196,7 +196,11 @@ async def workflows(emulator: Checked) -> None:
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"):
         hook = f"/v2/workflows/hooks/{account_id}/wfr_1/evt_1"
         assert (await emulator.call(method, hook, token=None)).status == 200
+    for target in ("", "/wfr_1", "/wfr_1/explain"):
+        assert (await emulator.control("GET", f"/runs{target}")).status == 200
     await emulator.call("DELETE", "/v2/workflows/runs/wfr_1?cancel=false", (), b'"done"')
+    for name in ("logs", "events"):
+        assert len((await emulator.call("GET", f"/v2/workflows/{name}?groupBy=workflowRunId")).json["runs"]) == 1
     for _ in range(2):
         await emulator.call("POST", f"/v2/trigger/{URL}", own)
     items = [{"destination": URL}, {"destination": URL, "headers": own}]
@@ -222,3 +226,11 @@ async def failed_workflows(emulator: Checked) -> None:
     for word in ("resume", "restart"):
         assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}/{await fail(0)}")).status == 200
         assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}?count=1")).status == 200
+    [failed] = (await emulator.call("GET", "/v2/workflows/logs?state=RUN_FAILED&count=1")).json["runs"]
+    assert (await emulator.control("GET", f"/runs/{failed['workflowRunId']}/explain")).status == 200
+    letter = await fail(0)
+    for method in ("GET", "DELETE"):
+        assert (await emulator.call(method, f"/v2/workflows/dlq/{letter}")).status == 200
+    await fail(0)
+    assert (await emulator.call("GET", "/v2/dlq?source=workflow")).json["messages"]
+    assert (await emulator.call("DELETE", "/v2/workflows/dlq")).json["deleted"]

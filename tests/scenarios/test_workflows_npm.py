@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.harness.emulators import control, server
+from tests.examples.workplaces import free_port
+from tests.harness import processes
+from tests.harness.emulators import EPOCH, Server, control, server
 from tests.scenarios.workflow_apps.running import MODES, App, running
 
 APPS = Path(__file__).with_name("workflow_apps")
@@ -228,3 +231,35 @@ def test_the_client_resumes_a_dead_run_where_it_failed(app: App) -> None:
     assert again["workflowRunId"] == run["workflowRunId"]
     assert client(app, "dlq", "delete", arguments=[again["dlqId"]])["deleted"] == 1
     assert client(app, "dlq", "list")["messages"] == []
+
+
+def test_a_run_goes_on_after_the_server_was_killed_in_its_sleep(folder: Path, tmp_path: Path) -> None:
+    """As by a crash: nothing is closed, and a new process takes up the database."""
+    options = ("--dialect", "upstash", "--clock", "frozen", "--epoch", EPOCH, "--db", str(tmp_path / "world.db"))
+    port = ("--port", str(free_port()))
+    with processes.serving(*options, folder=tmp_path, port=port) as first:
+        emulator = emulator_at(first)
+        with running([str(NODE), "app.mjs"], emulator, "frozen", folder=folder, extra={"FRAMEWORK": "express"}) as app:
+            run_id = trigger(app, "/sleeper")
+            waiting = trigger(app, "/waits")
+            control(emulator, "POST", "/clock/advance", {"by": 0})
+            before = [control(emulator, "GET", f"/runs/{each}") for each in (run_id, waiting)]
+            first.kill()
+            with processes.serving(*options, folder=tmp_path, port=port):
+                assert [control(emulator, "GET", f"/runs/{each}") for each in (run_id, waiting)] == before
+                app.finish()
+                seen = app.seen()
+    assert seen["ended"]["sleeper"] == [run_id]
+    assert seen["ended"]["waits"] == [{"some": ["object"]}]
+    assert {path: seen["counts"][path] for path in ("/sleeper", "/waits")} == {"/sleeper": 2, "/waits": 16}
+
+
+def emulator_at(process: processes.ServerProcess) -> Server:
+    queue = httpx.get(f"{process.url}/_emulator/credentials", trust_env=False).json()["queue"]
+    return Server(
+        url=process.url,
+        port=httpx.URL(process.url).port or 0,
+        token=queue["token"],
+        current_signing_key=queue["current_signing_key"],
+        next_signing_key=queue["next_signing_key"],
+    )

@@ -6,6 +6,7 @@ A field that a step does not have is left out; one that has no value is null.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from emulator.core.language.excerpts import excerpt
 from emulator.core.model import CallType
@@ -158,10 +159,13 @@ def _awaited_text(each: Awaited) -> str:
         case AwaitedKind.RUN:
             return f"{step}waits for the end of run {each.subject}"
         case AwaitedKind.RETRY:
-            return f"{step}is tried again{until.replace(' until', ' at')}".strip()
+            at = "" if each.until_ms is None else f" at {iso(each.until_ms)}"
+            return f"{step or 'a call of the endpoint '}is tried again{at}"
         case AwaitedKind.CALL:
             at = "is under way" if each.until_ms is None else f"is due at {iso(each.until_ms)}"
-            return f"{step}a call of the endpoint {at}".strip()
+            return f"{step or 'a call of the endpoint '}{at}"
+        case unknown:
+            assert_never(unknown)
 
 
 # -- the explanation --------------------------------------------------------------------------

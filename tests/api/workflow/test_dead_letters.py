@@ -66,6 +66,7 @@ async def test_a_dead_letter_tells_of_its_failure_function() -> None:
 
 @on_loop
 async def test_runs_and_other_messages_have_queues_of_their_own() -> None:
+    """D-389."""
     async with in_process() as emulator:
         of_run = await failed(emulator)
         await emulator.rule("https://api.test/*", respond={"status": 500})

@@ -60,7 +60,7 @@ def create_app(origin: str) -> FastAPI:
         await context.run("two", lambda: 2)
         await context.sleep("sleep", PAUSE_S)
         await context.run("three", lambda: 3)
-        ended.append(("sleeps", context.headers.get("X-Tenant")))
+        ended.append(("sleeps", context.headers.get("x-tenant")))
 
     async def call(context: AsyncWorkflowContext[Any], method: str, **more: Any) -> Any:
         return await context.call(f"{method} call", url=f"{origin}/third-party", method=method, **more)

@@ -137,8 +137,8 @@ def test_daily_points_carry_the_time_of_the_request_to_the_nanosecond() -> None:
     assert view["daily_requests"][0] == {
         "x": "2026-02-01 18:33:05.244000000 +0000 UTC",
         "y": 1,
-        "workflow_message": 0,
-        "workflow_run": 0,
+        "workflow_message": 11,
+        "workflow_run": 12,
     }
     assert view["daily_requests"][27]["x"] == "2026-02-28 18:33:05.244000000 +0000 UTC"
     assert view["daily_requests"][27]["y"] == 0
@@ -186,10 +186,10 @@ def test_every_metric_has_its_series() -> None:
         ("canceled", 7),
     ]
     assert [(series["id"], series["data_points"][0]["y"]) for series in view["daily_workflow_messages"]] == [
-        ("canceled", 0),
-        ("started", 0),
-        ("success", 0),
-        ("failed", 0),
+        ("canceled", 15),
+        ("started", 12),
+        ("success", 13),
+        ("failed", 14),
     ]
     assert view["daily_used"][0]["y"] == 1
     assert view["daily_bandwidth_used"][0]["y"] == 8
