@@ -8,6 +8,7 @@ from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
 from emulator.wire.control.rules import values_by_name
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.json_fields import Json, read_choice
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from emulator.wire.redaction import redact_headers, redacted_text
@@ -59,6 +60,7 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "attempt": delivery.attempt,
         "method": message.method.value,
         "url": message.url,
+        **run_fields(message),
         "headers": values_by_name(headers),
         **_content(body),
         "via": outcome.via.value,
