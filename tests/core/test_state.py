@@ -292,10 +292,9 @@ def state_with_run(run: WorkflowRun) -> State:
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
     state.apply(facts.RunStarted(run=replace(run, waiters=())))
     for each in run.waiters:
-        began = facts.WaitBegan(
-            account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=EPOCH_MS, waiter=each
+        state.apply(
+            facts.WaitBegan(account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=NOW, waiter=each)
         )
-        state.apply(began)
     return state
 
 
@@ -305,7 +304,7 @@ def test_a_fact_of_a_run_changes_its_own_fields_only() -> None:
     step = WorkflowStep(message_id=MessageId("msg_2"), body=b"2")
     for fact, changed in (
         (facts.StepAccepted(**names, run_number=3, step=step, at_ms=NOW), {"steps"}),
-        (facts.WaitBegan(**names, waiter=waiter(3)), {"waiters"}),
+        (facts.WaitBegan(**names, run_number=3, at_ms=NOW, waiter=waiter(3)), {"waiters"}),
         (facts.WaitEnded(**names, waiter_number=1), {"waiters"}),
         (facts.EventSaved(**names, event=SavedEvent(event_id="e", body=b"")), {"saved_events"}),
         (facts.SavedEventTaken(**names, event_id="early"), {"saved_events"}),

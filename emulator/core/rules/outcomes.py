@@ -16,7 +16,7 @@ from emulator.core.facts import (
     RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
-from emulator.core.model import AttemptOutcome, CreatedBy, DeadLetterId, MessageId, Phase, Progress
+from emulator.core.model import AttemptOutcome, CreatedBy, DeadLetterId, MessageId, Phase, Progress, RunPart
 from emulator.core.rules import destination_rules
 from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback
@@ -58,23 +58,9 @@ def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
 def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
     message = progress.message
     if message.run is not None:
-        outcome = workflow_conclusions.judged(state, message, message.run, outcome)
-    yield AttemptFinished(
-        message_id=message.message_id,
-        number=progress.retried + 1,
-        started_ms=progress.started_ms,
-        at_ms=state.now_ms,
-        outcome=outcome,
-    )
-    if message.run is None:
-        yield from _conclude(state, progress, outcome)
-    else:
-        yield from workflow_conclusions.conclude(state, progress, message.run, outcome)
-    yield from admit_waiting(state, message)
-
-
-def _conclude(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
-    message = progress.message
+        yield from _finish_in_run(state, progress, message.run, outcome)
+        return
+    yield _finished(state, progress, outcome)
     if outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
     elif progress.cancel_requested:
@@ -92,6 +78,24 @@ def _conclude(state: StateView, progress: Progress, outcome: AttemptOutcome) -> 
         )
     if message.callback is not None and (outcome.succeeded or not progress.cancel_requested):
         yield from send_callback(state, message, message.callback, outcome, progress.retried)
+    yield from admit_waiting(state, message)
+
+
+def _finish_in_run(state: StateView, progress: Progress, part: RunPart, outcome: AttemptOutcome) -> Decision[None]:
+    outcome = workflow_conclusions.judged(state, progress.message, part, outcome)
+    yield _finished(state, progress, outcome)
+    yield from workflow_conclusions.conclude(state, progress, part, outcome)
+    yield from admit_waiting(state, progress.message)
+
+
+def _finished(state: StateView, progress: Progress, outcome: AttemptOutcome) -> AttemptFinished:
+    return AttemptFinished(
+        message_id=progress.message.message_id,
+        number=progress.retried + 1,
+        started_ms=progress.started_ms,
+        at_ms=state.now_ms,
+        outcome=outcome,
+    )
 
 
 def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
