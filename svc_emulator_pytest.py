@@ -1,7 +1,7 @@
 """The pytest plugin: a fresh world for every test, and its timeline in the report of a test that fails.
 
     def test_reminder(emulator: Emulator) -> None:
-        emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+        emulator.publish("https://app.example.com/remind", delay="1d")
         emulator.clock.advance("1d")
         emulator.verify(url="https://app.example.com/remind", at="1d")
 
@@ -56,6 +56,7 @@ _HELP = {
     "control-token": "the control token of the emulator at --emulator-url "
     "(default: the environment variable EMULATOR_CONTROL_TOKEN, if it is set)",
 }
+_STRICT = "fail every test whose client sends what the contract does not know"
 _VARIABLES = {"url": "EMULATOR_URL", "control-token": "EMULATOR_CONTROL_TOKEN"}
 
 
@@ -66,6 +67,7 @@ class _Options:
     dialect: str | None
     url: str | None
     control_token: str | None
+    is_strict: bool
 
 
 class SvcEmulatorWarning(pytest.PytestWarning):
@@ -85,6 +87,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, text in _HELP.items():
         group.addoption(f"--emulator-{name}", metavar=name.upper().replace("-", "_"), help=text)
         parser.addini(_ini_name(name), text)
+    group.addoption("--emulator-strict", action="store_true", help=_STRICT)
+    parser.addini("emulator_strict", _STRICT, type="bool")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -102,6 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
         dialect=_option(config, "dialect"),
         url=_option(config, "url"),
         control_token=_option(config, "control-token"),
+        is_strict=bool(config.getoption("emulator_strict") or config.getini("emulator_strict")),
     )
 
 
@@ -186,14 +191,19 @@ def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
 
     options = pytestconfig.stash[_OPTIONS]
     if options.url is None:
-        server = Emulator(seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc")
+        server = Emulator(
+            seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc", strict=options.is_strict
+        )
     else:
         server = Emulator.connect(options.url, control_token=options.control_token)
     reason = _reason_not_to_start(server, options)
     if reason is not None:
         pytest.fail(f"svc-emulator: {reason}", pytrace=False)
-    with server:
+    try:
         yield server
+    finally:
+        # Not by its `with` block: what no world's client sent fails no test.
+        server.close()
 
 
 @pytest.fixture
@@ -254,10 +264,34 @@ def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
         if spoken != name:
             server.close()
             return f"{options.url} speaks the dialect {spoken}, not {name}"
+    if options.is_strict and not _is_strict(server):
+        server.close()
+        return f"{options.url} is not strict, as emulator_strict wants it (serve --strict)"
     return None
 
 
+def _is_strict(server: Emulator) -> bool:
+    session = server.session
+    answer = session.server.background.submit(session.control("GET", "mismatches")).result(_TIMEOUT_S)
+    return bool(answer["strict"])
+
+
 # -- reports ----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Result[None], None]:
+    """Fail a test that has passed if the contract does not know what its client sent, with emulator_strict (D-337)."""
+    result = yield
+    world, options = item.stash.get(_WORLD, None), item.config.stash.get(_OPTIONS, None)
+    if world is None or options is None or not options.is_strict or result.excinfo is not None:
+        return
+    from emulator.client.verify.trouble import mismatches_of
+
+    session = world.session
+    text = session.server.background.submit(mismatches_of(session, forget=True)).result(_TIMEOUT_S)
+    if text is not None:
+        result.force_exception(pytest.fail.Exception(text, pytrace=False))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -35,6 +35,7 @@ ROWS: dict[str, Row] = {
     "receiver": Row(measure=advancing.receiver),
     "backlog": Row(measure=advancing.backlog),
     "worlds": Row(measure=worlds.worlds),
+    "many-worlds": Row(measure=worlds.many, rounds=1),
     "python": Row(measure=worlds.python),
     "snapshots": Row(measure=worlds.snapshots),
     "statistics": Row(measure=history.statistics, rounds=1),

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks import python_program, servers
+from benchmarks import processes, python_program, servers
 from benchmarks.checkouts import Checkout
 from benchmarks.figures import Figure, Target, Unit
 
 _MESSAGES = 10_000
+_WORLDS = 10_000
 _REPEATS = 30
 
 
@@ -28,6 +29,32 @@ def worlds(checkout: Checkout) -> Iterator[Figure]:
         reset_ms = _best_ms(lambda: client.post("/_emulator/reset"))
     for what, took in (("new world", made_ms), ("reset", reset_ms)):
         yield _beside_floor(what, took, floor_ms, "a health check", Target(limit=5))
+
+
+def many(checkout: Checkout) -> Iterator[Figure]:
+    """10,000 worlds in memory, made one after the other over HTTP: what they take, and the end of the server."""
+    things = f"{_WORLDS:,} worlds"
+    with servers.emulator(checkout, *servers.FROZEN) as emulator:
+        idle_mb, began = emulator.resident_mb, time.perf_counter()
+        for _ in range(_WORLDS):
+            emulator.client.post("/_emulator/worlds", json={}).raise_for_status()
+        took_s, resident_mb = time.perf_counter() - began, emulator.resident_mb
+        last_ms = _best_ms(lambda: emulator.client.post("/_emulator/worlds", json={}))
+        began = time.perf_counter()
+        processes.stop(emulator.process)
+        stopped_s = time.perf_counter() - began
+    seconds, megabytes = Unit.SECONDS, Unit.MEGABYTES
+    yield Figure(what=things, value=took_s, unit=seconds, count=_WORLDS, things="worlds", target=Target(limit=60))
+    yield Figure(what=f"new world beside {things}", value=last_ms, unit=Unit.MILLISECONDS, target=Target(limit=5))
+    yield Figure(
+        what=f"resident, {things}",
+        value=resident_mb,
+        unit=megabytes,
+        floor=idle_mb,
+        beside="idle",
+        target=Target(limit=600),
+    )
+    yield Figure(what=f"clean stop, {things}", value=stopped_s, unit=seconds, target=Target(limit=10))
 
 
 def snapshots(checkout: Checkout) -> Iterator[Figure]:

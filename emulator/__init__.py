@@ -2,7 +2,7 @@
 
 >>> from emulator import Emulator
 >>> with Emulator(epoch="2026-01-01T00:00:00Z") as emulator:
-...     message_id = emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+...     message_id = emulator.publish("https://app.example.com/remind", delay="1d")
 ...     report = emulator.clock.advance("1d")
 ...     [delivery] = emulator.deliveries()
 ...     str(delivery.at)
@@ -15,31 +15,108 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
-    from emulator.client.errors import EmulatorError, Refused, Unreachable
-    from emulator.client.records import Delivery, Request, Response
+    from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
+    from emulator.client.filters import DeadLetterFilters, Filters
+    from emulator.client.mounts import Answer, Application, Interface
+    from emulator.client.publishing import (
+        FlowControl,
+        MessageOptions,
+        Published,
+        PublishedMessage,
+        PublishOptions,
+        ScheduleOptions,
+    )
+    from emulator.client.records import Delivery, Dialect, Request, Response
+    from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
+    from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
+    from emulator.client.values import Duration, Instant
+    from emulator.client.verify.expectations import Expected
+    from emulator.core.model import Via
+    from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
+    from emulator.wire.control.refused_calls import RefusedCall
 
 # Imported when first used: a server needs none of these and has to start fast.
 _MODULES = {
+    "AdvanceReport": "emulator.queries.reports",
+    "Answer": "emulator.client.mounts",
+    "Application": "emulator.client.mounts",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "ClockStatus": "emulator.queries.reports",
+    "Credentials": "emulator.queries.reports",
+    "DeadLetter": "emulator.client.resources",
+    "DeadLetterFilters": "emulator.client.filters",
     "Delivery": "emulator.client.records",
+    "Dialect": "emulator.client.records",
+    "Duration": "emulator.client.values",
     "Emulator": "emulator.client.sync.emulator",
     "EmulatorError": "emulator.client.errors",
+    "Endpoint": "emulator.client.resources",
+    "Expected": "emulator.client.verify.expectations",
+    "Filters": "emulator.client.filters",
+    "FlowControl": "emulator.client.publishing",
+    "Instant": "emulator.client.values",
+    "Interface": "emulator.client.mounts",
+    "Message": "emulator.client.resources",
+    "MessageOptions": "emulator.client.publishing",
+    "MessageStatus": "emulator.client.resources",
+    "NotAnEmulator": "emulator.client.errors",
+    "Options": "emulator.client.server",
+    "PublishOptions": "emulator.client.publishing",
+    "Published": "emulator.client.publishing",
+    "PublishedMessage": "emulator.client.publishing",
+    "Queue": "emulator.client.resources",
     "Refused": "emulator.client.errors",
+    "RefusedCall": "emulator.wire.control.refused_calls",
     "Request": "emulator.client.records",
     "Response": "emulator.client.records",
+    "Schedule": "emulator.client.resources",
+    "ScheduleOptions": "emulator.client.publishing",
+    "Snapshot": "emulator.queries.reports",
     "Unreachable": "emulator.client.errors",
+    "UrlGroup": "emulator.client.resources",
+    "Via": "emulator.core.model",
 }
 
 __all__ = [
+    "AdvanceReport",
+    "Answer",
+    "Application",
     "AsyncEmulator",
+    "ClockStatus",
+    "Credentials",
+    "DeadLetter",
+    "DeadLetterFilters",
     "Delivery",
+    "Dialect",
+    "Duration",
     "Emulator",
     "EmulatorError",
+    "Endpoint",
+    "Expected",
+    "Filters",
+    "FlowControl",
+    "Instant",
+    "Interface",
+    "Message",
+    "MessageOptions",
+    "MessageStatus",
+    "NotAnEmulator",
+    "Options",
+    "PublishOptions",
+    "Published",
+    "PublishedMessage",
+    "Queue",
     "Refused",
+    "RefusedCall",
     "Request",
     "Response",
+    "Schedule",
+    "ScheduleOptions",
+    "Snapshot",
     "Unreachable",
+    "UrlGroup",
+    "Via",
 ]
 
 

@@ -22,6 +22,7 @@ EMULATOR = ROOT / "emulator"
 AT_THE_ROOT = {
     "__init__.py",
     "__main__.py",
+    "django.py",
     "py.typed",
     "pytest_plugin.py",
     "resources.py",
@@ -29,7 +30,7 @@ AT_THE_ROOT = {
     "version.py",
 }
 # Folders of tests that are about no single module.
-NO_MIRROR = {"campaign", "container", "contracts", "examples", "golden", "properties", "scenarios"}
+NO_MIRROR = {"campaign", "container", "contracts", "examples", "golden", "properties", "scenarios", "users"}
 # Tests of a package as a whole.
 OF_A_PACKAGE = {
     "api/messaging/test_options_have_effect.py",

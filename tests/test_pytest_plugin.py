@@ -522,3 +522,42 @@ print(*sorted(name for name in set(sys.modules) - before if "." not in name or n
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
     assert set(printed) - {"svc_emulator_pytest"} <= set(sys.stdlib_module_names) | {"_hashlib"}
+
+
+STRICT = """
+def test_right(emulator):
+    emulator.publish("https://app.example.com/", headers={"Svc-Delay": "1s"})
+
+def test_wrong(emulator):
+    emulator.publish("https://app.example.com/", headers={"Svc-Dealy": "1s"})
+
+def test_right_again(emulator):
+    emulator.publish("https://app.example.com/")
+"""
+
+
+@pytest.mark.parametrize("way", ["option", "ini"])
+def test_a_strict_run_fails_the_test_whose_client_is_wrong(way: str, pytester: pytest.Pytester, run: Run) -> None:
+    """D-337."""
+    pytester.makepyfile(STRICT)
+    if way == "ini":
+        pytester.makeini("[pytest]\nemulator_strict = true")
+    result = run(*(["--emulator-strict"] if way == "option" else []))
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*The contract does not know what was sent (1 mismatch):",
+            "  POST /v2/publish/{destination}: header Svc-Dealy: unknown, did you mean Svc-Delay[?]",
+            "*svc-emulator timeline*",
+        ]
+    )
+
+
+def test_a_strict_run_needs_a_strict_server(pytester: pytest.Pytester, run: Run) -> None:
+    """D-337."""
+    pytester.makepyfile(STRICT)
+    with Emulator() as server:
+        run("--emulator-strict", "--emulator-url", server.url).stdout.fnmatch_lines(
+            [f"*svc-emulator: {server.url} is not strict, as emulator_strict wants it (serve --strict)"]
+        )
+    run().assert_outcomes(passed=3)

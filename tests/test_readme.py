@@ -17,8 +17,10 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from emulator import Emulator, PublishOptions
 from emulator.cli import main
 from emulator.server.settings import Settings
+from emulator.version import VERSION
 from tests.harness.emulators import server
 
 README = Path(__file__).parent.parent / "README.md"
@@ -26,6 +28,9 @@ COMMAND = re.compile(r"svc-emulator ([a-z][^`\n#|]*)")
 CONSOLE = re.compile(r"```console\n(?P<lines>.*?)```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(?P<code>.*?)```", re.DOTALL)
 YAML = re.compile(r"```yaml\n(?P<text>.*?)```", re.DOTALL)
+SERVE = "svc-emulator serve"
+# What runs until somebody ends it.
+ENDLESS = (SERVE, "svc-emulator tail", "docker run")
 # What a block of commands may need, and is not run here, with the reason.
 ELSEWHERE = {
     "docker": "tests/container does what it does, without an engine",
@@ -75,10 +80,14 @@ def test_readme_names_every_top_level_command() -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """The commands of one console block, in order; each may have several lines."""
+    """The commands of one console block, in order; each may have several lines.
+
+    `serve` is what the block before runs in another terminal, if that runs a server.
+    """
 
     number: int
     commands: tuple[str, ...]
+    serve: str = "svc-emulator serve --clock frozen"
 
     def __str__(self) -> str:
         return f"{self.number}: {self.commands[0][:40]}"
@@ -87,13 +96,25 @@ class Block:
     def is_elsewhere(self) -> bool:
         return any(command.startswith(tuple(ELSEWHERE)) for command in self.commands)
 
+    @property
+    def blocks(self) -> bool:
+        """Whether a command runs until somebody ends it."""
+        return any(command.startswith(ENDLESS) for command in self.commands)
+
 
 def blocks() -> list[Block]:
-    found = []
+    found: list[Block] = []
     for number, match in enumerate(CONSOLE.finditer(README.read_text()), start=1):
         pieces = re.split(r"^\$ ", match["lines"], flags=re.MULTILINE)[1:]
-        found.append(Block(number, tuple(_without_output(piece) for piece in pieces)))
+        commands = tuple(_without_output(piece) for piece in pieces)
+        before = found[-1] if found and found[-1].commands[0].startswith(SERVE) else None
+        found.append(Block(number, commands, before.commands[0]) if before else Block(number, commands))
     return found
+
+
+def test_a_command_that_does_not_end_has_a_block_of_its_own() -> None:
+    assert [block for block in blocks() if block.blocks and len(block.commands) > 1] == []
+    assert sum(block.blocks for block in blocks()) >= 4
 
 
 def _without_output(piece: str) -> str:
@@ -122,7 +143,7 @@ def _served(command: str, folder: Path, environment: dict[str, str]) -> Iterator
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [each for each in blocks() if not each.is_elsewhere], ids=str)
+@pytest.mark.parametrize("block", [each for each in blocks() if not (each.is_elsewhere or each.blocks)], ids=str)
 def test_every_block_of_commands_runs_as_it_is_written(block: Block, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -138,13 +159,12 @@ def test_every_block_of_commands_runs_as_it_is_written(block: Block, tmp_path: P
         "EMULATOR_URL": f"http://127.0.0.1:{port}",
     }
     (tmp_path / "openapi.yaml").write_bytes((README.parent / "contracts" / "messaging.openapi.yaml").read_bytes())
-    serve = next((command for command in block.commands if command.startswith("svc-emulator serve")), None)
-    # A block without a server of its own talks to one that runs already, with the variables of `env`.
+    # A block talks to a server that runs already, with the variables of `env`.
     script = "\n".join(
         ["set -euo pipefail", 'eval "$(svc-emulator env)"']
-        + [command.replace("8080", port) for command in block.commands if command != serve]
+        + [command.replace("8080", port) for command in block.commands]
     )
-    with _served(serve or "svc-emulator serve --clock frozen", tmp_path, environment):
+    with _served(block.serve, tmp_path, environment):
         result = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
         )
@@ -171,6 +191,11 @@ def test_every_command_of_the_table_runs(tmp_path: Path, monkeypatch: pytest.Mon
             trust_env=False,
         )
         message_id = published.json()["messageId"]
+        httpx.post(
+            f"{running.url}/v2/publish/https://app.example.com",
+            headers={"Authorization": f"Bearer {running.token}", "Svc-Label": "reminder", "Svc-Delay": "60d"},
+            trust_env=False,
+        ).raise_for_status()
         for match in re.finditer(r"^\| `svc-emulator ([^`]*)` \|", table, re.MULTILINE):
             command = match.group(1)
             if command in ("serve", "tail"):
@@ -224,6 +249,56 @@ def test_emulator_example_of_the_readme_runs() -> None:
     names = {"my_app": seen.append, "call_the_code_under_test": call_the_code_under_test}
     exec(compile(code, str(README), "exec"), dict(names))
     assert len(seen) == 1
+
+
+def test_fixture_for_a_module_of_the_readme_works(tmp_path: Path) -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if 'scope="module"' in match["code"])
+    tests = """
+
+def test_first(shop):
+    shop.publish("https://app.example.com", delay="1d")
+    shop.clock.advance("1d")
+
+def test_second(shop, emulator):
+    assert [len(each.deliveries()) for each in (shop, emulator)] == [1, 0]
+    assert str(shop.clock.now()) == "2026-01-02 00:00:00+00:00"
+"""
+    (tmp_path / "test_shop.py").write_text(code + tests)
+    completed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "2 passed" in completed.stdout, completed.stdout
+
+
+def test_readme_lists_every_method_and_every_option_of_publish() -> None:
+    """The lists are whole, and name nothing that is not there."""
+    text = README.read_text()
+    table = text.split("<!-- methods -->")[1].split("<!-- /methods -->")[0]
+    emu = Emulator()
+    for line in table.strip().splitlines()[2:]:
+        part, listed = line.strip("| ").split(" | ")
+        owner = getattr(emu, part.strip("`").removeprefix("emu.")) if "." in part else emu
+        names = set(re.findall(r"`([a-z_]+)`", listed))
+        assert names == {name for name in vars(type(owner)) if not name.startswith("_")}, part
+    parts = {name for name in vars(emu) if not name.startswith("_")}
+    assert parts == set(re.findall(r"`emu\.([a-z_]+)`", table))
+    for option in PublishOptions.__annotations__:
+        assert f"`{option}`" in text, option
+
+
+def test_lines_for_django_are_those_of_a_project_whose_tests_pass() -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "django" in match["code"])
+    tested = (README.parent / "tests" / "users" / "django_project" / "cases.py").read_text()
+    assert [line for line in code.splitlines() if line not in tested] == []
+
+
+def test_wheel_of_the_readme_is_the_one_that_is_built() -> None:
+    assert f"svc_emulator-{VERSION}-py3-none-any.whl" in README.read_text()
 
 
 def test_fixtures_of_the_readme_are_good(tmp_path: Path) -> None:

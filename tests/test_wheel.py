@@ -6,12 +6,16 @@ The plugin is tried as users have it: in a strict project, beside the other plug
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.harness.installation import ROOT, Installation
+import emulator as package
+from emulator import Emulator
+from tests.examples.workplaces import missing
+from tests.harness.installation import ROOT, Installation, installed
 
 DATA = [path.relative_to(ROOT) for name in ("contracts", "fixtures") for path in sorted((ROOT / name).rglob("*.*"))]
 
@@ -108,12 +112,16 @@ def test_wrong(emulator):
 """
 
 
+EVERY_METHOD = (ROOT / "tests" / "users" / "every_method.py").read_text("utf-8")
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("project")
     (directory / "pyproject.toml").write_text(PROJECT)
     (directory / "test_app.py").write_text(TESTS)
     (directory / "test_failing.py").write_text(FAILING)
+    (directory / "test_every_method.py").write_text(EVERY_METHOD)
     return directory
 
 
@@ -206,7 +214,32 @@ def test_the_plugin_may_be_named_as_a_module_beside_its_registration(installatio
     assert "\n8 passed in " in completed.stdout
 
 
-def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path) -> None:
-    completed = installation.attempt("python", "-m", "mypy", "--strict", "test_app.py", directory=project)
+def test_every_public_method_does_what_its_types_say(installation: Installation, project: Path) -> None:
+    completed = run_tests(installation, project, "-q", "-p", "no:xdist", file="test_every_method.py")
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+def test_those_tests_use_every_public_method() -> None:
+    parts = [Emulator, *(type(part) for part in vars(Emulator()).values() if type(part).__name__ != "Link")]
+    names = {name for part in parts for name in vars(part) if not name.startswith("_")}
+    unused = {name for name in names if not re.search(rf"\.{name}\b", EVERY_METHOD)}
+    assert unused == set()
+    assert {"clock", "dead_letters"} < vars(Emulator()).keys()
+    assert not [name for name in package.__all__ if not re.search(rf"\b{name}\b", EVERY_METHOD)]
+
+
+@pytest.mark.parametrize("file", ["test_app.py", "test_every_method.py"])
+def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path, file: str) -> None:
+    completed = installation.attempt("python", "-m", "mypy", "--strict", file, directory=project)
+
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+@pytest.mark.skipif(missing("node"), reason="needs Node.js")
+def test_a_projects_tests_pass_pyright(installation: Installation, project: Path) -> None:
+    (project / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "include": ["test_every_method.py"]}')
+    python = str(installed("scripts", installation.environment) / "python")
+    completed = installation.attempt("python", "-m", "pyright", "--pythonpath", python, directory=project)
 
     assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from starlette.responses import Response
 from starlette.types import Scope
 
+from emulator.api.callers import known_caller
 from emulator.api.endpoint import Answer
 from emulator.core.errors import Refused
 from emulator.core.world_setup import DEFAULT
-from emulator.wire.credentials import basic_credentials, bearer_token
 from emulator.wire.instants import iso
 from emulator.wire.parts import RequestParts, read_parts
 from emulator.worlds.registry import Worlds
@@ -56,9 +56,5 @@ class Ending:
         return self.worlds.get(dict(parts.query).get("world", DEFAULT))
 
     def _by_credentials(self, parts: RequestParts) -> World | None:
-        login = basic_credentials(parts)
-        if login is not None:
-            return self.worlds.by_login(login.username, login.password)
-        token = bearer_token(parts, self.worlds.dialect)
-        caller = None if token is None else self.worlds.by_token(token)
+        caller = known_caller(self.worlds, parts)
         return None if caller is None else caller.world

@@ -35,6 +35,9 @@ MAX_BODY = 100 * 1024 * 1024
 # How the path of an operation ends that takes a destination.
 DESTINATION = "/{destination:path}"
 
+# In the scope of a call that is answered with what somebody else has answered: that is no refusal of ours.
+PASSED_ON = "emulator.passed_on"
+
 _encode = msgspec.json.Encoder().encode
 _JSON_TYPE = (b"content-type", b"application/json")
 

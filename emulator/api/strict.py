@@ -11,13 +11,17 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from emulator.api.callers import known_caller
 from emulator.api.endpoint import Request, read_request, refusal
 from emulator.contract import files as contract_files
 from emulator.contract.check import Contract
 from emulator.contract.document import Api
 from emulator.contract.operations import Match
 from emulator.core.errors import Refused
-from emulator.wire.dialect import Dialect
+from emulator.core.world_setup import DEFAULT
+from emulator.wire.parts import RequestParts
+from emulator.worlds.registry import Worlds
+from emulator.worlds.world import World
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +33,10 @@ _MOST_CHARACTERS = 2_000
 class StrictMode:
     """ASGI middleware. The contract is read at the first request."""
 
-    def __init__(self, app: ASGIApp, dialect: Dialect) -> None:
+    def __init__(self, app: ASGIApp, worlds: Worlds) -> None:
         self._app = app
-        self._dialect = dialect
+        self._worlds = worlds
+        self._dialect = worlds.dialect
         self._contract: Contract | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,12 +57,22 @@ class StrictMode:
         contract = self._opened()
         match = contract.find(request.parts.method, request.parts.path)
         findings = contract.request(match, request.parts)
+        for each in findings.wrong:
+            self._world_of(request.parts).mismatches.add(_name(match, request.parts), each)
         answer = _Answer(contract, match, request, findings.wrong, send)
         if findings.refusal is not None:
             response = refusal(findings.refusal, self._dialect, request.parts.query)
             await response(scope, receive, answer.send)
             return
         await self._app(scope, _replay(request.parts.body, receive), answer.send)
+
+    def _world_of(self, parts: RequestParts) -> World:
+        """The world that a call is about, the default one if it names none: tests in parallel see their own (D-337)."""
+        if parts.path.lower().startswith("/_emulator"):
+            named = dict(parts.query).get("world", DEFAULT)
+            return next((world for world in self._worlds.all() if world.id == named), self._worlds.get(DEFAULT))
+        caller = known_caller(self._worlds, parts)
+        return self._worlds.get(DEFAULT) if caller is None else caller.world
 
     def _opened(self) -> Contract:
         if self._contract is None:
@@ -117,14 +132,17 @@ class _Answer:
         parts = self._request.parts
         checked = self._contract.answer(self._match, start["status"], _pairs(start), body)
         wrong = [*(f"request: {each}" for each in self._wrong), *(f"response: {each}" for each in checked)]
-        # The operation's template, because a path may hold secrets.
-        operation = self._match.operation
-        name = parts.method if operation is None else operation.name
+        name = _name(self._match, parts)
         for each in wrong:
             logger.warning("contract: %s: %s", name, each)
         if wrong:
             start = {**start, "headers": [*start.get("headers", ()), (HEADER.lower().encode(), _header_value(wrong))]}
         await self._send(start)
+
+
+def _name(match: Match, parts: RequestParts) -> str:
+    """The operation by its template, because a path may hold secrets; the method alone if there is none."""
+    return parts.method if match.operation is None else match.operation.name
 
 
 def _pairs(start: Message | None) -> tuple[tuple[str, str], ...]:

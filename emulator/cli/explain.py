@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ import click
 
 from emulator.cli.control import Control, on_world
 from emulator.cli.failures import Failure
+from emulator.cli.finding import NothingFound, find_message, find_schedule, is_message_id
 from emulator.cli.output import answered
 
 _COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}
@@ -41,20 +43,33 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 def explain(control: Control, *, id: str) -> Any:
     """Tell why the message, workflow run or schedule ID is where it is.
 
+    ID is its id, the end of it (four characters or more), or a URL or label that no other has.
+
     Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: what came of
     its last firing, when it fires next, and whether that would be refused as things are. Of a run: its steps
     with their instants, what it waits for and until when.
     """
-    name = quote(id, safe="")
-    if id.startswith("msg_"):
-        return control.call("GET", f"messages/{name}/explain")
-    if id.startswith("wfr_"):
-        return control.call("GET", f"runs/{name}/explain")
-    try:
-        return control.call("GET", f"schedules/{name}/explain")
-    except Failure as failure:
+    kind, found = _meant(control, id)
+    return control.call("GET", f"{kind}/{quote(found, safe='')}/explain")
+
+
+def _meant(control: Control, text: str) -> tuple[str, str]:
+    """Whether a message, a schedule or a workflow run is meant, and its id. Raises Failure."""
+    if text.startswith("wfr_"):
+        return "runs", text
+    if not is_message_id(text):
+        # The whole id of a schedule precedes messages that have it as their label.
+        for schedule in control.call("GET", "schedules")["schedules"]:
+            if schedule["schedule_id"] == text:
+                return "schedules", text
         # Clients give runs ids of their own, without any prefix.
+        with contextlib.suppress(Failure):
+            control.call("GET", f"runs/{quote(text, safe='')}")
+            return "runs", text
+    try:
+        return "messages", find_message(control, text)
+    except NothingFound as nothing:
         try:
-            return control.call("GET", f"runs/{name}/explain")
-        except Failure:
-            raise failure from None
+            return "schedules", str(find_schedule(control, text)["schedule_id"])
+        except NothingFound:
+            raise NothingFound(nothing.message.replace("no message", "no message or schedule", 1)) from nothing

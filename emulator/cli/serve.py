@@ -81,7 +81,9 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
         emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
-            click.echo(await _banner(emulation, serving.url_of(listener, scheme=scheme), listener.getsockname()[0]))
+            logs.stamp(emulation.worlds)
+            url, bound = serving.url_of(listener, scheme=scheme), listener.getsockname()[0]
+            click.echo(await (_json_banner if settings.log_format == "json" else _banner)(emulation, url, bound))
             gc.enable()
             gc.freeze()
             await serving.serve(
@@ -93,6 +95,8 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
                 ending=emulation.ending,
             )
         finally:
+            # What is there now goes with the process.
+            gc.disable()
             _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
     if failures := emulation.worlds.failures:
         raise Failure("; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()))
@@ -117,6 +121,39 @@ def _elsewhere(bound: str, url: str) -> Iterator[str]:
         address = urlsplit(url)
         by_name = f"{address.scheme}://NAME:{address.port}"
         yield f"and on every other address of this machine ({bound}); from elsewhere {by_name}, by its name or address"
+
+
+async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
+    """The same as one line of JSON, in the form of the log's lines."""
+    import json
+
+    from emulator.cli.env import variables_of
+    from emulator.engine.clock import wall_ms
+    from emulator.wire.control.clock import clock_view
+    from emulator.wire.instants import iso
+    from emulator.worlds.setup import DEFAULT
+
+    world = emulation.worlds.get(DEFAULT)
+    username, password = world.login
+    clock, wall = clock_view(await world.clock.status()), wall_ms()
+    line = {
+        "wall": iso(wall),
+        "wall_ms": wall,
+        "at": clock["now"],
+        "at_ms": clock["now_ms"],
+        "level": "info",
+        "logger": __name__,
+        "message": f"svc-emulator {VERSION} listens on {url}",
+        "version": VERSION,
+        "url": url,
+        "bound": bound,
+        "variables": variables_of(emulation, url),
+        "management": {"username": username, "password": password},
+        "control": f"{url}/_emulator",
+        "clock": clock,
+        "db": emulation.settings.db,
+    }
+    return json.dumps(line)
 
 
 async def _banner(emulation: Emulation, url: str, bound: str) -> str:

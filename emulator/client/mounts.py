@@ -11,10 +11,12 @@ import contextlib
 import inspect
 import json
 import logging
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, TypeAlias, cast
 
 import httpx
@@ -26,6 +28,8 @@ from emulator.delivery.mounts import Mount, MountedRequest
 from emulator.wire.urls import read_target
 
 logger = logging.getLogger(__name__)
+
+_FAILED = "a mounted application failed; the delivery is answered with 500"
 
 # What a mounted function may return: nothing for 200, a status, a body, something to send as JSON, or all of it.
 Answer: TypeAlias = Response | int | str | bytes | Mapping[str, Any] | list[Any] | None
@@ -67,6 +71,11 @@ def interface_of(application: Application) -> Interface:
         ) from None
 
 
+def is_asynchronous(function: Function | WsgiApp) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
 def origin_to_mount(url: str) -> str:
     """The origin that an application is to answer for.
 
@@ -103,7 +112,7 @@ def mount_of(
     if interface is Interface.WSGI:
         return _in_thread(_wsgi(cast(WsgiApp, application)), threads, delivered_by)
     function = cast(Function, application)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if is_asynchronous(function):
 
         async def answer(request: MountedRequest) -> model.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))
@@ -120,8 +129,9 @@ def _on_loop(
             try:
                 with _answering(delivered_by):
                     return await exchange(request)
-            except Exception:  # An edge: an application's own failure is an answer.
-                return _failure()
+            except Exception as error:  # An edge: an application's own failure is an answer.
+                logger.exception(_FAILED)
+                return _failure(error)
 
         return await loop.run(guarded)
 
@@ -133,8 +143,9 @@ def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Ex
         try:
             with _answering(delivered_by):
                 return exchange(request)
-        except Exception:  # An edge, as above.
-            return _failure()
+        except Exception as error:  # An edge, as above.
+            logger.exception(_FAILED)
+            return _failure(error)
 
     async def call(request: MountedRequest) -> model.Response:
         return await asyncio.get_running_loop().run_in_executor(threads, guarded, request)
@@ -143,18 +154,22 @@ def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Ex
 
 
 def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[model.Response]]:
-    async def logged(scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await app(scope, receive, send)
-        except Exception:
-            _log_failure()
-            raise
-
-    # It answers 500 by itself, unless the response had begun.
-    transport = httpx.ASGITransport(logged, raise_app_exceptions=False)
-
     async def exchange(request: MountedRequest) -> model.Response:
+        failures: list[Exception] = []
+
+        async def watched(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            except Exception as error:
+                logger.exception(_FAILED)
+                failures.append(error)
+                raise
+
+        # It answers 500 by itself, unless the response had begun.
+        transport = httpx.ASGITransport(watched, raise_app_exceptions=False)
         response = await transport.handle_async_request(_as_httpx(request, stream=_Body(request.body)))
+        if failures and response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
+            return _failure(failures[0])
         return _from_httpx(response, await response.aread())
 
     return exchange
@@ -189,13 +204,10 @@ def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], model.Response]:
     return exchange
 
 
-def _log_failure() -> None:
-    logger.exception("a mounted application failed; the delivery is answered with 500")
-
-
-def _failure() -> model.Response:
-    _log_failure()
-    return _plain(500, b"Internal Server Error", "text/plain; charset=utf-8")
+def _failure(error: Exception) -> model.Response:
+    """The answer of an application that raised: 500 with the exception, which the log has in full (D-336)."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return _plain(500, text.encode("utf-8", "replace"), "text/plain; charset=utf-8")
 
 
 def _as_httpx(request: MountedRequest, **body: Any) -> httpx.Request:

@@ -17,7 +17,7 @@ from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Sn
 from emulator.wire.dialect import Environment
 
 
-class _Content:
+class Content:
     """The decoded body of a request or a response."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class _Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request(_Content):
+class Request(Content):
     """A delivery as a mounted function gets it: exactly what a receiver at `url` would have got."""
 
     method: str
@@ -44,7 +44,7 @@ class Request(_Content):
 
 
 @dataclass(frozen=True, slots=True)
-class Response(_Content):
+class Response(Content):
     """The response of a destination, or of a mounted function."""
 
     status: int = 200
@@ -53,7 +53,7 @@ class Response(_Content):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery(_Content):
+class Delivery(Content):
     """One attempt of a message: the exact request, and the exact response or why there is none.
 
     `at_ms` is when it started and `created_ms` when its message was made, both epoch ms of the

@@ -22,8 +22,7 @@ from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
 from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
-from emulator.client.values import instant
-from emulator.core.language.spelling import near
+from emulator.client.values import check_names, instant
 from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
@@ -71,10 +70,7 @@ class Options(TypedDict, total=False):
 
 def check_options(options: Options) -> None:
     """Raises TypeError for an option that does not exist."""
-    for name in set(options) - Options.__annotations__.keys():
-        close = near(name, Options.__annotations__)
-        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(Options.__annotations__)}"
-        raise TypeError(f"no option is named {name}{hint}")
+    check_names(options, Options.__annotations__)
 
 
 class Server:
@@ -183,6 +179,16 @@ class Server:
 
     # -- mounts -----------------------------------------------------------------------------
 
+    def _own_for_mounts(self) -> bootstrap.Emulation:
+        if self._emulation is None:
+            raise EmulatorError(
+                f"mount needs an emulator in this process, and this one is a server at {self.url}: "
+                "serve the application where that server can reach it and destinations.forward(url, "
+                "to='http://HOST:PORT'), script its answers with destinations.respond(...), or have an emulator here, "
+                "without --emulator-url and EMULATOR_URL, or by Emulator() instead of Emulator.connect(...)"
+            )
+        return self._emulation
+
     async def mount(
         self, world: str, origin: str, application: Application, interface: Interface | None, loop: EventLoop | None
     ) -> None:
@@ -191,7 +197,7 @@ class Server:
         Raises EmulatorError for a server in another process, ValueError for what is no origin,
         TypeError for what is no application, and whatever its start-up raises.
         """
-        transport = self._own("mount").worlds.get(world).transport
+        transport = self._own_for_mounts().worlds.get(world).transport
         origin = origin_to_mount(origin)
         interface = interface_of(application) if interface is None else Interface(interface)
         await self.unmount(world, origin)
@@ -219,7 +225,7 @@ class Server:
     async def unmount(self, world: str, origin: str) -> None:
         """Undo `mount`, and shut the application down. Raises ValueError for what is no origin."""
         origin = origin_to_mount(origin)
-        self._own("mount").worlds.get(world).transport.unmount(origin)
+        self._own_for_mounts().worlds.get(world).transport.unmount(origin)
         lifespan = self._lifespans.pop((world, origin), None)
         if lifespan is not None:
             await self._loop_of_apps().run(lifespan.end)

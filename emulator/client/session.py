@@ -7,6 +7,7 @@ there and wait for them, each in its own way.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -107,23 +108,35 @@ class Session:
         return answer
 
     async def messaging(
-        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """A call of the messaging API with the world's token."""
-        bearer = {"Authorization": f"Bearer {self.credentials.token}"}
-        return await self.request(method, path, content=content, headers={**bearer, **headers})
+        """A call of the messaging API with the world's token; a `body` is sent as JSON."""
+        headers = {"Authorization": f"Bearer {self.credentials.token}", **(headers or {})}
+        return await self.request(method, path, body, query=query, content=content, headers=headers)
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[AsyncIterator[str]]:
         """The lines of the world's event stream, from now on."""
-        http = self.server.streams
+        async with self._streamed(self.server.streams, "stream") as response:
+            yield response.aiter_lines()
+
+    @asynccontextmanager
+    async def _streamed(self, http: httpx.AsyncClient, path: str) -> AsyncIterator[httpx.Response]:
+        """The answer to a control call whose body is not read yet."""
         with self.api.failures():
-            response = await http.send(self.api.request(http, "GET", "stream"), stream=True)
+            response = await http.send(self.api.request(http, "GET", path), stream=True)
             try:
                 if not response.is_success:
                     await response.aread()
                 self.api.check(response)
-                yield response.aiter_lines()
+                yield response
             finally:
                 await response.aclose()
 
@@ -152,9 +165,17 @@ class Session:
     # -- snapshots in files -----------------------------------------------------------------
 
     async def export_snapshot(self, name: str, file: Path) -> None:
-        """Write a snapshot to a file. Raises OSError."""
-        answer = await self.request("GET", f"snapshots/{segment(name)}/file")
-        await asyncio.to_thread(file.write_bytes, answer.content)
+        """Write a snapshot to a file, which is there when it is complete. Raises OSError."""
+        path = f"snapshots/{segment(name)}/file"
+        part = file.with_name(f".{file.name}.part")
+        try:
+            with await asyncio.to_thread(part.open, "wb") as opened:
+                async with self._streamed(self.server.streams, path) as answer:
+                    async for piece in answer.aiter_bytes(_PIECE_BYTES):
+                        await asyncio.to_thread(opened.write, piece)
+            os.replace(part, file)
+        finally:
+            part.unlink(missing_ok=True)
 
     async def import_snapshot(self, name: str, file: Path) -> Any:
         """Take a file in as a snapshot; the snapshot's JSON. Raises OSError."""

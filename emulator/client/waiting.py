@@ -9,7 +9,7 @@ from typing import Any, cast
 from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
-from emulator.client.verify.timeline import timeline_of
+from emulator.client.verify.timeline import surroundings_of, timeline
 from emulator.core.rules.destination_rules import matches_url
 from emulator.wire.control.event_stream import Kind, StreamReader
 
@@ -90,4 +90,6 @@ async def _timed_out(session: Session, awaited: Awaited, timeout_s: float, found
     clock = await session.clock()
     if clock.rate == 0 and clock.next_due_ms is not None:
         lines.append("The clock is frozen: what is due later needs clock.advance(...), not waiting.")
-    return "\n".join([*lines, "", await timeline_of(session)])
+    deliveries = await session.deliveries()
+    surroundings = await surroundings_of(session, deliveries, deliveries)
+    return "\n".join([*lines, *surroundings.in_vain, "", timeline(surroundings, has_ids=True)])

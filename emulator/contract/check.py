@@ -21,16 +21,15 @@ from emulator.contract.words import described, meant, shown, spelt
 from emulator.core.errors import InvalidInput
 from emulator.core.language.headers import canonical_name
 from emulator.core.record import Record
-from emulator.wire.dialect import BUILT_IN, Dialect, load
+from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json, JsonObject
+from emulator.wire.messaging.mistakes import TELEMETRY, dialect_of
 from emulator.wire.parts import Pairs, RequestParts
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-# Headers with which public clients describe themselves; the service ignores them.
-_TELEMETRY = "telemetry-"
 # Operations with rules of their own.
 _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
@@ -127,12 +126,12 @@ class Contract:
         what = f"header {canonical_name(name)}"
         all_headers = self._headers_of[operation.api]
         hint = meant(name, (text(each.get("name")) for each in (operation.headers or all_headers).values()))
-        if name.startswith(f"{prefix}{_TELEMETRY}"):
+        if name.startswith(f"{prefix}{TELEMETRY}"):
             return
         if name.startswith(prefix):
             is_known = named(all_headers, name) is not None
             yield f"{what}: this operation does not read it" if is_known else f"{what}: unknown{hint}"
-        elif (other := _dialect_of(name)) is not None:
+        elif (other := dialect_of(name)) is not None:
             yield f"{what}: is of the dialect {other}, this server speaks {self._dialect.name}"
         elif name.replace("_", "-").startswith(prefix) or _is_like(
             name, [each for each in operation.headers if each.startswith(prefix)]
@@ -348,10 +347,3 @@ def _hint(schema: JsonObject, parameter: JsonObject) -> str:
     example = next(iter(items(example)), example)
     is_shown = isinstance(example, str | int) and not isinstance(example, bool)
     return f", such as {example}" if is_shown else ""
-
-
-def _dialect_of(lower_name: str) -> str | None:
-    """The built-in dialect whose prefix a header has."""
-    if lower_name.startswith("svc-emulator"):
-        return None
-    return next((name for name in BUILT_IN if lower_name.startswith(load(name).lower_prefix)), None)

@@ -121,19 +121,36 @@ class Simulation:
         """The next instant at which anything at all is due, expiries included."""
         return self._state.timers.next_due_ms()
 
-    def handle(self, command: Command[R]) -> Outcome[R]:
+    @property
+    def is_due(self) -> bool:
+        """Whether anything is left to do at the present instant: `handle` was told to stop before its end."""
+        return self._state.timers.due(self._state.now_ms) is not None
+
+    def handle(self, command: Command[R], at_most: int | None = None) -> Outcome[R]:
         """Carry out one command and everything that is due at the instant after it.
 
-        Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
+        With `at_most` no more than so many timers fire; `go_on` does the rest, in the same order. Raises
+        Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
         reply = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
-        while (timer := self._state.timers.due(self._state.now_ms)) is not None:
+        self._fire_due(produced, at_most)
+        return Outcome(reply=cast(R, reply), facts=produced)
+
+    def go_on(self, at_most: int) -> list[Fact]:
+        """Do more of what is due at the present instant. Raises WorldBroken when a rule failed half-way."""
+        produced: list[Fact] = []
+        self._fire_due(produced, at_most)
+        return produced
+
+    def _fire_due(self, produced: list[Fact], at_most: int | None) -> None:
+        fired = 0
+        while fired != at_most and (timer := self._state.timers.due(self._state.now_ms)) is not None:
+            fired += 1
             count = len(produced)
             self._run(_fire(self._state, timer), produced, may_refuse=False)
             if len(produced) == count:
                 raise WorldBroken(f"the timer {timer.kind} of {timer.subject} fired and nothing came of it")
-        return Outcome(reply=cast(R, reply), facts=produced)
 
     def _run(self, decision: Generator[Fact, None, R], produced: list[Fact], *, may_refuse: bool) -> R:
         """The only loop over facts: each is applied before the decision goes on."""

@@ -16,6 +16,10 @@ from emulator.core.record import Record
 # The world that a server always has.
 DEFAULT: Final = "default"
 
+# Windows takes a file of these names for a device, whatever its suffix, and drops a dot at the end of a folder's.
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in "123456789"))
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -56,6 +60,13 @@ class WorldSetup(Record):
     def owner(self) -> str:
         """Whose resources these are: the user name of the management API."""
         return f"{self.id}@emulator.example"
+
+
+def parse_name_in_files(text: str) -> str:
+    """A world's or snapshot's name that files can have on every system (D-305). Raises: Malformed."""
+    if text.partition(".")[0].lower() in _DEVICES or text.endswith("."):
+        raise Malformed(f"expected a name that a file can have on every system, and Windows reserves {text!r}")
+    return text
 
 
 def parse_world_name(text: str) -> str:

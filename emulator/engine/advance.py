@@ -140,6 +140,7 @@ class Advance:
             if due_ms is None or due_ms > target_ms:
                 break
             self._door.handle(commands.AdvanceClock(to_ms=due_ms))
+            await self._door.finish_instant()
             await self._door.breathe()
         if target_ms > self._door.state.now_ms:
             self._door.handle(commands.AdvanceClock(to_ms=target_ms))

@@ -1,4 +1,4 @@
-"""Conditions of statements, and pages of what they find.
+"""Conditions on the rows of history, pages of them, and the messages that they hold.
 
 Filters become `?` parameters of fixed conditions; no text of a user's ever enters a statement.
 """
@@ -8,15 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
-from emulator.queries.history import Page
+from emulator.core.model import Message
+from emulator.journal import codec
+from emulator.queries.history import DeadLetterQuery, EventQuery, MessageFilter, Page
 
 T = TypeVar("T")
 
+_NOT_ENDED = """NOT EXISTS (
+    SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
+)"""
 # One of a row's labels, which are a JSON list, is among those given.
 LABELS = "EXISTS (SELECT 1 FROM json_each({table}.labels) WHERE value IN (SELECT value FROM json_each(?)))"
+_LABELS = LABELS.format(table="messages")
+
+_TEXT = """(
+    instr(lower(messages.message_id), lower(?)) OR instr(lower(messages.url), lower(?))
+    OR EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE instr(lower(value), lower(?)))
+)"""
 
 
 @dataclass(slots=True)
@@ -36,25 +48,92 @@ class Conditions:
             # One parameter, however many values: SQLite limits the number of parameters.
             self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
 
-    def continue_after(self, column: str, cursor: str | None, *, latest_first: bool) -> None:
-        """Continue after the last entry of the page before; the first part of a cursor is for people.
+    def of_states(self, query: EventQuery) -> None:
+        """Entries of certain states, or of messages that have not ended, or both (D-013)."""
+        if not query.in_progress:
+            self.among("events.state", query.states)
+        elif query.states:
+            self.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", json.dumps(query.states))
+        else:
+            self.add(_NOT_ENDED)
 
-        Raises InvalidInput for a cursor that is none of ours.
-        """
-        if cursor is None:
-            return
-        at, _, seq = cursor.partition("-")
-        if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
-            raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
-        self.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
+    def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
+        """What both listings can ask of the message of an entry."""
+        for column, values in (
+            ("message_id", query.message_ids),
+            ("url", query.urls),
+            ("url_group", query.url_groups),
+            ("schedule_id", query.schedule_ids),
+            ("queue", query.queues),
+            ("flow_key", query.flow_keys),
+            ("caller_ip", query.caller_ips),
+        ):
+            self.among(f"messages.{column}", values)
+        if query.labels:
+            self.add(_LABELS, json.dumps(list(query.labels)))
+
+    def of_url(self, url: str) -> None:
+        """Messages to a URL, exact or a glob."""
+        if "*" in url:
+            self.add("messages.url GLOB ?", _glob(url))
+        else:
+            self.add("messages.url = ?", url)
+
+    def matching(self, wanted: MessageFilter, *ids: str) -> None:
+        """Messages that a listing of the control API asks for. The columns `ids` hold what its `id` may mean."""
+        if wanted.url is not None:
+            self.of_url(wanted.url)
+        if wanted.label is not None:
+            self.add(_LABELS, json.dumps([wanted.label]))
+        if wanted.schedule_id is not None:
+            self.add("messages.schedule_id = ?", wanted.schedule_id)
+        if wanted.queue is not None:
+            self.add("messages.queue = ?", wanted.queue)
+        if wanted.id is not None:
+            ends = " OR ".join(f"substr({column}, -length(?)) = ?" for column in ids)
+            self.add(f"({ends})", *[wanted.id] * 2 * len(ids))
+        if wanted.text is not None:
+            self.add(_TEXT, *[wanted.text] * 3)
 
     @property
     def text(self) -> str:
+        """All conditions; true without any."""
         return " AND ".join(self.texts) or "TRUE"
 
 
-def page_of(found: Sequence[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:
-    """The first `count` of what was found, which is one more if there is a further page."""
+# Large messages are read again each time: what memory holds must not grow with what has happened.
+_CACHED_BYTES = 4_096
+
+
+@lru_cache(maxsize=1024)
+def _small_message(definition: bytes) -> Message:
+    return codec.decode_message(definition)
+
+
+def message_of(definition: bytes) -> Message:
+    """The message of a row."""
+    if len(definition) <= _CACHED_BYTES:
+        return _small_message(definition)
+    return codec.decode_message(definition)
+
+
+def continue_after(conditions: Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
+    """Continue after the last entry of the page before; the first part of a cursor is for people."""
+    if cursor is None:
+        return
+    at, _, seq = cursor.partition("-")
+    if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
+        raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
+    conditions.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
+
+
+def page_of(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:
+    """The first `count` of what was found; if there is more, with the cursor of the last."""
     has_more = len(found) > count
     items = tuple(found[:count])
     return Page(items=items, cursor=cursor_of(items[-1]) if has_more and items else None)
+
+
+def _glob(pattern: str) -> str:
+    """Our globs know `*` only; SQLite's other wildcards are taken literally."""
+    return "".join(f"[{char}]" if char in "?[" else char for char in pattern)

@@ -1,4 +1,4 @@
-"""Connections to databases: new ones in memory, and files that hold a world, once they are found in order."""
+"""Connections to databases: what one in memory needs, and files that hold a world, once they are found in order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import aiosqlite
 
 from emulator.journal import checksums, files, integrity, migrations, schema, write_ahead_log
 
-_MEMORY = ":memory:"
 _BUSY_S = 0.2
 
 
-async def in_memory() -> aiosqlite.Connection:
-    connection = await aiosqlite.connect(_MEMORY, isolation_level=None, cached_statements=64)
+async def prepare_memory(connection: aiosqlite.Connection) -> None:
+    """Make ready what is connected to a new database in memory."""
     await _register(connection)
     await connection.executescript(schema.OPEN_MEMORY)
-    return connection
 
 
 async def connected(path: str) -> aiosqlite.Connection:

@@ -9,12 +9,10 @@ import json
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator
-from functools import lru_cache
-from typing import TypeVar
 
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
 from emulator.journal import codec, schema
-from emulator.journal.conditions import LABELS, Conditions, page_of
+from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -29,8 +27,6 @@ from emulator.queries.history import (
     HistoryPosition,
     Page,
 )
-
-T = TypeVar("T")
 
 # An entry is whole if the rows are that it is made of; an entry that names no attempt has none.
 _WHOLE_ENTRY = f"{EVENTS.is_whole} AND {MESSAGES.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})"
@@ -88,37 +84,6 @@ SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SE
 _SELECT_RUN = "SELECT 1 FROM workflow_runs WHERE run_id = ? AND account_id = ? LIMIT 1"
 _TRACE_STEP = 5_000
 
-_NOT_ENDED = """NOT EXISTS (
-    SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
-)"""
-
-
-def _of_states(conditions: Conditions, query: EventQuery) -> None:
-    """Entries of certain states, or of messages that have not ended, or both (D-013)."""
-    if not query.in_progress:
-        conditions.among("events.state", query.states)
-    elif query.states:
-        states = json.dumps(query.states)
-        conditions.add(f"(events.state IN (SELECT value FROM json_each(?)) OR {_NOT_ENDED})", states)
-    else:
-        conditions.add(_NOT_ENDED)
-
-
-def _of_message(conditions: Conditions, query: EventQuery | DeadLetterQuery) -> None:
-    """What both listings can ask of the message of an entry."""
-    for column, values in (
-        ("message_id", query.message_ids),
-        ("url", query.urls),
-        ("url_group", query.url_groups),
-        ("schedule_id", query.schedule_ids),
-        ("queue", query.queues),
-        ("flow_key", query.flow_keys),
-        ("caller_ip", query.caller_ips),
-    ):
-        conditions.among(f"messages.{column}", values)
-    if query.labels:
-        conditions.add(LABELS.format(table="messages"), json.dumps(list(query.labels)))
-
 
 def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
     """Dead letters of workflow runs, or of other messages: two queues."""
@@ -132,21 +97,6 @@ def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
     conditions.among(_CALLBACK_STATE, [state.value for state in wanted.callback_states])
     if wanted.created_ms is not None:
         conditions.add("workflow_runs.created_ms = ?", wanted.created_ms)
-
-
-# Large messages are read again each time: what memory holds must not grow with what has happened.
-_CACHED_BYTES = 4_096
-
-
-@lru_cache(maxsize=1024)
-def _small_message(definition: bytes) -> Message:
-    return codec.decode_message(definition)
-
-
-def _message(definition: bytes) -> Message:
-    if len(definition) <= _CACHED_BYTES:
-        return _small_message(definition)
-    return codec.decode_message(definition)
 
 
 class History:
@@ -168,7 +118,7 @@ class History:
     async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
         """A message that has ended, whenever that was; None for one that has not, or never was."""
         for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, (message_id, account_id)):
-            return EndedMessage(message_id=message_id, message=_message(definition), ended_ms=ended_ms)
+            return EndedMessage(message_id=message_id, message=message_of(definition), ended_ms=ended_ms)
         return None
 
     # -- workflow runs ----------------------------------------------------------------------
@@ -190,16 +140,16 @@ class History:
         if query.newest is not None:
             for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
                 conditions.add("events.seq >= ?", seq)
-        _of_states(conditions, query)
-        _of_message(conditions, query)
+        conditions.of_states(query)
+        conditions.of_message(query)
         conditions.among("messages.host", query.hosts)
         conditions.among("messages.path", query.paths)
-        conditions.continue_after("events.seq", query.cursor, latest_first=query.latest_first)
+        continue_after(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
         found = [
-            _event(seq, at_ms, state, next_ms, _message(definition), outcome)
+            _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome, _ in rows
         ]
         return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
@@ -209,7 +159,8 @@ class History:
     async def dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetterEntry]:
         """One page of the dead letter queue. Raises InvalidInput for a cursor that is none of ours."""
         conditions = Conditions()
-        conditions.add("messages.account_id = ?", query.account_id)
+        if query.account_id is not None:
+            conditions.add("messages.account_id = ?", query.account_id)
         if query.from_ms is not None:
             conditions.add("dead_letters.failed_ms >= ?", query.from_ms)
         if query.to_ms is not None:
@@ -217,8 +168,9 @@ class History:
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
         _of_run(conditions, query)
-        _of_message(conditions, query)
-        conditions.continue_after("dead_letters.position", query.cursor, latest_first=query.latest_first)
+        conditions.of_message(query)
+        conditions.matching(query.wanted, "dead_letters.dead_letter_id", "messages.message_id")
+        continue_after(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
@@ -227,7 +179,7 @@ class History:
             DeadLetterEntry(
                 dead_letter_id=DeadLetterId(dead_letter_id),
                 failed_ms=failed_ms,
-                message=_message(definition),
+                message=message_of(definition),
                 outcome=codec.decode_outcome(outcome),
                 run_number=run_number,
             )
@@ -238,27 +190,25 @@ class History:
     # -- deliveries -------------------------------------------------------------------------
 
     async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
-        """One page of the delivery journal, oldest first. Raises InvalidInput for a foreign cursor."""
+        """One page of the delivery journal. Raises InvalidInput for a foreign cursor."""
         conditions = Conditions()
         conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
         if query.url is not None:
-            if "*" in query.url:
-                conditions.add("messages.url GLOB ?", _glob(query.url))
-            else:
-                conditions.add("messages.url = ?", query.url)
+            conditions.of_url(query.url)
         if query.message_id is not None:
             conditions.add("messages.message_id = ?", query.message_id)
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
-        conditions.continue_after("attempts.seq", query.cursor, latest_first=False)
-        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq LIMIT ?"
+        continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)
+        order = "DESC" if query.latest_first else "ASC"
+        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
             Delivery(
                 seq=seq,
                 at_ms=at_ms,
                 finished_ms=finished_ms,
-                message=_message(definition),
+                message=message_of(definition),
                 attempt=attempt,
                 outcome=codec.decode_outcome(outcome),
             )
@@ -328,7 +278,7 @@ class History:
         rows = await self._store.whole_rows(_SELECT_DEFINITIONS, (wanted,))
         if len(rows) < len(numbers):
             raise self._store.damaged(f"{len(numbers) - len(rows)} messages of its history are missing")
-        return {number: _message(definition) for number, definition, _ in rows}
+        return {number: message_of(definition) for number, definition, _ in rows}
 
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
@@ -356,8 +306,3 @@ def _error_text(outcome: AttemptOutcome) -> str | None:
     if outcome.response is None:
         return outcome.error
     return f"destination answered {outcome.response.status}"
-
-
-def _glob(pattern: str) -> str:
-    """Our globs know `*` only; SQLite's other wildcards are taken literally."""
-    return "".join(f"[{char}]" if char in "?[" else char for char in pattern)

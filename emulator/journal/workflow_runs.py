@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from emulator.core.model import CallType, DeadLetterId, EventState, MessageId, Phase
 from emulator.core.workflows import RunState, WorkflowStep
 from emulator.journal import codec
-from emulator.journal.conditions import LABELS, Conditions, page_of
+from emulator.journal.conditions import LABELS, Conditions, continue_after, page_of
 from emulator.journal.schema import (
     ATTEMPTS,
     EVENTS,
@@ -96,7 +96,7 @@ class WorkflowRuns:
         if query.account_id is not None:
             conditions.add("workflow_runs.account_id = ?", query.account_id)
         _choose(conditions, query)
-        conditions.continue_after("workflow_runs.run_number", query.cursor, latest_first=True)
+        continue_after(conditions, "workflow_runs.run_number", query.cursor, latest_first=True)
         found = await self._summaries(conditions, query.count + 1)
         return page_of(found, query.count, lambda each: f"{each.run.created_ms}-{each.run.number}")
 

@@ -70,6 +70,23 @@ class EventQuery(Record):
     newest: int | None = None
 
 
+class MessageFilter(Record):
+    """What a listing of the control API asks of messages; all that is given holds together.
+
+    `url` is exact or a glob. `id` is an id or its end, `text` a part of the id, the URL or a label in any case.
+    """
+
+    url: str | None = None
+    label: str | None = None
+    schedule_id: str | None = None
+    queue: str | None = None
+    id: str | None = None
+    text: str | None = None
+
+
+ANY_MESSAGE = MessageFilter()
+
+
 class DeadLetterEntry(Record):
     """A dead letter with its message and the last attempt's outcome; that of a workflow run has the run's number."""
 
@@ -99,9 +116,12 @@ class WorkflowDeadLetters(Record):
 
 
 class DeadLetterQuery(Record):
-    """A page of the dead letter queue, or of that of workflow runs; values of one field are OR-ed, fields AND-ed."""
+    """A page of the dead letter queue, or of that of workflow runs; values of one field are OR-ed, fields AND-ed.
 
-    account_id: AccountId
+    Without an account of all accounts.
+    """
+
+    account_id: AccountId | None
     count: int
     cursor: str | None = None
     latest_first: bool = False
@@ -118,6 +138,7 @@ class DeadLetterQuery(Record):
     from_ms: int | None = None
     to_ms: int | None = None
     workflow: WorkflowDeadLetters | None = None
+    wanted: MessageFilter = ANY_MESSAGE
 
 
 class Delivery(Record):
@@ -132,13 +153,14 @@ class Delivery(Record):
 
 
 class DeliveryQuery(Record):
-    """A page of the delivery journal, oldest first. `url` is exact or a glob; `outcome` as in the control API."""
+    """A page of the delivery journal. `url` is exact or a glob; `outcome` as in the control API."""
 
     limit: int = 100
     cursor: str | None = None
     url: str | None = None
     message_id: str | None = None
     outcome: str | None = None
+    latest_first: bool = False
 
 
 class HistoryPosition(Record):

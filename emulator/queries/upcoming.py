@@ -44,10 +44,11 @@ LAST_MS = clock.LATEST_MS - 86_400_000
 
 
 class UpcomingQuery(Record):
-    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+    """How far to look ahead (None: to the end, and each schedule's next firing only), for how much, and for what."""
 
     until_ms: int | None
     limit: int
+    expiries: bool = True
 
 
 # -- what has an instant ----------------------------------------------------------------------
@@ -163,17 +164,17 @@ class Upcoming(Record):
     is_truncated: bool
 
 
-def preview(
-    state: StateView, *, until_ms: int | None, last_ms: int, limit: int, ended: Sequence[EndedMessage]
-) -> Upcoming:
+def preview(state: StateView, query: UpcomingQuery, *, last_ms: int, ended: Sequence[EndedMessage]) -> Upcoming:
     """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
 
     `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
     in order. Retries come without their arithmetic; see `with_delays`.
     """
+    until_ms, limit = query.until_ms, query.limit
     last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
     every_firing = until_ms is not None
-    items = [item for _, item in islice(_items(state, last_ms, ended, every_firing=every_firing), limit + 1)]
+    found = _items(state, last_ms, ended, every_firing=every_firing, expiries=query.expiries)
+    items = [item for _, item in islice(found, limit + 1)]
     waiting = list(islice(waits(state), limit + 1))
     return Upcoming(
         now_ms=state.now_ms,
@@ -205,11 +206,11 @@ def _with_delay(retry: Retry, failures: Mapping[MessageId, Failure]) -> Retry:
 
 
 def _items(
-    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool
+    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool, expiries: bool
 ) -> Iterator[tuple[int, Item]]:
     """Everything that has an instant; at one instant expiries come last."""
     streams: list[Iterable[tuple[int, Item]]] = [_work(state, last_ms, every_firing=every_firing)]
-    for owner in state.accounts.values():
+    for owner in state.accounts.values() if expiries else ():
         streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
     streams.append(_message_expiries(ended))
     # `merge` keeps the order of the streams where instants are equal.

@@ -30,7 +30,7 @@ from emulator.journal.dropping import Keep
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import iso, read_clock_instant_ms
+from emulator.wire.instants import iso, number_or_text, read_clock_instant_ms
 from emulator.wire.messaging.chat import completions_url
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
@@ -104,7 +104,7 @@ async def start(
             dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
         ),
     )
-    control = ControlOptions(token=settings.read_control_token() or None)
+    control = ControlOptions(token=settings.read_control_token() or None, is_strict=settings.strict)
     senders = Senders(
         control_hosts=settings.control_hosts, public_hosts=settings.public_hosts, origins=settings.origins
     )
@@ -112,7 +112,7 @@ async def start(
     if settings.strict:
         from emulator.api.strict import StrictMode
 
-        middleware.append(Middleware(StrictMode, dialect=dialect))
+        middleware.append(Middleware(StrictMode, worlds=worlds))
     app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
     try:
         await worlds.start()
@@ -198,6 +198,6 @@ def _epoch_ms(text: str) -> int:
     if not text:
         return wall_ms()
     try:
-        return read_clock_instant_ms(int(text) if text.isdigit() else text)
+        return read_clock_instant_ms(number_or_text(text))
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed

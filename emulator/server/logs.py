@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from emulator.core import facts
 from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
 from emulator.core.state_view import StateView
+from emulator.core.world_setup import DEFAULT
 from emulator.server.terminals import printable, wants_colours
+from emulator.wire import reasons
 from emulator.wire.instants import iso
 
 if TYPE_CHECKING:
+    from emulator.worlds.registry import Worlds
     from emulator.worlds.world import World
 
 logger = logging.getLogger("emulator.deliveries")
@@ -42,7 +45,11 @@ class _Text(logging.Formatter):
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
-        line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage(), **fields}
+        wall_ms = round(record.created * 1000)
+        line = {"wall": iso(wall_ms), "wall_ms": wall_ms}
+        if isinstance(at_ms := fields.pop("at_ms", None), int):
+            line |= {"at": iso(at_ms), "at_ms": at_ms}
+        line |= {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage(), **fields}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -51,6 +58,12 @@ class _Json(logging.Formatter):
 def formatter(log_format: str, *, is_coloured: bool) -> logging.Formatter:
     """What makes a line of an entry, as `json` or as text."""
     return _Json() if log_format == "json" else _Text(colour=is_coloured)
+
+
+def stamp(worlds: Worlds) -> None:
+    """From now on entries carry the virtual time, which the JSON form shows."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(VirtualTime(worlds))
 
 
 def configure(log_format: str, level: str) -> None:
@@ -62,6 +75,20 @@ def configure(log_format: str, level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("emulator").setLevel(level.upper())
+
+
+class VirtualTime(logging.Filter):
+    """Gives every entry the virtual time of the world it is about, of the default one if it is about none."""
+
+    def __init__(self, worlds: Worlds) -> None:
+        super().__init__()
+        self._worlds = worlds
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "at_ms" not in record.__dict__:
+            wanted = record.__dict__.get("world", DEFAULT)
+            record.at_ms = next((world.clock.now_ms for world in self._worlds.all() if world.id == wanted), None)
+        return True
 
 
 class DeliveryLog:
@@ -84,13 +111,14 @@ class DeliveryLog:
                 _log_refused_firing(world.id, fact, fact.error)
         if not logger.isEnabledFor(logging.INFO):
             return
+        due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, facts.RetryScheduled)}
         for fact in produced:
             if isinstance(fact, facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
             elif isinstance(fact, facts.AttemptFinished):
                 message = self._under_way.pop((world.id, fact.message_id), None)
                 if message is not None:
-                    _log_attempt(world.id, message, fact)
+                    _log_attempt(world.id, message, fact, due.get(fact.message_id))
 
 
 def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) -> None:
@@ -103,12 +131,14 @@ def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) ->
     )
 
 
-def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -> None:
+def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished, retry_ms: int | None) -> None:
     outcome = fact.outcome
+    body = b"" if outcome.succeeded or outcome.response is None else outcome.response.body
+    said = reasons.said_of(body)
     level = logging.INFO if outcome.succeeded else logging.WARNING
     logger.log(
         level,
-        "%s %s %s -> %s (attempt %d, %s) %s",
+        "%s %s %s -> %s (attempt %d, %s) %s%s%s",
         iso(fact.at_ms),
         message.method.value,
         message.url,
@@ -116,6 +146,8 @@ def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -
         fact.number,
         outcome.via.value,
         message.message_id,
+        said and f": {said}",
+        "" if retry_ms is None else f"; retry at {iso(retry_ms)}",
         extra={
             "at_ms": fact.at_ms,
             "message_id": message.message_id,
@@ -124,6 +156,8 @@ def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished) -
             "attempt": fact.number,
             "status": None if outcome.response is None else outcome.response.status,
             "error": outcome.error,
+            "answer": said or None,
+            "retry_at_ms": retry_ms,
             "via": outcome.via.value,
             "world": world_id,
         },

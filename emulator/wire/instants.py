@@ -15,6 +15,8 @@ MAX_INSTANT_MS = clock.LATEST_MS
 EARLIEST_VIRTUAL_MS = clock.EARLIEST_MS
 
 _EXPECTED = "expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds"
+# As many digits as every reader of numbers takes.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _ISO = re.compile(
@@ -47,6 +49,11 @@ def read_instant_ms(value: str | int) -> int:
 def read_clock_instant_ms(value: str | int) -> int:
     """An instant that a virtual clock can show, in the forms of `read_instant_ms`. Raises: Malformed."""
     return clock.check_clock_instant(read_instant_ms(value))
+
+
+def number_or_text(text: str) -> int | str:
+    """What stands for milliseconds where there are texts only: a run of digits is the number it looks like."""
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def iso(instant_ms: int) -> str:

@@ -17,6 +17,10 @@ from emulator.queries.waiting import Held
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 
+# Of a failing answer, so many characters are shown; UTF-8 has at most so many bytes for each.
+_MOST_SAID = 200
+_MOST_BYTES = 4
+
 
 def arithmetic(delay: RetryDelay) -> str:
     """How the delay of a retry came about: `Retry-After: 10 -> 10s`."""
@@ -61,7 +65,19 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
         return f"failed: {outcome.error}{decided}"
     if outcome.via is Via.CAPTURE and outcome.response.body:
         return f"was answered {outcome.response.status} by the emulator, with a canned chat completion"
-    return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}"
+    # An application in this process is the user's own, and its answer names what it raised.
+    is_own = outcome.via is Via.MOUNT and not outcome.succeeded
+    said = said_of(outcome.response.body) if is_own else ""
+    return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}" + (said and f": {said}")
+
+
+def said_of(body: bytes) -> str:
+    """The beginning of an answer's body as a line of text, control characters escaped; empty without one (D-336)."""
+    text = body[: _MOST_SAID * _MOST_BYTES].decode("utf-8", "replace").strip()
+    shown = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:_MOST_SAID]
+    )
+    return shown if len(text) <= _MOST_SAID else f"{shown}..."
 
 
 def _answerer(via: Via, rule: AnsweringRule | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from msgspec.structs import replace
@@ -15,13 +15,14 @@ from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, No
 from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
-from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
+from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
 from emulator.fixtures.document import read_fixtures
 from emulator.fixtures.records import InvalidFixtures
+from emulator.journal.database import Threads
 from emulator.journal.files import UnusableDatabase
 from emulator.wire.credentials import user_of
 from emulator.wire.dialect import Dialect
@@ -29,6 +30,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.callers import Caller, Callers
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
+from emulator.worlds.identifiers import Identifiers
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
@@ -46,11 +48,13 @@ class Worlds:
         self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[], DeliveryTransport]
     ) -> None:
         self._callers = Callers()
-        self.observers: list[Observer] = [self._callers.observe]
+        self._identifiers = Identifiers()
+        self.observers: list[Observer] = [self._callers.observe, self._identifiers.observe]
         self._first = first
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
+        self._threads = Threads()
         self._unusable: dict[str, str] = {}
         # Why worlds that are closed by now had stopped, by their ids.
         self.failures: dict[str, str] = {}
@@ -142,6 +146,8 @@ class Worlds:
         async with self._tokens_lock:
             world_id = setup.id or self._unused_id()
             read_field("id", world_id, parse_world_name)
+            if self._options.keeps_state:
+                read_field("id", world_id, parse_name_in_files)
             if world_id in self._worlds:
                 raise Conflict(f"world {world_id} exists already")
             if world_id in self._unusable:
@@ -175,7 +181,7 @@ class Worlds:
             world = self.get(world_id)
             del self._worlds[world_id]
             self._files.pop(world_id.lower(), None)
-            self._callers.forget(world_id)
+            self._forget(world_id)
             await world.close()
             self._note_failure(world)
             if self._options.keeps_state:
@@ -206,7 +212,7 @@ class Worlds:
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
-        store, has_world = await self._options.open_store(setup.id)
+        store, has_world = await self._options.open_store(setup.id, self._threads)
         try:
             if has_world and not self._options.fresh:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
@@ -228,10 +234,11 @@ class Worlds:
                 transport=self._new_transport(),
                 observers=self.observers,
             )
-            await world.history.load()
+            if has_world:
+                await world.history.load()
             world.snapshots.tidy()
         except BaseException:
-            self._callers.forget(setup.id)
+            self._forget(setup.id)
             await store.close()
             raise
         self._worlds[setup.id] = world
@@ -263,10 +270,10 @@ class Worlds:
         except InvalidFixtures as invalid:
             problem = invalid.problems[0]
             raise InvalidInput(f"fixtures.{problem.field}", problem.reason) from None
-        wanted = identifiers_of(state)
-        for world in self._worlds.values():
-            if world.id != setup.id and (both := wanted & identifiers_of(world.state)):
-                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
+        taken = self._identifiers.found_elsewhere(identifiers_of(state), setup.id)
+        if taken is not None:
+            identifier, other = taken
+            raise Conflict(f"fixtures: {identifier} belongs to the world {other} already")
         return state
 
     # -- changes of a world that others must allow ------------------------------------------
@@ -292,11 +299,10 @@ class Worlds:
 
     async def _restore(self, world: World, name: str) -> None:
         def check(state: StateView) -> None:
-            wanted = tokens_of(*accounts_of(state))
-            for other in self._others(world):
-                if wanted & tokens_of(*accounts_of(other.state)):
-                    text = f"an account of the world {other.id} has a token of the snapshot; delete or reset it first"
-                    raise Conflict(text)
+            taken = self._identifiers.found_elsewhere(tokens_of(*accounts_of(state)), world.id)
+            if taken is not None:
+                _, other = taken
+                raise Conflict(f"an account of the world {other} has a token of the snapshot; delete or reset it first")
 
         async with self._tokens_lock:
             await world.restore_snapshot(name, check)
@@ -304,11 +310,12 @@ class Worlds:
     async def change_account(self, world: World, account: Account) -> None:
         """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
         async with self._tokens_lock:
+            wanted = tokens_of(account)
             rest = [each for each in accounts_of(world.state) if each.id != account.id]
-            rest += [each for other in self._others(world) for each in accounts_of(other.state)]
-            if tokens_of(account) & tokens_of(*rest):
+            if wanted & tokens_of(*rest) or self._identifiers.found_elsewhere(wanted, world.id) is not None:
                 raise Conflict("token: another account has this token already")
             await world.submit(ChangeAccount(account=account))
 
-    def _others(self, world: World) -> Iterator[World]:
-        return (each for each in self._worlds.values() if each is not world)
+    def _forget(self, world_id: str) -> None:
+        self._callers.forget(world_id)
+        self._identifiers.forget(world_id)

@@ -31,8 +31,11 @@ from emulator.queries.history import DeliveryQuery
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
+from emulator.worlds.listings import Listings
+from emulator.worlds.mismatches import Mismatches
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.previews import Previews
+from emulator.worlds.refused_calls import RefusedCalls
 from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, resume, world_meta
 from emulator.worlds.statistics import Statistics
 from emulator.worlds.watch import Watches
@@ -75,6 +78,10 @@ class World:
         self.transport = transport
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
         self.watches = Watches()
+        self.refused_calls = RefusedCalls()
+        self.mismatches = Mismatches()
+        # Names of headers and parameters that were looked at already.
+        self.seen_names: set[str] = set()
         self.generation = 0
         self.is_closed = False
         # Why it has stopped last, also if it has gone on since.
@@ -94,6 +101,7 @@ class World:
         self.history = history
         self.previews = Previews(state, store)
         self.runs = RunLogs(state, store, history)
+        self.listings = Listings(state, store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
@@ -356,6 +364,8 @@ class World:
                 self.driver.stop(str(error), is_disk_full=error.is_disk_full)
                 raise
             self.setup = setup
+            self.refused_calls.clear()
+            self.mismatches.clear()
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()

@@ -93,11 +93,18 @@ def test_every_delivery_is_a_line_on_standard_error(tmp_path: Path) -> None:
 
 def test_log_may_be_json(tmp_path: Path) -> None:
     with serving("--clock", "frozen", "--log-format", "json", folder=tmp_path) as server:
-        message_id = publish(server.url, server.variables["SVC_TOKEN"], "https://api.example.com/hook")
+        banner = json.loads(server.banner[0])
+        message_id = publish(banner["url"], banner["variables"]["SVC_TOKEN"], "https://api.example.com/hook")
+        httpx.get(f"{banner['url']}/v2/keys", trust_env=False)
         server.stop(signal.SIGTERM)
 
-    line = json.loads(server.log)
-    assert (line["message_id"], line["status"], line["attempt"]) == (message_id, 200, 1)
+    delivery, refusal = map(json.loads, server.log.splitlines())
+    assert (delivery["message_id"], delivery["status"], delivery["attempt"]) == (message_id, 200, 1)
+    assert (refusal["logger"], refusal["status"], refusal["level"]) == ("emulator.api.refused", 401, "warning")
+    for line in (banner, delivery, refusal):
+        assert line["at"] == banner["clock"]["now"]
+        assert abs(line["wall_ms"] - banner["wall_ms"]) < 60_000
+        assert line["wall"].endswith("Z")
 
 
 def test_delivery_in_flight_at_the_end_is_made_again_after_a_restart(tmp_path: Path) -> None:

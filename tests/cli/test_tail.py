@@ -142,6 +142,18 @@ def test_tail_shows_refused_firings_among_the_events() -> None:
     assert tail(content).stdout == tail(content, "--events", "--message", "msg_1").stdout == ""
 
 
+@pytest.mark.parametrize(("hint", "shown"), [(None, ""), ("is https meant?", " (is https meant?)")])
+def test_tail_shows_refused_calls_among_the_events(hint: str | None, shown: str) -> None:
+    """D-333."""
+    data: dict[str, Any] = {**AT, "method": "POST", "path": "/v2/publish/x", "status": 404}
+    data |= {"error": "topic x not found", "hint": hint}
+    content = (written(Kind.REFUSED, data, HistoryPosition(generation="9f3a1c02", seq=3)), END)
+    assert tail(content).stdout == ""
+    assert tail(content, "--events").stdout.splitlines() == [
+        f"2026-01-01T00:00:10.000Z REFUSED POST /v2/publish/x -> 404 topic x not found{shown}"
+    ]
+
+
 def test_json_has_each_entry_as_the_server_sent_it_on_a_line() -> None:
     lines = tail((clock(0), event(1, "ACTIVE"), attempt(2), END), "--json", "--events").stdout.splitlines()
 
@@ -306,3 +318,31 @@ def test_it_goes_on_where_it_was_when_the_server_comes_back(tmp_path: Path) -> N
     assert errors == (
         f"svc-emulator: the server at {again.url} has gone; waiting for it\nsvc-emulator: the server is back\n"
     )
+
+
+def test_the_last_entries_are_those_before_the_stream_begins_to_follow() -> None:
+    content = (
+        attempt(1),
+        attempt(2, message="msg_2"),
+        attempt(3),
+        attempt(4, message="msg_2"),
+        clock(0),
+        attempt(5),
+        END,
+    )
+
+    assert [line.split()[-1] for line in tail(content, "--last", "2").stdout.splitlines()] == [
+        "msg_1",
+        "msg_2",
+        "msg_1",
+    ]
+    assert len(tail(content, "--last", "2", "--message", "msg_2").stdout.splitlines()) == 2
+    assert len(tail(content, "--last", "0").stdout.splitlines()) == 1
+    assert len(tail(content, "--last", "9").stdout.splitlines()) == 5
+
+
+def test_without_following_the_end_of_the_connection_is_the_end() -> None:
+    connections = Connections(connections=[(attempt(1), attempt(2), clock(0))])
+    result = CliRunner().invoke(main, ["tail", "--no-follow"], obj=connections)
+    assert (result.exit_code, len(result.stdout.splitlines()), result.stderr) == (0, 2, "")
+    assert connections.asked == [({"from": "start", "follow": "false"}, {})]

@@ -208,6 +208,34 @@ def test_an_application_that_fails_answers_500_and_is_logged(
     assert text in caplog.text
 
 
+@pytest.mark.parametrize("interface", ["asgi", "starlette", "wsgi", "function"])
+def test_an_exception_of_an_application_is_told_where_failures_are_explained(
+    interface: str, emu: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-336."""
+
+    def fail(*_: Any) -> Any:
+        raise ValueError("no such\nuser: 7")
+
+    async def fail_later(*_: Any) -> Any:
+        fail()
+
+    apps: dict[str, tuple[Any, str]] = {
+        "asgi": (fail_later, "asgi"),
+        "starlette": (Starlette(routes=[Route("/hook", fail_later, methods=["POST"])]), "asgi"),
+        "wsgi": (fail, "wsgi"),
+        "function": (fail, "function"),
+    }
+    application, kind = apps[interface]
+    emu.mount("https://app.test", application, interface=kind)
+    message_id = emu.publish(URL, headers={"Svc-Retries": "0"})
+
+    assert only_delivery(emu).response.body == b"ValueError: no such\nuser: 7"  # type: ignore[union-attr]
+    assert "500 by the application mounted there: ValueError: no such\\nuser: 7" in emu.explain(message_id)["summary"]
+    assert "ValueError: no such" in emu.timeline().partition("Why:")[2]
+    assert caplog.text.count("Traceback") == 1
+
+
 def test_an_application_that_hangs_times_out(emu: Emulator) -> None:
     cancelled = threading.Event()
 

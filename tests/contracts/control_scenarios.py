@@ -94,6 +94,37 @@ async def previews(emulator: Checked) -> None:
 
 
 @scenario()
+async def lists(emulator: Checked) -> None:
+    await emulator.control("POST", "/destinations", {"match": {"url": DOWN}, "respond": {"status": 503}})
+    await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Retries": "0", "Svc-Label": "red"}, b"text")
+    await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Retries": "1"})
+    await emulator.call("POST", "/v2/queues", (), {"queueName": "q", "parallelism": 1})
+    await emulator.call("POST", "/v2/queues/q/pause")
+    await emulator.call("POST", f"/v2/enqueue/q/{URL}")
+    limited = {"Svc-Flow-Control-Key": "k", "Svc-Flow-Control-Value": "rate=1, period=1m"}
+    for _ in range(2):
+        await emulator.call("POST", f"/v2/publish/{URL}", limited)
+    await emulator.call("POST", f"/v2/schedules/{URL}", {"Svc-Cron": "CRON_TZ=Asia/Kolkata 0 * * * *"})
+    await emulator.call("POST", "/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}, {"url": DOWN, "name": "d"}]})
+    await emulator.call("PATCH", "/v2/topics/g", (), {"headers": {"Svc-Retries": ["1"]}})
+    await emulator.control("POST", "/clock/next")
+    states = {each["state"] for each in (await emulator.control("GET", "/messages")).json["messages"]}
+    assert states >= {"HELD", "DELIVERED", "FAILED"}, states
+    page = (await emulator.control("GET", "/messages?limit=1&state=live,failed")).json
+    await emulator.control("GET", f"/messages?limit=1&cursor={page['cursor']}")
+    assert (await emulator.control("GET", "/dead-letters?label=red")).json["dead_letters"]
+    for path, name in (
+        ("/schedules?firings=3", "schedules"),
+        ("/queues", "queues"),
+        ("/flow-control", "keys"),
+        ("/url-groups", "url_groups"),
+    ):
+        assert (await emulator.control("GET", path)).json[name], path
+    for wrong in ("/messages?state=gone", "/messages?cursor=x", "/dead-letters?state=failed", "/schedules?firings=101"):
+        assert (await emulator.control("GET", wrong)).status == 400
+
+
+@scenario()
 async def stream(emulator: Checked) -> None:
     await emulator.call("POST", f"/v2/publish/{URL}", (), b"text")
     everything = await emulator.control("GET", "/stream?from=start&follow=false")
@@ -104,6 +135,19 @@ async def stream(emulator: Checked) -> None:
     await emulator.control("GET", "/stream?follow=false&last_event_id=00000000-7")
     for wrong in ("follow=perhaps", "from=yesterday", "last_event_id=7"):
         assert (await emulator.control("GET", f"/stream?{wrong}")).status == 400
+
+
+@scenario()
+async def refused_calls(emulator: Checked) -> None:
+    await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Delay": "soon"})
+    assert len((await emulator.control("GET", "/refused?limit=5")).json["refused"]) == 1
+    assert (await emulator.control("GET", "/refused?limit=0")).status == 400
+    for _ in range(2):
+        await emulator.call("POST", f"/v2/publish/{URL}", {"Svc-Deduplication-Id": "a"})
+    assert len((await emulator.control("GET", "/refused")).json["deduplicated"]) == 1
+    await emulator.control("DELETE", "/refused")
+    await emulator.control("GET", "/mismatches")
+    await emulator.control("DELETE", "/mismatches")
 
 
 @scenario()

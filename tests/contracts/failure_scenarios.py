@@ -121,9 +121,8 @@ async def wrong_methods(emulator: Checked) -> None:
                 token = "" if first.api == "messaging" else None
                 target = path.replace("{", "").replace("}", "")
                 assert (await emulator.call(method, target, token=token)).status == 405
-    # A percent-encoded slash makes a destination of it, which no method but POST takes.
+    # A slash makes a destination of it, which no method but POST takes.
     for method in ("GET", "DELETE"):
-        assert (await emulator.call(method, "/v2/schedules/a%2Fb")).status == 405
         assert (await emulator.call(method, "/v2/schedules/https://x.test/a")).status == 405
 
 

@@ -143,17 +143,6 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
         ),
         _refused("expected a URL, where the answer of api/llm is sent", "api/llm needs a callback (D-085)"),
         _refused("expected Svc-Flow-Control-Key beside it", "OpenAPI cannot say that one header needs another (D-083)"),
-        *(
-            Allowed(
-                failure=REJECTED_POSITIVE,
-                operation=operation,
-                when=lambda case, response: (
-                    response.status_code == 405 and "%2F" in case.path_parameters["destination"]
-                ),
-                reason="a path with further slashes names a destination, which can only be given a schedule",
-            )
-            for operation in ("getSchedule", "deleteSchedule")
-        ),
         Allowed(
             failure="UnsupportedMethodResponse",
             operation="listSchedules",

@@ -135,7 +135,7 @@ def serving(
             assert process.stdout is not None
             for line in process.stdout:
                 server.banner.append(line.rstrip("\n"))
-                if line.startswith("state:"):
+                if line.startswith(("state:", "{")):
                     break
             else:
                 raise AssertionError(process.communicate()[1])

@@ -14,7 +14,7 @@ from emulator.core import facts
 from emulator.core.errors import InvalidInput
 from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.journal.history import History
-from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, Page
+from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, MessageFilter, Page
 from tests.harness.loops import on_loop
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
 from tests.harness.stores import ALL, KeptWorld, kept
@@ -264,6 +264,7 @@ def test_foreign_cursor_is_refused(cursor: str) -> None:
 
 
 DEAD_FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "what a listing asks for": ({"wanted": MessageFilter(url="https://d*", label="red", text="DOWN")}, [DOWN]),
     "none": ({}, [DOWN, DOWN, ODD, ODD]),
     "url": ({"urls": (ODD,)}, [ODD, ODD]),
     "queue": ({"queues": ("q",)}, [ODD]),
@@ -472,12 +473,12 @@ def test_query_has_a_condition_for_every_field() -> None:
         "newest",
     }
     tested = {name for changes, _ in DEAD_FILTERS.values() for name in changes} | {"message_ids", "dead_letter_ids"}
-    # Those of workflow runs are another queue: see tests/api/workflow.
     assert tested == set(DeadLetterQuery.__struct_fields__) - {
         "account_id",
         "count",
         "cursor",
         "latest_first",
+        # Its own fields are tested with the dead letters of runs, tests/api/workflow.
         "workflow",
     }
 

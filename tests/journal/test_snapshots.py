@@ -36,6 +36,7 @@ from tests.harness.snapshots import (
     state_of,
     told,
 )
+from tests.harness.stores import connection_of
 from tests.worlds.test_registry import create
 
 # -- import (D-204) ---------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_database_of_a_stopped_world_can_be_imported(tmp_path: Path, how: str) -
             if how == "killed":
                 # The facts are there, and no checkpoint of them; a copy has what is in the log beside it.
                 copied = sqlite3.connect(tmp_path / "copy.db")
-                await emulator.world._store._connection.backup(copied)
+                await (await connection_of(emulator.world._store)).backup(copied)
                 copied.close()
         file = (tmp_path / "copy.db" if how == "killed" else db).read_bytes()
         async with in_process() as fresh:
@@ -462,7 +463,7 @@ def test_restore_that_fails_leaves_the_world_as_it_was(tmp_path: Path, is_file: 
     async def test() -> None:
         async with with_a_snapshot(tmp_path, is_file=is_file) as emulator:
             before = await told(emulator)
-            connection = emulator.world._store._connection
+            connection = await connection_of(emulator.world._store)
             execute = connection.execute
 
             def fail_half_way(statement: str, *parameters: Any) -> Any:
@@ -572,7 +573,7 @@ def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Path) -> 
         later = (await emulator.control("GET", "/trace")).body
 
         copies: list[Path] = []
-        connection = emulator.world._store._connection
+        connection = await connection_of(emulator.world._store)
         execute = connection.execute
 
         @aiosqlite.context.contextmanager

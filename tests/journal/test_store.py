@@ -29,7 +29,7 @@ from tests.harness.simulations import (
     flow,
     unreachable,
 )
-from tests.harness.stores import KeptWorld, crash, kept
+from tests.harness.stores import KeptWorld, connection_of, crash, kept
 
 DOWN = "https://down.example.com/"
 BUSY = "https://busy.example.com/"
@@ -433,7 +433,8 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(tmp_path: Path, is_f
     async def test() -> None:
         async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
             world.publish("https://a.example.com/")
-            world.store._connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
+            connection = await connection_of(world.store)
+            connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
             readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
             results = await asyncio.gather(*readers, return_exceptions=True)
 
@@ -477,7 +478,7 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
 async def test_reader_waits_for_the_end_of_a_transaction() -> None:
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
         half_way, go_on = asyncio.Event(), asyncio.Event()
-        connection = world.store._connection
+        connection = await connection_of(world.store)
         executemany = connection.executemany
 
         async def pause_half_way(statement: str, rows: Any) -> Any:

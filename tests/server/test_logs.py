@@ -82,3 +82,44 @@ def test_a_refused_firing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         "quota maxRequestsPerDay exceeded, current limit: 0"
     ]
     assert (caplog.records[0].levelname, vars(caplog.records[0])["schedule_id"]) == ("WARNING", "hourly")
+
+
+def test_a_failed_attempt_is_logged_with_what_was_answered_and_when_the_retry_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """D-336."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            emulator.emulation.worlds.observers.append(DeliveryLog())
+            await emulator.rule(HOOK, respond={"status": 503, "body": "busy\n\x1b[2J" + "x" * 300})
+            await emulator.publish(HOOK, {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
+            await emulator.advance("1s")
+
+    with caplog.at_level(logging.INFO, "emulator"):
+        test()
+
+    said = "busy\\n\\x1b[2J" + "x" * 191 + "..."
+    first, second = (record for record in caplog.records if record.name == "emulator.deliveries")
+    assert first.getMessage().endswith(f": {said}; retry at 2026-01-01T00:00:01.000Z")
+    assert second.getMessage().endswith(f": {said}")
+    assert vars(first)["answer"] == said
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_every_call_is_logged_at_the_level_debug(level: str, caplog: pytest.LogCaptureFixture) -> None:
+    """D-336."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await emulator.get(f"/v2/keys?queue_token={emulator.token}", token=None)
+            await emulator.control("GET", "/clock?a=b")
+
+    with caplog.at_level(level.upper(), "emulator.calls"):
+        test()
+
+    texts = [each.getMessage().rpartition(" in ")[0] for each in caplog.records if each.name == "emulator.calls"]
+    every = ["GET /v2/keys?queue_token=*** -> 200", "GET /_emulator/clock?a=b -> 400"]
+    assert texts == (every if level == "debug" else [])

@@ -65,11 +65,14 @@ class Policy(Record):
     reads_query: bool = False
     # Whether it needs the control token, if the server has one.
     needs_token: bool = True
+    # Whether it is a page, which shows itself and changes nothing: links of other sites lead there too (D-304).
+    is_page: bool = False
 
 
 WORLD_ONLY = Policy()
 OWN_QUERY = Policy(reads_query=True)
 PUBLIC = Policy(reads_query=True, needs_token=False)
+PAGE = Policy(reads_query=True, needs_token=False, is_page=True)
 
 ControlRoute: TypeAlias = Route[ControlCall, Policy]
 

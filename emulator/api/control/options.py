@@ -16,10 +16,14 @@ _CONTRACTS = resources.path("contracts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """`token` is what every call must carry, None if none is needed; `contracts` the folder of the documents shown."""
+    """`token` is what every call must carry, None if none is needed; `contracts` the folder of the documents shown.
+
+    `is_strict` tells that the server holds every call against the contract.
+    """
 
     token: str | None
     contracts: Path = _CONTRACTS
+    is_strict: bool = False
 
     def check_token(self, parts: RequestParts) -> None:
         """Raises Unauthenticated without the server's control token."""

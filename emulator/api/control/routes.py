@@ -8,14 +8,22 @@ from emulator.api.control import (
     accounts,
     clock,
     contract,
+    dead_letters,
     deliveries,
     destinations,
+    flow_control,
+    messages,
+    mismatches,
     pages,
     previews,
+    queues,
+    refused,
     runs,
+    schedules,
     snapshots,
     stream,
     trace,
+    url_groups,
     worlds,
 )
 from emulator.api.control.call import ControlCall, ControlRoute, opener
@@ -30,13 +38,24 @@ ROUTES: tuple[ControlRoute, ...] = (
     *destinations.ROUTES,
     *accounts.ROUTES,
     *snapshots.ROUTES,
+    *messages.ROUTES,
+    *schedules.ROUTES,
+    *queues.ROUTES,
+    *flow_control.ROUTES,
+    *url_groups.ROUTES,
+    *dead_letters.ROUTES,
     *previews.ROUTES,
     *runs.ROUTES,
     *trace.ROUTES,
     *stream.ROUTES,
+    *refused.ROUTES,
+    *mismatches.ROUTES,
     *contract.ROUTES,
     *pages.ROUTES,
 )
+
+# The paths of the pages that a person reads.
+PAGES = frozenset(route.path for route in ROUTES if route.policy.is_page)
 
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:

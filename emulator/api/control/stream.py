@@ -21,6 +21,7 @@ from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
 from emulator.wire.control.deliveries import delivery_view
 from emulator.wire.control.event_stream import EndReason, Kind, ResetReason, StreamRequest, written
+from emulator.wire.control.refused_calls import refused_call_view
 from emulator.worlds.registry import Worlds
 from emulator.worlds.watch import ClockMove
 from emulator.worlds.world import World
@@ -95,6 +96,7 @@ class _Follower:
         self._wanted = wanted
         self._generation = world.generation
         self._reset: ResetReason | None = None
+        self._told_refused = world.refused_calls.last_seq
 
     async def find_position(self) -> None:
         """Where the stream begins. A reset is told first if what the reader knows from before is void."""
@@ -172,6 +174,9 @@ class _Follower:
             is_up_to_date = len(entries) < _PAGE
         for firing in refused:
             await emit(written(Kind.FIRING, event_stream.firing_view(firing), self._position))
+        for call in self._world.refused_calls.after(self._told_refused):
+            self._told_refused = call.seq
+            await emit(written(Kind.REFUSED, refused_call_view(call), self._position))
         if move is not None:
             view = event_stream.clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
             await emit(written(Kind.CLOCK, view, self._position))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
@@ -19,6 +21,9 @@ from emulator.wire.control.worlds import (
 from emulator.wire.json_fields import Json
 from emulator.worlds.world import World
 
+# A list of very many worlds lets other calls have a turn.
+_LISTED_AT_ONCE = 50
+
 
 async def get_health(call: ControlCall) -> Response:
     troubles = call.worlds.troubles()
@@ -30,8 +35,12 @@ async def get_credentials(call: ControlCall) -> Response:
 
 
 async def list_worlds(call: ControlCall) -> Response:
-    worlds: list[Json] = [await view_of(world) for world in call.worlds.all()]
-    return Answer({"worlds": worlds, **unusable_view(call.worlds.unusable)})
+    views: list[Json] = []
+    for world in call.worlds.all():
+        views.append(await view_of(world))
+        if len(views) % _LISTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return Answer({"worlds": views, **unusable_view(call.worlds.unusable)})
 
 
 async def create_world(call: ControlCall) -> Response:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Opener, Request, Route
-from emulator.core.commands import Command
+from emulator.core.commands import Accepted, Command
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
 from emulator.core.record import Record
 from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue
 from emulator.core.state_view import AccountView, StateView
+from emulator.wire.control.refused_calls import DeduplicatedPublish
 from emulator.wire.credentials import bearer_token
 from emulator.wire.dialect import Dialect
+from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.messaging.options import Unused
 from emulator.wire.parts import RequestParts
 from emulator.wire.reasons import dropped, ignored, not_applied
@@ -67,8 +69,18 @@ class MessagingCall(Record, gc=True):
             names = [self.dialect.rename_field_at_fault(name) for name in given]
             logger.warning("%s (to %s)", not_applied(names), destination.text)
 
+    def note_deduplicated(self, accepted: Accepted) -> None:
+        """Keep what a publish did not make: no message and no event tells of it (D-332)."""
+        for each in accepted.messages:
+            if each.deduplicated:
+                at_ms = self.world.clock.now_ms
+                publish = DeduplicatedPublish(at_ms=at_ms, message_id=each.message_id, url=each.url)
+                self.world.refused_calls.add_deduplicated(publish)
+
     def tell_of_unused(self, unused: Unused) -> None:
         """Log what the request gives in vain: the answer does not tell of it (D-074, D-075)."""
+        if unused.unknown:
+            warn_of_mistakes(self.world, self.dialect, unused.unknown)
         if unused.ignored:
             logger.warning("%s (%s %s)", ignored(unused.ignored), self.parts.method, self.parts.path)
         if unused.dropped:
@@ -90,6 +102,24 @@ WRITE = Policy()
 KEYS = Policy()
 PUBLISH = Policy(burst_limit=False)
 
+# A client that makes up names must not fill the memory.
+_MOST_NAMES = 10_000
+
+
+def warn_of_mistakes(world: World, dialect: Dialect, names: Iterable[str]) -> None:
+    """Log the names that are probably mistaken for options, each once for a world (D-335)."""
+    seen = world.seen_names
+    for name in names:
+        if name in seen:
+            continue
+        if len(seen) >= _MOST_NAMES:
+            seen.clear()
+        seen.add(name)
+        text = mistake(name.lower(), dialect)
+        if text is not None:
+            logger.warning("%s (world %s)", text, world.id, extra={"field": name, "world": world.id})
+
+
 MessagingRoute: TypeAlias = Route[MessagingCall, Policy]
 
 
@@ -108,6 +138,12 @@ def opener(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[MessagingCa
                 "the read-only token cannot publish, create or change anything, and does not read signing keys"
             )
         world, account_id = caller.world, caller.account_id
+        seen = world.seen_names
+        for name, _ in request.parts.headers:
+            if name not in seen:
+                warn_of_mistakes(world, dialect, (name,))
+        if request.parts.query:
+            warn_of_mistakes(world, dialect, (name for name, _ in request.parts.query))
         check_account_is_active(world.state.accounts[account_id].account)
         if policy.burst_limit:
             # What has come due comes first. For a publish, submitting it sees to that.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from emulator.api.endpoint import Answer
+from emulator.api.endpoint import PASSED_ON, Answer
 from emulator.api.messaging.call import WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import Publish, PublishItem
 from emulator.core.model import CreatedBy, MessageOptions
@@ -25,7 +26,15 @@ async def complete(call: MessagingCall) -> Response:
     if outcome.response is None:
         return Answer({"error": f"the model could not be asked: {outcome.error}"}, 502)
     answer = chat.as_stream(outcome.response) if wants_stream else outcome.response
-    return Response(answer.body, answer.status, dict(chat.passed_on(answer.headers)))
+    return PassedOn(answer.body, answer.status, dict(chat.passed_on(answer.headers)))
+
+
+class PassedOn(Response):
+    """What somebody else has answered, so that a status of 4xx is no refusal of ours."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PASSED_ON] = True
+        await super().__call__(scope, receive, send)
 
 
 ROUTES: tuple[MessagingRoute, ...] = (MessagingRoute("POST", "/llm/v1/chat/completions", complete, WRITE),)

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import PUBLISH, MessagingCall, MessagingRoute
-from emulator.core.commands import Publish, PublishBatch, PublishItem
+from emulator.core.commands import Accepted, Publish, PublishBatch, PublishItem
 from emulator.core.model import QueueName
 from emulator.wire import names
 from emulator.wire.error_body import quota_headers
@@ -36,6 +36,7 @@ async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKin
     )
     call.warn_of_ignored_options(item.destination, item.options, item.queue)
     reply = await call.world.submit(Publish(account_id=call.account_id, item=with_invoker(item, call.dialect)))
+    call.note_deduplicated(reply.accepted)
     status = 202 if reply.accepted.is_deduplicated else 200
     return Answer(views.accepted(reply.accepted), status, quota_headers(reply.quota))
 
@@ -46,6 +47,9 @@ async def batch(call: MessagingCall) -> Response:
         if isinstance(item, PublishItem):
             call.warn_of_ignored_options(item.destination, item.options, item.queue)
     reply = await call.world.submit(PublishBatch(account_id=call.account_id, items=items))
+    for each in reply.items:
+        if isinstance(each, Accepted):
+            call.note_deduplicated(each)
     return Answer(views.batch_reply(reply.items, call.dialect), headers=quota_headers(reply.quota))
 
 

@@ -32,7 +32,7 @@ class AsyncClock:
         """Move the clock by `1d2h30m`, milliseconds or a timedelta, doing all due work on the way in order.
 
             >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
-            ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
+            ...     message_id = await emulator.publish("https://app.example.com", delay="1h")
             ...     (await emulator.clock.advance("1d")).deliveries
             1
 

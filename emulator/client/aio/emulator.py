@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -11,14 +10,20 @@ from typing import Any, Literal, NoReturn, Unpack
 import httpx
 
 from emulator.client.aio.clock import AsyncClock
+from emulator.client.aio.dead_letters import AsyncDeadLetters
 from emulator.client.aio.destinations import AsyncDestinations
 from emulator.client.aio.link import AsyncLink
+from emulator.client.aio.messages import AsyncMessages
+from emulator.client.aio.queues import AsyncQueues
+from emulator.client.aio.schedules import AsyncSchedules
 from emulator.client.aio.snapshots import AsyncSnapshots
+from emulator.client.aio.url_groups import AsyncUrlGroups
 from emulator.client.aio.workflows import AsyncWorkflows
 from emulator.client.bridges import AsgiBridge, caller_loop
 from emulator.client.control import segment
-from emulator.client.errors import EmulatorError, is_emulator_error
+from emulator.client.errors import is_emulator_error
 from emulator.client.mounts import Application, Interface
+from emulator.client.publishing import Published, PublishOptions, content, option_headers, queue_of, read_published
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
 from emulator.client.session import Running, Session, connected, new_world, shared, started
@@ -27,8 +32,10 @@ from emulator.client.verify.expectations import NOTHING, Expected, expectation
 from emulator.client.verify.mismatches import difference
 from emulator.client.verify.runs import StepExpected, run_difference, run_expectation
 from emulator.client.verify.timeline import timeline_of
+from emulator.client.verify.trouble import mismatches_of, read_refused
 from emulator.client.waiting import Awaited, wait_for
 from emulator.queries.reports import Credentials
+from emulator.wire.control.refused_calls import RefusedCall
 
 __tracebackhide__ = is_emulator_error
 
@@ -45,17 +52,26 @@ class AsyncEmulator:
     It is a server of its own in this process, on a port that the system chooses, kept in memory,
     its clock frozen; the options are those of `svc-emulator serve`. Nothing leaves the machine
     unless `external` or `allow_host` says so. It ends with its `with` block, or by `close`.
+
+    With `strict=True` the block raises AssertionError at its end if the contract does not know what
+    a client sent, such as a misspelt header, unless an exception ends it; `new_world` too (D-337).
     """
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""
         self._attach(AsyncLink(started(options)))
+        self._is_strict = options.get("strict", False)
 
     def _attach(self, link: AsyncLink) -> None:
         self._link = link
         self.clock = AsyncClock(link)
         self.destinations = AsyncDestinations(link)
         self.snapshots = AsyncSnapshots(link)
+        self.messages = AsyncMessages(link)
+        self.schedules = AsyncSchedules(link)
+        self.queues = AsyncQueues(link)
+        self.url_groups = AsyncUrlGroups(link)
+        self.dead_letters = AsyncDeadLetters(link)
         self.workflows = AsyncWorkflows(link)
 
     @classmethod
@@ -110,7 +126,9 @@ class AsyncEmulator:
             "fixtures": fixtures,
             "plan": plan,
         }
-        return self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world._is_strict = self._is_strict
+        return world
 
     async def start(self) -> AsyncEmulator:
         """Start the server, connect to it or make the world, as entering the `with` block does.
@@ -130,7 +148,12 @@ class AsyncEmulator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True  # A failed test shows its own line.
+        is_asked = self._is_strict and kind is None and self._link.is_open
+        text = await self._link.run(mismatches_of(self.session)) if is_asked else None
         await self.close()
+        if text is not None:
+            raise AssertionError(text)
 
     def __reduce__(self) -> NoReturn:
         """It lives in its process. Raises TypeError."""
@@ -197,7 +220,7 @@ class AsyncEmulator:
 
             >>> async with AsyncEmulator() as emulator:
             ...     await emulator.mount("https://app.test", lambda request: 503)
-            ...     message_id = await emulator.publish("https://app.test/hook", headers={"Svc-Retries": "0"})
+            ...     message_id = await emulator.publish("https://app.test/hook", retries=0)
             ...     [delivery] = await emulator.deliveries()
             ...     (delivery.response.status, delivery.via.value)
             (503, 'mount')
@@ -209,10 +232,11 @@ class AsyncEmulator:
         the end of the world, also over a `reset`.
 
         An ASGI application or an asynchronous function runs on the caller's event loop, and its
-        start-up and shutdown are the caller's affair.
+        start-up and shutdown are the caller's affair. The others run in a thread of their own;
+        `emulator.django` lends them the database connections of the test (D-352).
 
-        Raises EmulatorError for a server in another process, ValueError and TypeError for what is
-        no origin or no application.
+        Raises EmulatorError for a server in another process, which says what to do instead, and
+        ValueError and TypeError for what is no origin or no application.
         """
         session, kind = self.session, None if interface is None else Interface(interface)
         await self._link.run(session.server.mount(session.world, origin, application, kind, caller_loop()))
@@ -231,22 +255,34 @@ class AsyncEmulator:
         *,
         json: Any = None,
         headers: Mapping[str, str] | None = None,
-    ) -> str:
-        """Publish to a URL as a client of the service does; the message's id.
+        **options: Unpack[PublishOptions],
+    ) -> Published:
+        """Publish to a URL or a URL group as a client of the service does; the message's id, and more.
 
-        `headers` are the service's own, such as `Svc-Delay` (under the dialect's prefix), and
-        `Svc-Forward-...`. In a frozen world a message without delay has been delivered when this
-        returns, unless its destination takes longer than a second.
+            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+            ...     published = await emulator.publish("https://app.example.com", delay="1h", retries=2, label="a")
+            ...     report = await emulator.clock.advance("1h")
+            ...     [delivery] = await emulator.deliveries(message_id=published)
+            ...     (delivery.message_id == published.message_id, published.deduplicated)
+            (True, False)
 
-        Raises Refused with what the service says, EmulatorError for a group of several endpoints.
+        The options are those of the service (`PublishOptions`): durations are a timedelta, whole
+        seconds or `1d2h30m`. What has no keyword goes into `headers`, such as `Svc-Forward-...`.
+        With `queue` the message is enqueued there. In a frozen world a message without delay has
+        been delivered when this returns, unless its destination takes longer than a second.
+
+        Raises TypeError and ValueError that name a wrong keyword, and Refused with what the service says.
         """
-        message_ids = await self.publish_to_group(destination, body, json=json, headers=headers)
-        if len(message_ids) != 1:
-            raise EmulatorError(
-                f"{destination} is a URL group, and {len(message_ids)} messages were made: "
-                "publish_to_group answers an id for each"
-            )
-        return message_ids[0]
+        session = self.session
+        queue = queue_of(options)
+        said = option_headers(
+            {name: value for name, value in options.items() if name != "queue"},
+            PublishOptions.__annotations__,
+            session.dialect.header_prefix,
+            headers,
+        )
+        path = f"/v2/publish/{destination}" if queue is None else f"/v2/enqueue/{segment(queue)}/{destination}"
+        return read_published(await self._link.messaging("POST", path, *content(body, json, said)), destination)
 
     async def publish_to_group(
         self,
@@ -255,13 +291,10 @@ class AsyncEmulator:
         *,
         json: Any = None,
         headers: Mapping[str, str] | None = None,
+        **options: Unpack[PublishOptions],
     ) -> list[str]:
         """Publish to a URL group; a message's id for each of its endpoints. See `publish`."""
-        response = await self._link.run(
-            self.session.messaging("POST", f"/v2/publish/{group}", *_content(body, json, headers))
-        )
-        made = response.json()
-        return [each["messageId"] for each in (made if isinstance(made, list) else [made])]
+        return list((await self.publish(group, body, json=json, headers=headers, **options)).message_ids)
 
     async def call(
         self,
@@ -277,7 +310,7 @@ class AsyncEmulator:
         It is for what a test sets up; the code under test has a client of its own. Raises Refused
         with what the service says.
         """
-        response = await self._link.run(self.session.messaging(method, path, *_content(body, json, headers)))
+        response = await self._link.run(self.session.messaging(method, path, *content(body, json, headers)))
         if method != "GET":
             await self._link.run(self.session.refresh())
         return response
@@ -330,7 +363,7 @@ class AsyncEmulator:
             >>> async with AsyncEmulator() as emulator:
             ...     rule_id = await emulator.destinations.sequence("https://app.test/*", [503, 200])
             ...     message_id = await emulator.publish(
-            ...         "https://app.test/hook", json={"user": 7}, headers={"Svc-Retry-Delay": "10000"}
+            ...         "https://app.test/hook", json={"user": 7}, retry_delay="10s"
             ...     )
             ...     report = await emulator.clock.advance("1m")
             ...     await emulator.verify(
@@ -397,6 +430,18 @@ class AsyncEmulator:
         """Empty the delivery journal; nothing else is forgotten."""
         await self._link.control("DELETE", "deliveries")
 
+    async def refused(self) -> list[RefusedCall]:
+        """The calls of the messaging and the management API that were refused, the newest last; at most 1000.
+
+        >>> async with AsyncEmulator() as emulator:
+        ...     response = httpx.post(f"{emulator.url}/v2/publish/https://app.test", headers={
+        ...         "Authorization": emulator.token})
+        ...     [call] = await emulator.refused()
+        ...     (call.status, call.error, call.hint)
+        (401, 'unable to authenticate: invalid token', 'the scheme is missing: expected Authorization: Bearer <token>')
+        """
+        return read_refused(await self._link.control("GET", "refused", query={"limit": "1000"}))
+
     async def timeline(self) -> str:
         """What was delivered so far, and what is still to come, as a table to read."""
         return await self._link.run(timeline_of(self.session))
@@ -440,24 +485,3 @@ class AsyncEmulator:
         The clock stands at the epoch again; in a world that was given none, at the present, and ids are other ones.
         """
         await self._link.control("POST", "reset", {} if fixtures is None else {"fixtures": fixtures}, refresh=True)
-
-
-def _content(
-    body: bytes | str | None, json: Any, headers: Mapping[str, str] | None
-) -> tuple[bytes | None, dict[str, str]]:
-    """A body and the headers with it. Raises TypeError and ValueError for what cannot be sent."""
-    given = dict(headers or {})
-    for name, value in given.items():
-        if not isinstance(value, str):
-            raise TypeError(f"headers: {name}: expected a text, got {value!r}")
-        if not value.isascii():
-            raise ValueError(f"headers: {name}: expected a text in ASCII, got {value!r}")
-    if not isinstance(body, bytes | str | None):
-        raise TypeError(f"body: expected bytes or a text, got {body!r}; is json meant?")
-    if json is None:
-        return body.encode() if isinstance(body, str) else body, given
-    if body is not None:
-        raise TypeError("expected body or json, got both")
-    if not any(name.lower() == "content-type" for name in given):
-        given["Content-Type"] = "application/json"
-    return jsons.dumps(json).encode(), given

@@ -62,3 +62,17 @@ class AsyncLink:
     ) -> Any:
         """The JSON of a control call; see `Session.control`."""
         return await self.run(self.session.control(method, path, body, query=query, refresh=refresh))
+
+    async def messaging(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The JSON of a call of the messaging API, None without content; see `Session.messaging`."""
+        response = await self.run(self.session.messaging(method, path, content, headers, body=body, query=query))
+        return response.json() if response.content else None

@@ -132,7 +132,7 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
 
 def counted(count: int, noun: str) -> str:
     """`1 attempt`, `2 attempts`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('h') else 's'}"
 
 
 def listed(items: Iterable[str]) -> str:

@@ -45,7 +45,8 @@ def text_of(mismatch: Mismatch, surroundings: Surroundings) -> str:
     parts = ["\n".join(_wrapped("", _sentence(mismatch)))]
     if nearest is not None:
         parts.append(_candidate(mismatch.expectation, nearest))
-    parts += ["\n".join(_wrapped("", hint)) for hint in _hints(mismatch, surroundings)]
+    hints = [*_hints(mismatch, surroundings), *surroundings.in_vain]
+    parts += ["\n".join(_wrapped("", hint)) for hint in hints]
     messages = mismatch.fulfilled if nearest is None else (nearest.message,)
     marked = {message.last.message_id for message in messages}
     return "\n\n".join([*parts, timeline(surroundings, marked=marked, limit=_ROWS)])

@@ -16,16 +16,20 @@ from emulator.client.errors import Refused
 from emulator.client.records import Delivery
 from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
+from emulator.client.verify.trouble import read_deduplicated, read_refused, refused_line, told
 from emulator.queries.reports import ClockStatus
 from emulator.server.terminals import printable
+from emulator.wire.control.refused_calls import DeduplicatedPublish, RefusedCall
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
+from emulator.wire.reasons import said_of
 
 WIDTH = 100
 DEFAULT_LIMIT = 40
 # Rows of the sections after the table.
 COMING_LIMIT = 10
 EXPLAINED_LIMIT = 5
+_PAGE = "1000"
 
 # Kinds of due work that have an effect; the others are expiries.
 _DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
@@ -51,6 +55,15 @@ class Surroundings:
     clock: ClockStatus
     upcoming: Mapping[str, Any]
     explanations: Mapping[str, str]
+    refused: Sequence[RefusedCall] = ()
+    deduplicated: Sequence[DeduplicatedPublish] = ()
+    # Of the messages that were cancelled: id and URL.
+    cancelled: Sequence[tuple[str, str]] = ()
+
+    @property
+    def in_vain(self) -> list[str]:
+        """Sentences about what was asked for and made no delivery."""
+        return [*told(self.refused, len(self.cancelled), len(self.deduplicated))]
 
 
 async def timeline_of(session: Session) -> str:
@@ -69,8 +82,16 @@ async def surroundings_of(
         # Refused if the world was reset meanwhile.
         with suppress(Refused):
             explanations[message_id] = (await session.explain(message_id))["summary"]
+    answer = await session.control("GET", "refused", query={"limit": _PAGE})
+    cancelled = await session.control("GET", "messages", query={"state": "CANCELED", "limit": _PAGE})
     return Surroundings(
-        deliveries=deliveries, clock=await session.clock(), upcoming=upcoming, explanations=explanations
+        deliveries=deliveries,
+        clock=await session.clock(),
+        upcoming=upcoming,
+        explanations=explanations,
+        refused=read_refused(answer),
+        deduplicated=read_deduplicated(answer),
+        cancelled=[(each["message_id"], each["url"]) for each in reversed(cancelled["messages"])],
     )
 
 
@@ -87,6 +108,8 @@ def timeline(
     items, waiting, explanations = deeds(world.upcoming), world.upcoming["waiting"], world.explanations
     known = [delivery.message_id for delivery in ordered]
     known += [entry["message_id"] for entry in (*items, *waiting) if "message_id" in entry]
+    known += [message_id for message_id, _ in world.cancelled]
+    known += [publish.message_id for publish in world.deduplicated]
     ids = short_ids([*known, *explanations])
     parts = [_headline(ordered, world.clock)]
     if ordered:
@@ -98,6 +121,7 @@ def timeline(
         parts += ["", "Waiting:", *_listed([(ids[entry["message_id"]], _why(entry)) for entry in waiting])]
     if explanations:
         parts += ["", "Why:", *_listed([(ids[each], text) for each, text in explanations.items()])]
+    parts += _in_vain(world, ids)
     if has_ids:
         shown = "\n".join(parts)
         short = [(end, each) for each, end in ids.items() if end != each and end in shown]
@@ -223,11 +247,14 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _error(delivery: Delivery, widths: Sequence[int]) -> list[str]:
-    """Why there is no response, below the destination."""
-    if delivery.error is None:
+    """Why there is no response, or what a failing one says, below the destination (D-336)."""
+    text = delivery.error
+    if delivery.response is not None and not delivery.succeeded:
+        text = said_of(delivery.response.body)
+    if not text:
         return []
     indent = " " * (2 + sum(widths[1:_DESTINATION]) + len(_GAP) * (_DESTINATION - 1))
-    return wrap(delivery.error, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _skipped(count: int) -> list[str]:
@@ -246,6 +273,21 @@ def _coming(item: Mapping[str, Any], now_ms: int, ids: Mapping[str, str]) -> tup
 def _why(entry: Mapping[str, Any]) -> str:
     why: str = entry["why"]
     return f"to {shortened(entry['url'], WIDTH // 2)}: {why}" if "url" in entry else why
+
+
+def _in_vain(world: Surroundings, ids: Mapping[str, str]) -> list[str]:
+    """The calls that were refused, the messages that were cancelled, and the publishes that were deduplicated."""
+    refused = [
+        (_day_and_time(call.at_ms, is_precise=True), f"{call.method} {call.path} -> {call.status} {refused_line(call)}")
+        for call in world.refused[-COMING_LIMIT:]
+    ]
+    cancelled = [(ids[message_id], f"to {url}") for message_id, url in world.cancelled]
+    deduplicated = [
+        (_day_and_time(each.at_ms, is_precise=True), f"to {each.url}: {ids[each.message_id]} stands for it")
+        for each in world.deduplicated
+    ]
+    sections = {"Refused:": refused, "Cancelled:": cancelled, "Deduplicated:": deduplicated}
+    return [line for head, rows in sections.items() if rows for line in ("", head, *_listed(rows))]
 
 
 def _listed(rows: Sequence[Sequence[str]]) -> list[str]:

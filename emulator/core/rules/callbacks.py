@@ -56,9 +56,7 @@ def send_callback(
             url=callback.url,
             method=options.method or Method.POST,
             headers=headers_over(delivered_headers(options), (("Content-Type", "application/json"),)),
-            body=json.dumps(
-                _present(fields_of(source, outcome, retried, dead_letter_id, account.max_message_size))
-            ).encode(),
+            body=encoded(fields_of(source, outcome, retried, dead_letter_id, account.max_message_size)),
             max_retries=source.max_retries if options.max_retries is None else options.max_retries,
             retry_delay=options.retry_delay or source.retry_delay,
             timeout_ms=limits.timeout_ms(account, options.timeout_ms),
@@ -122,11 +120,8 @@ def fields_of(
     }
 
 
-def _present(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def encoded(fields: Mapping[str, object]) -> bytes:
-    """The JSON of a callback, with the fields that apply, as JavaScript would write it."""
-    text = json.dumps(_present(fields), separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+    """The JSON of a callback, with the fields that apply, as JavaScript would write it (D-361)."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace")

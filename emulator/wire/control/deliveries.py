@@ -14,7 +14,9 @@ from emulator.wire.redaction import redact_headers, redacted_text
 
 MAX_LIMIT = 1000
 
-_PARAMETERS = ("url", "message_id", "outcome", "limit", "cursor", "redact")
+_PARAMETERS = ("url", "message_id", "outcome", "order", "limit", "cursor", "redact")
+# As the messaging API spells them.
+_ORDERS = ("earliestFirst", "latestFirst")
 _OUTCOMES = {"succeeded": "succeeded", "delivered": "succeeded", "failed": "failed"}
 
 
@@ -30,6 +32,7 @@ def read_delivery_query(pairs: Pairs) -> DeliveryQuery:
         cursor=given.get("cursor"),
         url=given.get("url"),
         message_id=given.get("message_id"),
+        latest_first=read_choice(given.get("order", _ORDERS[0]), "order", _ORDERS) == _ORDERS[1],
         outcome=None if outcome is None else _OUTCOMES[read_choice(outcome, "outcome", tuple(_OUTCOMES))],
     )
 

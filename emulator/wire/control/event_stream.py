@@ -43,6 +43,8 @@ class Kind(StrEnum):
     CLOCK = "clock"
     # A schedule fired and made no message (D-263).
     FIRING = "firing"
+    # A call was answered with 4xx (D-333).
+    REFUSED = "refused"
     # What was told before is void: the new history of the world follows from its beginning (D-221).
     RESET = "reset"
     # The last event of a stream.

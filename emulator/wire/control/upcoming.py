@@ -5,7 +5,6 @@ A field that a kind of item does not have is left out; one that has no value is 
 
 from __future__ import annotations
 
-import re
 from typing import assert_never
 
 from emulator.core.model import DestinationKind, Message
@@ -15,28 +14,27 @@ from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, Upcomi
 from emulator.queries.waiting import Held, UnderWay, Waiting
 from emulator.queries.workflow_steps import read_step, step_of
 from emulator.wire.control.instants import instant_fields
-from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
 from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.durations import format_duration
-from emulator.wire.instants import iso, local_iso
+from emulator.wire.instants import iso, local_iso, number_or_text
 from emulator.wire.json_fields import Json, read_instant
 from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 
 def read_upcoming(pairs: Pairs) -> UpcomingQuery:
-    """The query of a listing of due work: `until`, ISO 8601 or milliseconds, and `limit`. Raises: InvalidInput."""
-    given = read_parameters(pairs, ("until", "limit"))
+    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
+    given = read_parameters(pairs, ("until", "limit", "expiries"))
     until, limit = given.get("until"), given.get("limit")
     return UpcomingQuery(
         until_ms=None if until is None else _read_until(until),
         limit=DEFAULT_LIMIT if limit is None else read_limit(limit, MAX_LIMIT),
+        expiries=read_flag(given.get("expiries", "true"), "expiries"),
     )
 
 
 def _read_until(text: str) -> int:
-    # A query has texts only, so a run of digits is the number of milliseconds it looks like.
-    is_number = re.fullmatch(r"[0-9]{1,15}", text) is not None
-    return read_instant(int(text) if is_number else text, "until")
+    return read_instant(number_or_text(text), "until")
 
 
 def upcoming_view(found: Upcoming) -> dict[str, Json]:

@@ -52,11 +52,12 @@ class Unused(Record):
     """What a request gave in vain, by the client's names.
 
     `ignored` are options that mean nothing on this call (D-074), `dropped` are headers to forward
-    that belong to the connection (D-075).
+    that belong to the connection (D-075), `unknown` are names that are no option's.
     """
 
     ignored: tuple[str, ...]
     dropped: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
 
 # Called with what was given in vain, if anything was.
@@ -98,6 +99,7 @@ def read_listed_options(
     lower = [(name.lower(), value) for name, value in headers]
     try:
         rest = given.add_headers(lower)
+        given.add_strangers(rest)
         options = _top_options(given, rest, kind, own_authorization=False)
     except InvalidInput as problem:
         raise run_options.problem_of(problem, lower, dialect) from None
@@ -143,6 +145,22 @@ _OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS,
 
 _FORWARD = "forward-"
 _CALLBACK_FAMILIES = ("callback-", "failure-callback-")
+# What a name behind the prefix may be, callbacks of callbacks aside.
+OPTION_KEYS = tuple(sorted(f"{family}{key}" for family in ("", *_CALLBACK_FAMILIES) for key in _OPTIONS))
+
+
+def is_option(suffix: str) -> bool:
+    """Whether a header's name behind the prefix means anything, for a message or for one of its callbacks."""
+    key = _key_of(suffix)
+    return key in _OPTIONS or key.startswith(_FORWARD)
+
+
+def _key_of(suffix: str) -> str:
+    """The key of the option that configures a callback, of whichever level; the suffix itself if it is of none."""
+    while suffix not in _OPTIONS and suffix.startswith(_CALLBACK_FAMILIES):
+        suffix = suffix.removeprefix("failure-").removeprefix("callback-")
+    return suffix
+
 
 _TOKEN = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _LINE_BREAK = re.compile(r"[\r\n\0]")
@@ -156,7 +174,7 @@ class _Given:
     of an option together are the suffix of its header.
     """
 
-    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts")
+    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "_unknown")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -165,6 +183,7 @@ class _Given:
         self._forwarded: dict[str, list[tuple[str, str]]] = {}
         self._ignored: list[str] = []
         self._dropped: list[str] = []
+        self._unknown: list[str] = []
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Sort in the service's headers; the others come back."""
@@ -176,6 +195,10 @@ class _Given:
             else:
                 rest.append(pair)
         return rest
+
+    def add_strangers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Headers of a body that are not the service's: their names are looked at nowhere else."""
+        self._unknown += [name for name, _ in headers]
 
     def add_query(self, query: Pairs) -> None:
         """Sort in the service's query parameters."""
@@ -196,6 +219,8 @@ class _Given:
         text = value.strip()
         is_forwarded = depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD)
         if not is_forwarded and (not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH)):
+            if key not in _OPTIONS:
+                self._unknown.append(self._dialect.lower_prefix + suffix)
             return
         if from_query:
             self._from_query.add(suffix)
@@ -263,8 +288,9 @@ class _Given:
 
     def report(self, tell: Tell) -> None:
         """Tell what was given in vain."""
-        if self._ignored or self._dropped:
-            tell(Unused(ignored=tuple(self._ignored), dropped=tuple(dict.fromkeys(self._dropped))))
+        if self._ignored or self._dropped or self._unknown:
+            dropped = tuple(dict.fromkeys(self._dropped))
+            tell(Unused(ignored=tuple(self._ignored), dropped=dropped, unknown=tuple(self._unknown)))
 
 
 # --- reading: what the options say together -------------------------------------------------------

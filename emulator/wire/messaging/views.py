@@ -219,9 +219,14 @@ def url_group(group: UrlGroup) -> dict[str, Json]:
             "createdAt": group.created_ms,
             "updatedAt": group.updated_ms,
             "endpoints": [_present({"name": endpoint.name, "url": endpoint.url}) for endpoint in group.endpoints],
-            "headers": {name: _default_values(name, values, group.defaults) for name, values in group.headers} or None,
+            "headers": default_headers(group) or None,
         }
     )
+
+
+def default_headers(group: UrlGroup) -> dict[str, list[str]]:
+    """The default headers of a group, with what messages or callbacks would hide hidden."""
+    return {name: _default_values(name, values, group.defaults) for name, values in group.headers}
 
 
 def queue(queue: Queue, lag: int) -> dict[str, Json]:

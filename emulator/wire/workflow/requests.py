@@ -152,7 +152,7 @@ def read_webhook(parts: RequestParts, account_id: AccountId, event_id: str, run_
         "host": parts.header("host") or "",
         "url": f"{parts.path}?{parts.raw_query}" if parts.raw_query else parts.path,
     }
-    body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "backslashreplace")
     return Notify(account_id=account_id, event_id=event_id, body=body, run_id=RunId(run_id))
 
 

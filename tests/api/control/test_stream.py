@@ -139,6 +139,8 @@ async def test_every_kind_of_event_has_the_form_that_the_contract_says() -> None
             found = await stream.until("attempt") + await other.until("clock")
             await refused_firing(emulator)
             found += await stream.until("firing")
+            assert (await emulator.get("/v2/nowhere")).status == 404
+            found += await stream.until("refused")
             await emulator.control("DELETE", "/worlds/w")
             found += await other.rest()
 
@@ -522,3 +524,16 @@ async def test_strict_mode_lets_events_through_as_they_come(caplog: pytest.LogCa
 
         assert said(await stream.events(4)) == ["CREATED", "ACTIVE", "200", "DELIVERED"]
     assert caplog.messages == []
+
+
+@on_loop
+async def test_a_refused_call_is_told_on_the_stream_of_its_world() -> None:
+    """D-333."""
+    async with in_process() as emulator:
+        await emulator.get("/v2/before")
+        async with streaming(emulator) as stream:
+            await emulator.get("/v2/during")
+            told = (await stream.until("refused"))[-1]
+            [_, listed] = (await emulator.control("GET", "/refused")).json["refused"]
+            assert told.data == listed
+            assert listed["path"] == "/v2/during"

@@ -134,4 +134,4 @@ def _tell_invoker(state: StateView, run: WorkflowRun, ending: RunState, response
 def completed(step: bytes, result: Mapping[str, object]) -> bytes:
     """A step with its result: the JSON object, and these fields."""
     text = json.dumps({**json.loads(step), **result}, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,40 @@
+"""Who a request comes from, told from its credentials without asking whether they permit anything."""
+
+from __future__ import annotations
+
+from emulator.core.errors import Refused
+from emulator.core.model import AccountId
+from emulator.core.record import Record
+from emulator.wire.credentials import basic_credentials, bearer_token
+from emulator.wire.parts import RequestParts
+from emulator.worlds.registry import Worlds
+from emulator.worlds.world import World
+
+
+class Known(Record, gc=True):
+    """A world whose credentials a request has, and the account if they are an account's."""
+
+    world: World
+    account_id: AccountId | None = None
+    is_read_only: bool = False
+
+
+def known_caller(worlds: Worlds, parts: RequestParts) -> Known | None:
+    """Whose credentials a request of the messaging or management API has, None for nobody's."""
+    login = basic_credentials(parts)
+    if login is not None:
+        world = worlds.by_login(login.username, login.password)
+        return None if world is None else Known(world=world)
+    try:
+        token = bearer_token(parts, worlds.dialect)
+    except Refused:
+        return None
+    return None if token is None else known_token(worlds, token)
+
+
+def known_token(worlds: Worlds, token: str) -> Known | None:
+    """Whose token this is, None for nobody's."""
+    caller = worlds.by_token(token)
+    if caller is None:
+        return None
+    return Known(world=caller.world, account_id=caller.account_id, is_read_only=caller.is_read_only)

@@ -1,0 +1,89 @@
+"""Django's tests: a mounted application uses the test's own database connections.
+
+    from django.core.wsgi import get_wsgi_application
+    from django.test import TestCase
+    from emulator import Emulator
+    from emulator.django import with_connections
+
+    class ReminderTest(TestCase):
+        def test_it(self) -> None:
+            with Emulator() as emulator:
+                emulator.mount("https://app.test", with_connections(get_wsgi_application()))
+
+A delivery runs in a thread of its own, where Django would open another connection: it would not see
+what the test's transaction has written, and what it writes would stay after the test. Django's live
+server shares connections in the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+try:
+    from django.db import connections
+except ImportError as error:
+    raise ImportError(
+        "emulator.django is for projects that use Django, and there is none: pip install django"
+    ) from error
+
+from emulator.client.mounts import Function, Interface, WsgiApp, interface_of, is_asynchronous
+
+App = TypeVar("App", bound=WsgiApp | Function)
+
+
+def with_connections(application: App) -> App:
+    """A WSGI application or a plain function that uses the connections of the thread that calls this.
+
+    Deliveries take turns. The test must leave the database alone while one is under way, as it does
+    while it waits for `publish`, `clock.advance` or an HTTP call of its own, in a world whose clock
+    is frozen (D-352). Raises TypeError for an ASGI application or an asynchronous function.
+    """
+    interface = interface_of(application)
+    if interface is Interface.ASGI or is_asynchronous(application):
+        raise TypeError(
+            f"expected a WSGI application or a plain function, got {application!r}, which runs on an event loop"
+        )
+    lent = _lender()
+
+    @functools.wraps(application)
+    def answer(*arguments: Any) -> Any:
+        with lent():
+            answered = cast(Callable[..., Any], application)(*arguments)
+            return _whole(answered) if interface is Interface.WSGI else answered
+
+    return cast(App, answer)
+
+
+def _lender() -> Callable[[], Any]:
+    """What lends the connections of this thread to another one, to one at a time."""
+    own = {alias: connections[alias] for alias in connections}
+    turn = threading.Lock()
+
+    @contextmanager
+    def lent() -> Iterator[None]:
+        with turn:
+            for alias, connection in own.items():
+                connection.inc_thread_sharing()
+                connections[alias] = connection
+            try:
+                yield
+            finally:
+                for alias, connection in own.items():
+                    # The thread goes on to serve other tests.
+                    del connections[alias]
+                    connection.dec_thread_sharing()
+
+    return lent
+
+
+def _whole(body: Any) -> list[bytes]:
+    """The body of a WSGI response, read and closed while the connections are lent."""
+    try:
+        return [b"".join(body)]
+    finally:
+        if hasattr(body, "close"):
+            body.close()

@@ -1,0 +1,64 @@
+"""Names of headers and query parameters that are probably mistaken for options."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+
+from emulator.core.language.headers import canonical_name
+from emulator.core.language.spelling import near
+from emulator.wire.dialect import BUILT_IN, Dialect, load
+from emulator.wire.messaging.options import OPTION_KEYS, is_option
+
+_ALIKE = 0.85
+_LONGEST = 80
+# Headers with which public clients describe themselves; the service ignores them.
+TELEMETRY = "telemetry-"
+_OWN = "svc-emulator"
+
+
+@lru_cache(maxsize=4096)
+def mistake(lower_name: str, dialect: Dialect) -> str | None:
+    """What is wrong with the name of a header or parameter, and what was probably meant (D-334).
+
+    None for one that is right, or that means nothing to the service.
+    """
+    prefix = dialect.lower_prefix
+    if lower_name.startswith(_OWN):
+        return None
+    if lower_name.startswith(prefix):
+        suffix = lower_name[len(prefix) :]
+        return None if suffix.startswith(TELEMETRY) or is_option(suffix) else _unknown(lower_name, dialect)
+    if (other := dialect_of(lower_name)) is not None:
+        key = lower_name[len(load(other).lower_prefix) :]
+        if key.startswith(TELEMETRY):
+            return None
+        meant = f", did you mean {dialect.header(key)}?" if is_option(key) else ""
+        return f"{_shown(lower_name)}: is of the dialect {other}, this server speaks {dialect.name}{meant}"
+    dashed = lower_name.replace("_", "-")
+    if dashed.startswith(prefix) or difflib.get_close_matches(dashed, _names(dialect), 1, _ALIKE):
+        return _unknown(lower_name, dialect)
+    return None
+
+
+def dialect_of(lower_name: str) -> str | None:
+    """The built-in dialect whose prefix a header has."""
+    if lower_name.startswith(_OWN):
+        return None  # The emulator's own headers have the same names in every dialect.
+    return next((name for name in BUILT_IN if lower_name.startswith(load(name).lower_prefix)), None)
+
+
+def _unknown(lower_name: str, dialect: Dialect) -> str:
+    close = near(lower_name.replace("_", "-"), _names(dialect))
+    meant = f", did you mean {dialect.header(close[0][len(dialect.lower_prefix) :])}?" if close else ""
+    return f"{_shown(lower_name)}: unknown{meant}"
+
+
+def _shown(lower_name: str) -> str:
+    name = canonical_name(lower_name[:_LONGEST])
+    return name if len(lower_name) <= _LONGEST else f"{name}..."
+
+
+@lru_cache(maxsize=16)
+def _names(dialect: Dialect) -> tuple[str, ...]:
+    return tuple(dialect.lower_prefix + key for key in OPTION_KEYS)

@@ -1,0 +1,51 @@
+"""A Django project in one file: its settings, and a hook that works on its database."""
+
+import json
+from typing import Any
+
+import httpx
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.urls import path
+
+SECRET_KEY = "no secret"
+ROOT_URLCONF = "project"
+ALLOWED_HOSTS = ["app.test"]
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:", "ATOMIC_REQUESTS": True}}
+USE_TZ = True
+
+
+def promote(request: HttpRequest) -> HttpResponse:
+    """Make somebody a member of the staff, and leave a trace."""
+    from django.contrib.auth.models import Group, User
+
+    user = User.objects.get(username=request.body.decode())
+    user.is_staff = True
+    user.save()
+    Group.objects.create(name=f"of {user.username}")
+    return HttpResponse(status=204)
+
+
+def listing(request: HttpRequest) -> StreamingHttpResponse:
+    """A response that reads the database while it is sent."""
+    from django.contrib.auth.models import User
+
+    def names() -> Any:
+        yield from (f"{user.username}\n" for user in User.objects.order_by("username"))
+
+    return StreamingHttpResponse(names())
+
+
+def delegate(request: HttpRequest) -> HttpResponse:
+    """Publish the promotion, as the code of an application does, from within a handler."""
+    to = json.loads(request.body)
+    answer = httpx.post(
+        f"{to['emulator']}/v2/publish/https://app.test/promote",
+        content=to["username"],
+        headers={"Authorization": f"Bearer {to['token']}"},
+        trust_env=False,
+    )
+    return HttpResponse(status=answer.status_code)
+
+
+urlpatterns = [path("promote", promote), path("list", listing), path("delegate", delegate)]

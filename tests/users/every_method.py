@@ -1,0 +1,243 @@
+"""A user's tests that call every public method, for type checkers as much as for pytest.
+
+tests/test_wheel.py copies this file into a project of its own; it is not collected here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import assert_type
+
+import httpx
+import pytest
+
+import emulator as package
+from emulator import (
+    AdvanceReport,
+    Answer,
+    Application,
+    AsyncEmulator,
+    ClockStatus,
+    Credentials,
+    DeadLetter,
+    DeadLetterFilters,
+    Delivery,
+    Dialect,
+    Duration,
+    Emulator,
+    EmulatorError,
+    Endpoint,
+    Expected,
+    Filters,
+    FlowControl,
+    Instant,
+    Interface,
+    Message,
+    MessageOptions,
+    MessageStatus,
+    NotAnEmulator,
+    Options,
+    Published,
+    PublishedMessage,
+    PublishOptions,
+    Queue,
+    Refused,
+    Request,
+    Response,
+    Schedule,
+    ScheduleOptions,
+    Snapshot,
+    Unreachable,
+    UrlGroup,
+    Via,
+)
+
+APP = "https://app.test/hook"
+
+
+def answer(request: Request) -> Response:
+    return Response(201, headers=httpx.Headers({"X-Method": request.method}), body=request.body)
+
+
+def no_content(request: Request) -> Answer:
+    return 204
+
+
+APPLICATIONS: list[Application] = [answer, no_content]
+
+
+def day_of(emulator: Emulator, start: Instant, length: Duration) -> None:
+    emulator.clock.advance_to(start)
+    emulator.clock.advance(length)
+
+
+def test_publishing(emulator: Emulator) -> None:
+    limits: FlowControl = {"key": "a", "parallelism": 2, "rate": 10, "period": timedelta(minutes=1)}
+    options: PublishOptions = {"delay": "1h", "retries": 2, "retry_delay": "1m", "timeout": 30, "flow_control": limits}
+    emulator.mount("https://app.test", answer, interface=Interface.FUNCTION)
+    published = emulator.publish(APP, json={"user": 7}, headers={"Svc-Forward-X-Key": "1"}, **options)
+    assert_type(published, Published)
+    [message] = published.messages
+    assert_type(message, PublishedMessage)
+    assert_type(published.message_ids, tuple[str, ...])
+    assert (published.message_id, published.deduplicated, message.url) == (published, False, APP)
+    later = emulator.publish(
+        APP,
+        b"hello",
+        not_before=datetime(2026, 3, 29),
+        callback="https://cb.test/",
+        failure_callback="https://cb.test/",
+        content_based_deduplication=True,
+        label=["a", "b"],
+        redact="body",
+        method="PUT",
+    )
+    emulator.publish(APP, queue="mail", deduplication_id="one", label="a")
+    assert_type(emulator.messages.get(later), Message)
+    assert_type(emulator.messages.all(state="live", url=APP), list[MessageStatus])
+    emulator.messages.cancel(later)
+    wanted: Filters = {"label": "a", "since": datetime(2026, 1, 1)}
+    assert_type(emulator.messages.cancel_all(**wanted), int)
+    assert_type(emulator.call("GET", "/v2/keys"), httpx.Response)
+
+
+def test_clock_and_deliveries(emulator: Emulator) -> None:
+    emulator.mount("https://app.test", answer)
+    emulator.publish(APP, "json")
+    assert_type(emulator.clock.now(), datetime)
+    assert_type(emulator.clock.status(), ClockStatus)
+    assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
+    assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
+    day_of(emulator, "2026-04-02", timedelta(days=1))
+    for number, application in enumerate(APPLICATIONS):
+        emulator.mount(f"https://app{number}.test", application)
+    assert emulator.clock.next().stopped is None
+    assert emulator.clock.drain(timedelta(days=1)).idle
+    assert emulator.clock.set("2026-05-01").rate == 0
+    assert emulator.clock.rate(60).rate == 60
+    assert emulator.clock.rate(0).in_flight == 0
+    [delivery] = emulator.wait_for(APP, status=201, count=1, timeout=5)
+    assert_type(delivery, Delivery)
+    assert_type(delivery.via, Via)
+    assert_type(delivery.response, Response | None)
+    assert (delivery.via, delivery.status, delivery.succeeded, delivery.error) == (Via.MOUNT, 201, True, None)
+    expected: Expected = {"at": "0s", "status": 201, "body": b"json", "signed_with": "current"}
+    emulator.verify(APP, **expected)
+    assert emulator.deliveries(url=APP, outcome="failed") == []
+    assert "1 attempt" in emulator.timeline()
+    assert emulator.explain(delivery.message_id)
+    assert emulator.upcoming(until="2026-06-01")
+    assert "sha256" in emulator.trace()
+    emulator.clear_deliveries()
+    emulator.unmount("https://app.test")
+
+
+def test_destinations(emulator: Emulator) -> None:
+    rule_id = emulator.destinations.respond(APP, 503, headers={"Retry-After": "1"}, body="busy", latency="1s", times=1)
+    assert_type(rule_id, str)
+    emulator.destinations.sequence(APP, [500, {"status": 200}])
+    emulator.destinations.forward("https://other.test/*", "http://127.0.0.1:3000", method="POST")
+    emulator.destinations.fault("https://third.test/*", "refused", times=2)
+    emulator.destinations.add({"match": {"url": APP}, "respond": {"status": 204}})
+    assert len(emulator.destinations.all()) == 5
+    emulator.destinations.remove(rule_id)
+    emulator.destinations.clear()
+
+
+def test_what_the_service_keeps(emulator: Emulator) -> None:
+    options: ScheduleOptions = {"queue": "mail", "retries": 0}
+    daily = emulator.schedules.create(APP, "0 9 * * *", "hello", schedule_id="daily", **options)
+    assert_type(daily, Schedule)
+    assert_type(emulator.schedules.all(), list[Schedule])
+    emulator.schedules.pause("daily")
+    emulator.schedules.resume("daily")
+    assert emulator.schedules.explain("daily")
+    emulator.schedules.delete(emulator.schedules.get("daily").schedule_id)
+
+    assert_type(emulator.queues.upsert("mail", parallelism=2, paused=True), Queue)
+    assert_type(emulator.queues.all(), list[Queue])
+    emulator.queues.pause("mail")
+    emulator.queues.resume("mail")
+    assert emulator.queues.get("mail").lag == 0
+    emulator.queues.delete("mail")
+
+    group = emulator.url_groups.upsert("news", [APP, Endpoint("https://b.test", "second")])
+    assert_type(group, UrlGroup)
+    assert_type(emulator.url_groups.all(), list[UrlGroup])
+    emulator.url_groups.remove("news", endpoint="second")
+    emulator.url_groups.set_headers("news", {"Svc-Retries": "0"})
+    assert_type(emulator.publish_to_group("news", delay=60), list[str])
+    assert emulator.url_groups.get("news").endpoints[0].url == APP
+    emulator.url_groups.delete("news")
+
+    emulator.destinations.fault(APP, "reset")
+    for _ in range(4):
+        emulator.publish(APP, retries=0)
+    filters: DeadLetterFilters = {"url": APP, "status": 0}
+    letters = emulator.dead_letters.all(**filters)
+    assert_type(letters, list[DeadLetter])
+    emulator.destinations.clear()
+    again: MessageOptions = {"delay": 10}
+    assert_type(emulator.dead_letters.retry(letters[0].dead_letter_id, **again), Published)
+    assert emulator.dead_letters.get(letters[1].dead_letter_id).response is None
+    emulator.dead_letters.delete(letters[1].dead_letter_id)
+    assert_type(emulator.dead_letters.retry_all(status=0), list[str])
+    assert emulator.dead_letters.delete_all() == 0
+
+
+def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp_path: Path) -> None:
+    assert_type(emulator.credentials, Credentials)
+    assert_type(emulator.dialect, Dialect)
+    assert_type(emulator.env, dict[str, str])
+    saved = emulator.snapshots.save("before")
+    assert_type(saved, Snapshot)
+    emulator.snapshots.export_to(tmp_path / "before.db", "before")
+    emulator.snapshots.import_from(tmp_path / "before.db", "after")
+    emulator.snapshots.restore("before")
+    assert len(emulator.snapshots.all()) == 2
+    emulator.snapshots.delete("before")
+    assert emulator.accounts()[0] == emulator.change_account()
+    emulator.reset({"queues": [{"name": "mail"}]})
+    assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
+    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free") as other:
+        assert other.world != emulator_server.world
+    assert AsyncEmulator.sharing(emulator).session is emulator.session
+    with pytest.raises(Refused) as refused:
+        emulator.clock.advance("soon")
+    assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+def test_a_server_of_its_own() -> None:
+    options: Options = {"seed": 7, "dialect": "upstash", "epoch": datetime(2026, 1, 1)}
+    server = Emulator(**options)
+    server.start()
+    with Emulator.connect(server.url) as same, pytest.raises(EmulatorError, match="mount needs an emulator in this"):
+        same.mount("https://app.test", answer)
+    with pytest.raises((Unreachable, NotAnEmulator)):
+        Emulator.connect("http://127.0.0.1:9").start()
+    server.close()
+
+
+def test_with_awaits() -> None:
+    async def keep(call: Callable[[AsyncEmulator], Awaitable[None]]) -> None:
+        async with AsyncEmulator() as emulator:
+            await call(emulator)
+
+    async def day(emulator: AsyncEmulator) -> None:
+        published = await emulator.publish(APP, delay=timedelta(hours=1))
+        assert_type(published, Published)
+        assert_type(await emulator.clock.advance("1d"), AdvanceReport)
+        assert_type(await emulator.queues.upsert("mail"), Queue)
+        assert_type(await emulator.schedules.create(APP, "0 9 * * *"), Schedule)
+        assert_type(await emulator.dead_letters.all(), list[DeadLetter])
+        assert_type(await emulator.url_groups.all(), list[UrlGroup])
+        assert_type(await emulator.messages.all(), list[MessageStatus])
+        await emulator.verify(APP, message_id=published, at="1h")
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(emulator.asgi), base_url=emulator.url) as client:
+            assert (await client.get("/_emulator/health")).is_success
+
+    asyncio.run(keep(day))
+    assert "Emulator" in dir(package)
