@@ -186,10 +186,10 @@ def test_a_workflow_run_is_explained_and_its_sleep_is_upcoming(server: emulators
         '2026-01-01T00:00:00.000Z  waiting  step "nap" sleeps until 2026-01-01T01:00:00.000Z',
     ]
     upcoming = printed(server, "upcoming")
-    assert f'delivery        step "nap" of workflow run {run_id} sleeps until then' in upcoming
+    assert f'delivery  step "nap" of workflow run {run_id} sleeps until then' in upcoming
     assert f"\n  {run_id}  msg_" in upcoming
 
 
 def test_explain_of_what_is_neither_a_schedule_nor_a_run(server: emulators.Server) -> None:
-    assert invoke(server, "explain", "daily").stderr == "svc-emulator: schedule daily not found\n"
+    assert invoke(server, "explain", "daily").stderr.startswith("svc-emulator: no message or schedule has an id")
     assert invoke(server, "explain", "wfr_none").stderr == "svc-emulator: workflow run wfr_none not found\n"

@@ -233,6 +233,22 @@ def test_the_client_resumes_a_dead_run_where_it_failed(app: App) -> None:
     assert client(app, "dlq", "list")["messages"] == []
 
 
+def test_nothing_that_the_client_sends_is_outside_the_contract(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In strict mode every request and answer is held against the contract."""
+    extra = {"FRAMEWORK": "hono"}
+    with (
+        server(dialect="upstash", clock="frozen", strict=True) as emulator,
+        running([str(NODE), "app.mjs"], emulator, "frozen", folder=folder, extra=extra) as app,
+    ):
+        for path in ("/calls", "/webhooks", "/waits", "/failing", "/many/parent"):
+            trigger(app, path, **OPTIONS.get(path, {}))
+        app.finish()
+        client(app, "logs")
+        client(app, "dlq", "list")
+        assert app.seen()["counts"]["/waits"] == CALLS["/waits"]
+    assert [each.getMessage() for each in caplog.records if "contract" in each.getMessage()] == []
+
+
 def test_a_run_goes_on_after_the_server_was_killed_in_its_sleep(folder: Path, tmp_path: Path) -> None:
     """As by a crash: nothing is closed, and a new process takes up the database."""
     options = ("--dialect", "upstash", "--clock", "frozen", "--epoch", EPOCH, "--db", str(tmp_path / "world.db"))

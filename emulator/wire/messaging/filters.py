@@ -52,6 +52,9 @@ def _names(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]
     return frozenset((*named, "count", "fromDate", "toDate", *others))
 
 
+# Of the dead letters of workflow runs alone.
+WORKFLOW_DEAD_LETTER_FILTERS = ("workflowUrl", "workflowRunId", "workflowCreatedAt", "failureFunctionState")
+
 _CANCEL_NAMES = _names(_CANCEL)
 _DEAD_LETTER_NAMES = _names(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source")
 
@@ -92,8 +95,13 @@ def read_event_query(
 
 
 def asks_for_workflows(parts: RequestParts, dialect: Dialect) -> bool:
-    """Whether a listing of dead letters is about those of workflow runs: `source=workflow`. Raises: InvalidInput."""
-    return Given(parts, dialect, known=None).one("source", _parse_source) is not None
+    """Whether a listing of dead letters is about those of workflow runs (D-389).
+
+    It says `source=workflow`, or has a filter that no other dead letter could pass. Raises: InvalidInput.
+    """
+    given = Given(parts, dialect, known=None)
+    is_named = given.one("source", _parse_source) is not None
+    return is_named or any(name in WORKFLOW_DEAD_LETTER_FILTERS for name, _ in parts.query)
 
 
 def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery | None:

@@ -14,7 +14,14 @@ from emulator.queries.history import CallbackState, DeadLetterQuery, WorkflowDea
 from emulator.queries.workflow_runs import RunQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number
-from emulator.wire.messaging.filters import MAX_DEAD_LETTERS, Given, parse_cursor, parse_instant_ms, parse_order
+from emulator.wire.messaging.filters import (
+    MAX_DEAD_LETTERS,
+    WORKFLOW_DEAD_LETTER_FILTERS,
+    Given,
+    parse_cursor,
+    parse_instant_ms,
+    parse_order,
+)
 from emulator.wire.parts import RequestParts
 
 MAX_RUNS: Final = 10
@@ -31,6 +38,11 @@ _OTHERS: Final = ("workflowRuns", "state", "workflowCreatedAt", "fromDate", "toD
 _RUN_NAMES: Final = frozenset((*(name for names in _RUNS.values() for name in names), *_OTHERS, "groupBy"))
 _DEAD_LETTERS: Final = {
     "dead_letter_ids": ("dlqIds",),
+    "message_ids": ("messageId",),
+    "urls": ("url",),
+    "url_groups": ("topicName",),
+    "queues": ("queueName",),
+    "schedule_ids": ("scheduleId",),
     "labels": ("label",),
     "flow_keys": ("flowControlKey",),
     "caller_ips": ("callerIp", "callerIP"),
@@ -38,8 +50,8 @@ _DEAD_LETTERS: Final = {
 _DEAD_LETTER_NAMES: Final = frozenset(
     (
         *(name for names in _DEAD_LETTERS.values() for name in names),
-        *("workflowUrl", "workflowRunId", "workflowCreatedAt", "failureFunctionState", "fromDate", "toDate"),
-        *("count", "cursor", "order", "source", "responseStatus"),
+        *WORKFLOW_DEAD_LETTER_FILTERS,
+        *("fromDate", "toDate", "count", "cursor", "order", "source", "responseStatus", "api"),
     )
 )
 

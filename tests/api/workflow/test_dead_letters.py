@@ -72,7 +72,7 @@ async def test_runs_and_other_messages_have_queues_of_their_own() -> None:
         await emulator.rule("https://api.test/*", respond={"status": 500})
         await emulator.publish("https://api.test/hook", {"Svc-Retries": "0"})
         [other] = (await emulator.get("/v2/dlq")).json["messages"]
-        for path in ("/v2/dlq?source=workflow", "/v2/workflows/dlq"):
+        for path in ("/v2/dlq?source=workflow", "/v2/dlq?workflowRunId=wfr_one", "/v2/workflows/dlq"):
             [dead] = (await emulator.get(path)).json["messages"]
             assert dead["dlqId"] == of_run
         assert (await emulator.get(f"/v2/workflows/dlq/{other['dlqId']}")).status == 404
@@ -115,6 +115,11 @@ async def test_many_are_deleted_a_page_at_a_time() -> None:
         (f"fromDate={EPOCH_MS + 1}", ["wfr_untold"]),
         (f"toDate={EPOCH_MS}", ["wfr_told"]),
         ("label=x", []),
+        (f"url={FLOW}", ["wfr_told", "wfr_untold"]),
+        ("messageId=msg_none", []),
+        ("topicName=g", []),
+        ("queueName=q", []),
+        ("scheduleId=s", []),
     ],
 )
 @on_loop
@@ -139,7 +144,7 @@ async def test_filters_choose_dead_letters(query: str, found: list[str]) -> None
         ("workflowCreatedAt=x", "workflowCreatedAt"),
         ("order=sideways", "order"),
         ("responseStatus=1000", "responseStatus"),
-        ("queueName=q", "queueName"),
+        ("urls=x", "urls"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
