@@ -303,11 +303,28 @@ class Response(Record):
     body: bytes
 
 
+class Unsent(Record):
+    """What the headers of a request are made of that needed no network: they are made when somebody reads them (D-400).
+
+    `wall_ms` and the account's `signing_key` and `region` are those of the attempt, the names those of the
+    dialect. `url` is where a rule sent it instead of to the message's URL.
+    """
+
+    wall_ms: int
+    signing_key: str
+    region: str
+    header_prefix: str
+    user_agent: str
+    issuer: str
+    url: str | None = None
+
+
 class AttemptOutcome(Record):
     """How one attempt went: a response, or the text of the failure that prevented one.
 
-    `request_headers` are the headers exactly as sent. `non_retryable` says that the answer
-    asked for no further attempt (D-017). An `error` beside a response is why that answer counts as a failure.
+    `request_headers` are the headers exactly as sent. Of an attempt that was answered inside, `unsent` has what
+    makes them. `non_retryable` says that the answer asked for no further attempt (D-017). An `error` beside a
+    response is why that answer counts as a failure.
     """
 
     response: Response | None
@@ -315,6 +332,7 @@ class AttemptOutcome(Record):
     via: Via
     request_headers: Headers = ()
     non_retryable: bool = False
+    unsent: Unsent | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -639,7 +657,7 @@ class Attempt(Record):
     """One attempt to make: all that is needed to send it, and nothing that changes.
 
     `number` is 1 for the first attempt; `at_ms` its virtual start. `signing_key` is the account's
-    current key and `token_id` the unique id of its signature.
+    current key.
     """
 
     message: Message
@@ -648,7 +666,6 @@ class Attempt(Record):
     answer: ScriptedAnswer | None
     signing_key: str
     region: str
-    token_id: str
 
     @property
     def retried(self) -> int:

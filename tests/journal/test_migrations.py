@@ -212,8 +212,12 @@ def test_a_fact_that_was_renamed_is_applied_again(tmp_path: Path) -> None:
         assert [is_whole for *_, is_whole in connection.execute(schema.SELECT_FACTS, (0,))] == [1]
         ((read,),) = connection.execute("SELECT payload FROM facts")
         assert list(codec.decode_facts(read)) == [delayed]
-        assert connection.execute("SELECT state FROM checkpoint").fetchone()[0] == state
-        assert connection.execute("SELECT value FROM meta WHERE name = 'base_checkpoint'").fetchone()[0] == base
+        for statement, before in (
+            ("SELECT state FROM checkpoint", state),
+            ("SELECT value FROM meta WHERE name = 'base_checkpoint'", base),
+        ):
+            ((after,),) = connection.execute(statement)
+            assert msgspec.msgpack.decode(after) == msgspec.msgpack.decode(before)
 
 
 def of_format_1(checkpoint: bytes) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from emulator.core.commands import CreateSearchIndex
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import AccountId, IndexId, IndexType
-from emulator.journal import codec
+from emulator.journal.meters import weight_of_answer, weight_of_request
 from emulator.queries.history import DeliveryQuery
 from emulator.wire.dialect import SVC
 from emulator.wire.management.statistics import (
@@ -105,8 +105,10 @@ async def test_publishing_7_and_cancelling_2_changes_exactly_these_points() -> N
         assert changes(shifted, series(hour, name)) == expected.get(name, {}), name
     assert changes([*ys(before_hour["daily_used"])[7:], *[0] * 7], ys(hour["daily_used"])) == {52: 7}
 
-    # What an attempt carries: its body, and the exchange as it is kept (D-192).
-    carried = sum(len(each.message.body) + len(codec.encode_outcome(each.outcome)) for each in deliveries)
+    # What an attempt carries: its body, and the exchange (D-192).
+    carried = sum(
+        len(each.message.body) + weight_of_request(each.message) + weight_of_answer(each.outcome) for each in deliveries
+    )
     bandwidth = [*ys(before_hour["daily_bandwidth_used"])[7:], *[0] * 7]
     assert changes(bandwidth, ys(hour["daily_bandwidth_used"])) == {57: carried}
 

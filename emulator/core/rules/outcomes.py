@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+from msgspec.structs import replace
+
 from emulator.core.commands import RecordAttempt
 from emulator.core.decision import Decision
 from emulator.core.facts import (
@@ -39,9 +41,7 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
     timeout_ms = progress.message.timeout_ms
     due_ms = progress.started_ms + destination_rules.virtual_duration_ms(progress.answer, timeout_ms)
     if destination_rules.times_out(progress.answer, timeout_ms):
-        outcome = AttemptOutcome(
-            response=None, error=TIMEOUT_ERROR, via=outcome.via, request_headers=outcome.request_headers
-        )
+        outcome = replace(outcome, response=None, error=TIMEOUT_ERROR, non_retryable=False)
     if due_ms > state.now_ms:
         yield ResponseDelayed(message_id=command.message_id, outcome=outcome, due_ms=due_ms)
     else:

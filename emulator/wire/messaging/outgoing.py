@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Protocol
 
 from emulator.core.language.headers import value_of
-from emulator.core.model import Attempt, CallType, Headers, Method, RunPart
+from emulator.core.model import Attempt, AttemptOutcome, CallType, Headers, Message, Method, RunPart
 from emulator.core.record import Record
+from emulator.wire.messaging.signing import sign
 from emulator.wire.urls import read_target
 
 NON_RETRYABLE_STATUS = 489
@@ -99,6 +100,23 @@ def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str,
     if message.body or message.method is not Method.GET:
         headers.append(("Content-Length", str(len(message.body))))
     return tuple(headers)
+
+
+def headers_of_attempt(message: Message, number: int, at_ms: int, outcome: AttemptOutcome) -> Headers:
+    """The headers of the request of an attempt that began at `at_ms`: as sent, or as they would have been."""
+    unsent = outcome.unsent
+    if unsent is None:
+        return outcome.request_headers
+    attempt = Attempt(
+        message=message,
+        number=number,
+        at_ms=at_ms,
+        answer=None,
+        signing_key=unsent.signing_key,
+        region=unsent.region,
+    )
+    signature = sign(attempt, issuer=unsent.issuer, wall_ms=unsent.wall_ms)
+    return request_headers(attempt, dialect=unsent, signature=signature, url=unsent.url)
 
 
 def _of_run(headers: list[tuple[str, str]], part: RunPart, prefix: str) -> list[tuple[str, str]]:
