@@ -26,12 +26,15 @@ if TYPE_CHECKING:
         PublishOptions,
         ScheduleOptions,
     )
+    from emulator.client.receivers import ReceiverOptions
     from emulator.client.records import Delivery, Dialect, Request, Response
     from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
     from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
     from emulator.client.values import Duration, Instant
     from emulator.client.verify.expectations import Expected
+    from emulator.conformance.records import CheckResult, Verdict
+    from emulator.conformance.reports import ReceiverReport
     from emulator.core.model import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
     from emulator.wire.control.refused_calls import RefusedCall
@@ -42,6 +45,7 @@ _MODULES = {
     "Answer": "emulator.client.mounts",
     "Application": "emulator.client.mounts",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "CheckResult": "emulator.conformance.records",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
     "DeadLetter": "emulator.client.resources",
@@ -66,6 +70,8 @@ _MODULES = {
     "Published": "emulator.client.publishing",
     "PublishedMessage": "emulator.client.publishing",
     "Queue": "emulator.client.resources",
+    "ReceiverOptions": "emulator.client.receivers",
+    "ReceiverReport": "emulator.conformance.reports",
     "Refused": "emulator.client.errors",
     "RefusedCall": "emulator.wire.control.refused_calls",
     "Request": "emulator.client.records",
@@ -75,6 +81,7 @@ _MODULES = {
     "Snapshot": "emulator.queries.reports",
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
+    "Verdict": "emulator.conformance.records",
     "Via": "emulator.core.model",
 }
 
@@ -83,6 +90,7 @@ __all__ = [
     "Answer",
     "Application",
     "AsyncEmulator",
+    "CheckResult",
     "ClockStatus",
     "Credentials",
     "DeadLetter",
@@ -107,6 +115,8 @@ __all__ = [
     "Published",
     "PublishedMessage",
     "Queue",
+    "ReceiverOptions",
+    "ReceiverReport",
     "Refused",
     "RefusedCall",
     "Request",
@@ -116,6 +126,7 @@ __all__ = [
     "Snapshot",
     "Unreachable",
     "UrlGroup",
+    "Verdict",
     "Via",
 ]
 
