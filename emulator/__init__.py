@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from emulator.client.sync.emulator import Emulator
     from emulator.client.values import Duration, Instant
     from emulator.client.verify.expectations import Expected
+    from emulator.client.verify.runs import StepExpected
+    from emulator.client.workflow_records import WorkflowRun, WorkflowStep
     from emulator.conformance.records import CheckResult, Verdict
     from emulator.conformance.reports import ReceiverReport
     from emulator.core.model import Via
@@ -79,10 +81,13 @@ _MODULES = {
     "Schedule": "emulator.client.resources",
     "ScheduleOptions": "emulator.client.publishing",
     "Snapshot": "emulator.queries.reports",
+    "StepExpected": "emulator.client.verify.runs",
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
     "Verdict": "emulator.conformance.records",
     "Via": "emulator.core.model",
+    "WorkflowRun": "emulator.client.workflow_records",
+    "WorkflowStep": "emulator.client.workflow_records",
 }
 
 __all__ = [
@@ -124,10 +129,13 @@ __all__ = [
     "Schedule",
     "ScheduleOptions",
     "Snapshot",
+    "StepExpected",
     "Unreachable",
     "UrlGroup",
     "Verdict",
     "Via",
+    "WorkflowRun",
+    "WorkflowStep",
 ]
 
 

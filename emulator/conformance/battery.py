@@ -19,7 +19,7 @@ from emulator.conformance.reports import ReceiverReport
 from emulator.conformance.sending import Courier, Request, with_effect
 from emulator.conformance.signatures import Signature
 from emulator.core.model import AttemptOutcome, DeadLetterId, Method, Response, Via
-from emulator.core.rules.callbacks import body_of
+from emulator.core.rules.callbacks import encoded, fields_of
 from emulator.delivery.mounts import Mount
 
 _LARGE = 1_000_000
@@ -262,7 +262,7 @@ class _Battery:
             exchange = await self._courier.send(
                 Request(
                     message=self._new(),
-                    body=body_of(source, outcome, 0, dead_letter, _LARGE),
+                    body=encoded(fields_of(source, outcome, 0, dead_letter, _LARGE)),
                     headers=(("Content-Type", "application/json"),),
                     method=Method.POST,
                 )

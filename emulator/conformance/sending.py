@@ -134,17 +134,16 @@ class Courier:
         receiver, message = self.receiver, self.message(request)
         self.requests += 1
         is_next = request.signature is Signature.NEXT
-        now_ms = _now_ms()
         attempt = Attempt(
             message=message,
             number=request.retried + 1,
-            at_ms=now_ms,
+            at_ms=_now_ms(),
             answer=None,
             signing_key=receiver.next_signing_key if is_next else receiver.current_signing_key,
             region="us-east-1",
-            token_id=jwt_id(self._key, self.requests),
         )
-        token = token_of(attempt, request.signature, issuer=receiver.issuer, now_ms=now_ms)
+        token_id = jwt_id(self._key, self.requests)
+        token = token_of(attempt, request.signature, issuer=receiver.issuer, token_id=token_id)
         headers = request_headers(attempt, dialect=receiver, signature=token)
         if not token:
             headers = tuple(pair for pair in headers if pair[0] != f"{receiver.header_prefix}Signature")

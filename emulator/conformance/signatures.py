@@ -8,7 +8,7 @@ import jwt
 from msgspec.structs import replace
 
 from emulator.core.model import Attempt
-from emulator.delivery.signing import claims_of, encode
+from emulator.wire.messaging.signing import claims_of, encode
 
 _HOUR_S = 3600
 _UNKNOWN_KEY = "sig_unknown_to_every_receiver_of_the_world"
@@ -29,9 +29,10 @@ class Signature(StrEnum):
     MISSING = "without a signature"
 
 
-def token_of(attempt: Attempt, kind: Signature, *, issuer: str, now_ms: int) -> str:
-    """The signature header's value, empty for none. The attempt has the current signing key.
+def token_of(attempt: Attempt, kind: Signature, *, issuer: str, token_id: str) -> str:
+    """The signature header's value, empty for none. The attempt has the key that signs, and begins now.
 
+    `token_id` differs for every request: the same attempt of a message that is delivered twice is signed anew.
     Each differs from the good one in what its name says, and in nothing else. Raises: nothing.
     """
     message = attempt.message
@@ -39,8 +40,8 @@ def token_of(attempt: Attempt, kind: Signature, *, issuer: str, now_ms: int) -> 
         attempt = replace(attempt, message=replace(message, body=message.body + b" "))
     if kind is Signature.OTHER_URL:
         attempt = replace(attempt, message=replace(message, url=f"{message.url}/other"))
-    claims = claims_of(attempt, issuer=issuer, wall_ms=now_ms, now_ms=now_ms)
-    now_s = now_ms // 1000
+    claims = {**claims_of(attempt, issuer=issuer, wall_ms=attempt.at_ms), "jti": token_id}
+    now_s = attempt.at_ms // 1000
     match kind:
         case Signature.MISSING:
             return ""
