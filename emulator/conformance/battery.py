@@ -275,7 +275,10 @@ class _Battery:
             return
         body = self._receiver.body.ljust(16)
         slow, other = await self._courier.send_slowly(
-            Request(message=self._new(), body=body), Request(message=self._new())
+            Request(message=self._new(), body=body),
+            Request(message=self._new()),
+            # Long work is no mistake here.
+            patience_ms=self._receiver.slow_ms + 2 * max((each.took_ms for each in self._accepted), default=0),
         )
         problem = judging.accepted(slow)
         if problem is None:

@@ -93,11 +93,13 @@ class Courier:
 
         return await self._timed(request, made, exchange)
 
-    async def send_slowly(self, request: Request, other: Request) -> tuple[Exchange, Exchange | None]:
+    async def send_slowly(
+        self, request: Request, other: Request, *, patience_ms: int
+    ) -> tuple[Exchange, Exchange | None]:
         """Send the body in pieces over `slow_ms`, and another request in the middle of it.
 
         The second exchange is None if the other was not answered before the slow one went on, which
-        waits for it for `slow_ms` more. Only for a receiver on the network. Raises: only cancellation.
+        waits for it for `patience_ms`. Only for a receiver on the network. Raises: only cancellation.
         """
         made, slow_s = self._made(request), self.receiver.slow_ms / 1000
         size = len(made.body) // _PIECES + 1
@@ -110,12 +112,12 @@ class Courier:
                 yield made.body[start : start + size]
                 if start == 0:
                     sending.append(asyncio.create_task(self.send(other)))
-                    done, _ = await asyncio.wait(sending, timeout=slow_s)
+                    done, _ = await asyncio.wait(sending, timeout=patience_ms / 1000)
                     answered.extend(task.result() for task in done)
 
         async def exchange() -> Response | Failure:
             try:
-                async with asyncio.timeout(self.receiver.timeout_ms / 1000 + 2 * slow_s):
+                async with asyncio.timeout((self.receiver.timeout_ms + patience_ms) / 1000 + slow_s):
                     return await _send_pieces(made, pieces())
             except TimeoutError:
                 return Failure(text=TIMEOUT_ERROR)

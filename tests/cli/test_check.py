@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
+from tests.harness import emulators
 from tests.harness.job_receivers import CURRENT, JOB, NEXT, JobReceiver, served
 
 KEYS = {"SVC_CURRENT_SIGNING_KEY": CURRENT, "SVC_NEXT_SIGNING_KEY": NEXT}
@@ -42,6 +43,30 @@ def test_a_failed_check_is_exit_code_1_and_told_in_every_form(tmp_path: Path) ->
     assert [(each["id"], each["came"].split(" in ")[0]) for each in failed] == [("expired", "200 OK")]
     [failure] = ElementTree.parse(file).findall("testsuite/testcase/failure")
     assert failure.get("message") == "it was accepted with 200"
+
+
+def test_a_good_delivery_is_what_the_options_say() -> None:
+    with emulators.receiver() as receiver:
+        options = (
+            "--body",
+            "hello",
+            "--header",
+            "X-Team: a",
+            "--header",
+            "content-type: text/plain",
+            "--method",
+            "put",
+        )
+        assert check(f"{receiver.url}/jobs?a=1", *options).exit_code == 1
+        good = [request for request in receiver.at("/jobs?a=1") if request.body == b"hello" and request.method == "PUT"]
+    assert {(request.headers["x-team"], request.headers["content-type"]) for request in good} == {("a", "text/plain")}
+
+
+def test_a_report_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    with served(JobReceiver()) as url:
+        result = check(url, "--junit-xml", str(tmp_path / "missing" / "report.xml"))
+    assert result.exit_code == 1
+    assert "report.xml cannot be written: No such file or directory" in result.stderr
 
 
 def test_keys_are_given_or_those_of_the_dialect() -> None:

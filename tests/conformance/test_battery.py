@@ -110,6 +110,29 @@ def test_an_effect_source_that_shows_nothing_or_never_rests_judges_nothing() -> 
         assert [report[check_id].note for check_id in EFFECTS] == [note] * 4
 
 
+def checked_with_late_work(effect_delay_ms: int) -> ReceiverReport:
+    """Of a receiver whose work shows a few turns of the loop after its answer."""
+    jobs, done = JobReceiver(), list[str]()
+
+    async def endpoint(request: MountedRequest) -> Response:
+        answer = await jobs(request)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, lambda: done.__setitem__(slice(None), jobs.done))
+        return answer
+
+    async def read() -> object:
+        return done
+
+    return asyncio.run(check(replace(RECEIVER, effect_delay_ms=effect_delay_ms), mount=endpoint, effect=read))
+
+
+def test_work_that_goes_on_after_the_answer_is_waited_for() -> None:
+    assert checked_with_late_work(0)["no-effect"].note == BLIND
+    patient = checked_with_late_work(5)
+    assert ids(patient, Verdict.NOT_JUDGED) == ["slow-client"]
+    assert patient.passed
+
+
 def test_several_effects_need_a_state_that_can_be_counted() -> None:
     jobs = JobReceiver(mistake="looks before it works")
     report = checked(jobs, effect=lambda: f"jobs: {len(jobs.done)}")
@@ -194,6 +217,7 @@ def test_a_slow_client_is_no_harm_to_others(one_at_a_time: bool) -> None:
     jobs = JobReceiver()
     with served(jobs, one_at_a_time=one_at_a_time) as url:
         effect = read_url(url.replace("/run", "/done"))
-        report = asyncio.run(check(replace(RECEIVER, url=url), effect=effect))
+        receiver = replace(RECEIVER, url=url, slow_ms=200 if one_at_a_time else 1000)
+        report = asyncio.run(check(receiver, effect=effect))
     assert ids(report, Verdict.FAILED) == (["slow-client"] if one_at_a_time else [])
     assert ids(report, Verdict.NOT_JUDGED) == []
