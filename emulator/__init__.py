@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
     from emulator.client.filters import DeadLetterFilters, Filters
+    from emulator.client.meanings import Attempt, Firing, attempts, when
     from emulator.client.mounts import Answer, Application, Interface
     from emulator.client.publishing import (
         FlowControl,
@@ -41,6 +42,7 @@ _MODULES = {
     "AdvanceReport": "emulator.queries.reports",
     "Answer": "emulator.client.mounts",
     "Application": "emulator.client.mounts",
+    "Attempt": "emulator.client.meanings",
     "AsyncEmulator": "emulator.client.aio.emulator",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
@@ -54,6 +56,7 @@ _MODULES = {
     "Endpoint": "emulator.client.resources",
     "Expected": "emulator.client.verify.expectations",
     "Filters": "emulator.client.filters",
+    "Firing": "emulator.client.meanings",
     "FlowControl": "emulator.client.publishing",
     "Instant": "emulator.client.values",
     "Interface": "emulator.client.mounts",
@@ -76,6 +79,8 @@ _MODULES = {
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
     "Via": "emulator.core.model",
+    "attempts": "emulator.client.meanings",
+    "when": "emulator.client.meanings",
 }
 
 __all__ = [
@@ -83,6 +88,7 @@ __all__ = [
     "Answer",
     "Application",
     "AsyncEmulator",
+    "Attempt",
     "ClockStatus",
     "Credentials",
     "DeadLetter",
@@ -95,6 +101,7 @@ __all__ = [
     "Endpoint",
     "Expected",
     "Filters",
+    "Firing",
     "FlowControl",
     "Instant",
     "Interface",
@@ -117,6 +124,8 @@ __all__ = [
     "Unreachable",
     "UrlGroup",
     "Via",
+    "attempts",
+    "when",
 ]
 
 

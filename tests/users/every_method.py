@@ -20,6 +20,7 @@ from emulator import (
     Answer,
     Application,
     AsyncEmulator,
+    Attempt,
     ClockStatus,
     Credentials,
     DeadLetter,
@@ -32,6 +33,7 @@ from emulator import (
     Endpoint,
     Expected,
     Filters,
+    Firing,
     FlowControl,
     Instant,
     Interface,
@@ -53,6 +55,8 @@ from emulator import (
     Unreachable,
     UrlGroup,
     Via,
+    attempts,
+    when,
 )
 
 APP = "https://app.test/hook"
@@ -208,6 +212,15 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")
     assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+def test_what_expressions_come_to() -> None:
+    firings = when("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28", count=2)
+    assert_type(firings, list[Firing])
+    assert (firings[0].at.hour, firings[0].explanation) == (1, None)
+    ladder = attempts(timedelta(seconds=10), retries=2)
+    assert_type(ladder, list[Attempt])
+    assert [each.after.seconds for each in ladder] == [0, 10, 20]
 
 
 def test_a_server_of_its_own() -> None:
