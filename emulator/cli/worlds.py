@@ -49,6 +49,7 @@ def list_(control: Control) -> Any:
 @click.option("--epoch", type=Instant(), help="First instant of its clock, ISO 8601. Default: now.")
 @click.option("--rate", type=Rate(), help="How fast its clock goes. Default: frozen.")
 @click.option("--plan", type=click.Choice(("free", "paid")), help="Plan of its account. Default: the server's.")
+@click.option("--token", help="Token of its account, 8 characters or more. Default: one that follows from the seed.")
 @answered(_created)
 @on_server
 def create(control: Control, /, **wanted: Any) -> Any:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
+from emulator.wire.credentials import CONTROL_TOKEN
 
 __tracebackhide__ = is_emulator_error
 
@@ -35,11 +36,16 @@ Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlApi:
-    """The APIs of the server at `url`, for one of its worlds; `token` is the control token."""
+    """The APIs of the server at `url`, for one of its worlds; `token` is the control token.
+
+    With the token of the world that its maker chose, every control call carries that too, so that a load
+    balancer can tell by it where the world is (D-433).
+    """
 
     url: str
     world: str
     token: str | None = None
+    world_token: str | None = None
 
     def request(
         self,
@@ -61,8 +67,11 @@ class ControlApi:
         if not path.startswith("/"):
             if path.partition("/")[0] not in _OF_SERVER:
                 query = {"world": self.world, **query}
+            if self.world_token is not None:
+                headers = {"Authorization": f"Bearer {self.world_token}", **headers}
             if self.token is not None:
-                headers = {"Authorization": f"Bearer {self.token}", **headers}
+                place = ("Authorization", f"Bearer {self.token}")
+                headers = dict((place if self.world_token is None else (CONTROL_TOKEN, self.token),)) | headers
             path = _PREFIX + path
         if body is not None:
             content = json.dumps(body).encode()

@@ -41,9 +41,10 @@ class Session:
     Every call raises Refused with what the emulator says, and Unreachable if it does not answer.
     """
 
-    def __init__(self, server: Server, world: str) -> None:
+    def __init__(self, server: Server, world: str, token: str | None = None) -> None:
+        """`token` is the world's, if its maker chose it."""
         self.server = server
-        self.api = ControlApi(url=server.url, world=world, token=server.control_token)
+        self.api = ControlApi(url=server.url, world=world, token=server.control_token, world_token=token)
         self._answer: Mapping[str, Any] = {}
 
     @property
@@ -232,8 +233,9 @@ def new_world(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
     """Another world of the server of `parent`, deleted at the end with everything in it."""
 
     async def make() -> Session:
-        made = await parent.control("POST", "worlds", wanted)
-        return await open_session(parent.server, made["id"])
+        token = wanted.get("token")
+        made = await Session(parent.server, parent.world, token).control("POST", "worlds", wanted)
+        return await open_session(parent.server, made["id"], token)
 
     async def delete(session: Session) -> None:
         if session.server.is_own:
@@ -249,9 +251,9 @@ def shared(session: Session) -> SessionSource:
     return SessionSource(lambda: _done(session), lambda _: _done(None))
 
 
-async def open_session(server: Server, world: str) -> Session:
+async def open_session(server: Server, world: str, token: str | None = None) -> Session:
     """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
-    session = Session(server, world)
+    session = Session(server, world, token)
     answer = await session.request("GET", "health")
     if session.api.read(answer).get("status") != "ok":
         raise session.api.stranger(answer)

@@ -256,6 +256,8 @@ class Worlds:
                 fixtures = self._options.fixtures or fixture_files.built_in(self.dialect)
                 if setup.id != DEFAULT:
                     fixtures = initial_state.without_secrets(fixtures)
+            if setup.token and any("token" in each.fields for each in fixtures.accounts[:1]):
+                raise InvalidInput("token", "expected none beside a token of the first account in fixtures")
             state = initial_state.first_state(setup, fixtures, self.dialect)
         except InvalidFixtures as invalid:
             problem = invalid.problems[0]
@@ -263,6 +265,9 @@ class Worlds:
         taken = self._identifiers.found_elsewhere(identifiers_of(state), setup.id)
         if taken is not None:
             identifier, other = taken
+            first = accounts_of(state)[0]
+            if setup.token and identifier in (first.id, *tokens_of(first)):
+                raise Conflict(f"token: the world {other} has this token, or what follows from it, already")
             raise Conflict(f"fixtures: {identifier} belongs to the world {other} already")
         return state
 

@@ -298,7 +298,7 @@ class World:
             async with self.snapshots.read(name) as saved:
                 await self._open_again_if_needed()
                 made, _ = read_world_meta(saved.meta)
-                if (made.id, made.seed) != (self.id, self.setup.seed):
+                if (made.id, made.seed, made.token) != (self.id, self.setup.seed, self.setup.token):
                     own = accounts_of(self.state)
                     put_credentials(saved.state, own)
                     put_credentials(saved.base, own)

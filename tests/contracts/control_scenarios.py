@@ -161,6 +161,11 @@ async def worlds(emulator: Checked) -> None:
     assert (await emulator.control("POST", "/worlds", wanted)).status == 201
     assert (await emulator.control("POST", "/worlds", {"id": "w"})).status == 409
     await emulator.control("GET", "/worlds")
+    chosen = {"id": "chosen", "token": "a-token-of-mine"}
+    assert (await emulator.control("POST", "/worlds", chosen)).status == 201
+    assert (await emulator.control("POST", "/worlds", {"token": "a-token-of-mine"})).status == 409
+    assert (await emulator.control("POST", "/worlds", {"token": "short"})).status == 400
+    await emulator.control("GET", "/clock", headers={"Authorization": "Bearer a-token-of-mine"})
     await emulator.control("GET", "/worlds/w")
     await emulator.control("GET", "/credentials?world=w")
     accounts = (await emulator.control("GET", "/accounts?world=w")).json["accounts"]

@@ -206,8 +206,8 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert emulator.accounts()[0] == emulator.change_account()
     emulator.reset({"queues": [{"name": "mail"}]})
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
-    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free") as other:
-        assert other.world != emulator_server.world
+    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine") as other:
+        assert (other.world != emulator_server.world, other.token) == (True, "a-token-of-mine")
     assert AsyncEmulator.sharing(emulator).session is emulator.session
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")

@@ -109,11 +109,13 @@ class AsyncEmulator:
         rate: float | None = None,
         fixtures: Mapping[str, Any] | None = None,
         plan: str | None = None,
+        token: str | None = None,
     ) -> AsyncEmulator:
         """Another world of the same server, made when it is entered and deleted when it is left.
 
         It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
-        given is the server's to choose.
+        given is the server's to choose. A `token` of your choice is carried by every call about the
+        world, its making included, so that a load balancer can send them all to one server (D-432).
         """
         wanted = {
             "id": id,
@@ -122,6 +124,7 @@ class AsyncEmulator:
             "rate": rate,
             "fixtures": fixtures,
             "plan": plan,
+            "token": token,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
         world._is_strict = self._is_strict
