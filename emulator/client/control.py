@@ -25,6 +25,8 @@ _PREFIX = "/_emulator/"
 # Operations about the server itself, which take no world.
 _OF_SERVER = ("health", "worlds")
 _CONNECT_S = 5.0
+# What a load balancer or a proxy answers for a server that it does not reach.
+_BY_A_BALANCER = (502, 503, 504)
 
 # An advance may take as long as it likes.
 TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
@@ -90,13 +92,21 @@ class ControlApi:
             raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
 
     def check(self, response: httpx.Response) -> None:
-        """Raises Refused with what the server says, and NotAnEmulator if another program answered."""
+        """Raises Refused with what the server says, NotAnEmulator if another program answered.
+
+        Unreachable if that is a load balancer that finds no server.
+        """
         if response.is_success:
             return
         try:
             refusal = response.json()
             text, field = str(refusal["error"]), refusal.get("field")
         except (ValueError, LookupError, TypeError, AttributeError):
+            if response.status_code in _BY_A_BALANCER:
+                raise Unreachable(
+                    f"no emulator answers behind {self.url}: what stands before it answered {response.status_code}, "
+                    "as it does when a server has ended or cannot be reached"
+                ) from None
             raise self.stranger(response) from None
         raise Refused(text, status=response.status_code, field=field)
 

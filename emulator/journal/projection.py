@@ -115,6 +115,16 @@ class Projector:
             live = self._add(progress.message)
             live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
 
+    def copy(self) -> Projector:
+        """One that goes on from the same history by itself. Between two groups of facts nothing is left to count."""
+        twin = Projector(self.seq)
+        twin._rules = dict(self._rules)
+        twin._meters = {account_id: Meter(account_id) for account_id in self._meters}
+        meters = {id(meter): twin._meters[account_id] for account_id, meter in self._meters.items()}
+        for message_id, live in self._live.items():
+            twin._live[message_id] = _Live(live.number, meters[id(live.meter)], live.body_bytes, live.answered_by)
+        return twin
+
     def _add(self, message: Message) -> _Live:
         meter = self._meters.get(message.account_id)
         if meter is None:

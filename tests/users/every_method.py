@@ -114,6 +114,8 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert_type(emulator.clock.now(), datetime)
     assert_type(emulator.clock.status(), ClockStatus)
     assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
+    assert emulator.clock.advance("1d", undoable=True).stopped is None
+    assert_type(emulator.clock.undo(), ClockStatus)
     assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
     day_of(emulator, "2026-04-02", timedelta(days=1))
     for number, application in enumerate(APPLICATIONS):
@@ -208,6 +210,9 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
     with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine") as other:
         assert (other.world != emulator_server.world, other.token) == (True, "a-token-of-mine")
+    with emulator.fork(id="what-if", token="the-token-of-a-fork") as forked:
+        assert_type(forked, Emulator)
+        assert (forked.world, forked.clock.now()) == ("what-if", emulator.clock.now())
     assert AsyncEmulator.sharing(emulator).session is emulator.session
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")

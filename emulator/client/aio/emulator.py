@@ -25,7 +25,7 @@ from emulator.client.mounts import Application, Interface
 from emulator.client.publishing import Published, PublishOptions, content, option_headers, queue_of, read_published
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Running, Session, connected, new_world, shared, started
+from emulator.client.session import Running, Session, connected, fork, new_world, shared, started
 from emulator.client.values import Instant, given, instant
 from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.mismatches import difference
@@ -127,6 +127,23 @@ class AsyncEmulator:
             "token": token,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world._is_strict = self._is_strict
+        return world
+
+    def fork(self, *, id: str | None = None, token: str | None = None) -> AsyncEmulator:
+        """A second world that goes on from where this one is when it is entered; deleted when it is left (D-434).
+
+            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+            ...     message_id = await emulator.publish("https://app.test", delay="1h")
+            ...     async with emulator.fork() as other:
+            ...         report = await other.clock.advance("1d")
+            ...     (report.deliveries, await emulator.deliveries())
+            (1, [])
+
+        It has the same state, pending work, history and clock, the signing keys and the mounted
+        applications too, and tokens of its own. Neither notices what is done in the other.
+        """
+        world = self._linked(AsyncLink(fork(self.session, given({"id": id, "token": token}))))
         world._is_strict = self._is_strict
         return world
 

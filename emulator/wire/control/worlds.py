@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Plan
@@ -32,6 +32,14 @@ def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
         plan=given.get("plan", one_of(Plan), defaults.plan),
         epoch_is_given="epoch" in given or defaults.epoch_is_given,
         token=given.get("token", _read_token, defaults.token),
+    )
+
+
+def read_fork(value: Json, defaults: WorldSetup) -> WorldSetup:
+    """The body of a fork, which may be missing (null): the new world's `id` and `token`. Raises: InvalidInput."""
+    given = Fields({} if value is None else value, "", ("id", "token"))
+    return replace(
+        defaults, id=given.get("id", _read_name, defaults.id), token=given.get("token", _read_token, defaults.token)
     )
 
 

@@ -1,10 +1,12 @@
-"""Worlds whose maker chose their token, and control calls that name a world by its token."""
+"""Worlds whose maker chose their token, control calls that name a world by its token, and forks."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.harness.emulators import in_process
+from tests.harness.emulators import InProcess, in_process
 from tests.harness.loops import on_loop
 
 TOKEN = "token-of-one-test"
@@ -110,3 +112,98 @@ async def test_strict_mode_keeps_what_is_wrong_with_the_world_of_the_token() -> 
         await emulator.control("GET", "/clock?wrold=one", headers=bearer(TOKEN))
         assert (await emulator.control("GET", "/mismatches?world=one")).json["mismatches"]
         assert not (await emulator.control("GET", "/mismatches")).json["mismatches"]
+
+
+# -- forks ------------------------------------------------------------------------------------
+
+HOOK = "https://api.example.com/hook"
+
+
+async def fork(emulator: InProcess, body: object = b"", of: str = "default") -> str:
+    made = await emulator.control("POST", f"/worlds/{of}/fork", body)
+    assert made.status == 201, made.body
+    return str(made.json["id"])
+
+
+async def trace(emulator: InProcess, world_id: str) -> bytes:
+    return (await emulator.control("GET", f"/trace?world={world_id}")).body
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@on_loop
+async def test_a_fork_goes_on_exactly_as_the_original_and_by_itself(keeps: bool, tmp_path: Path) -> None:
+    """D-434: state, pending work, history and clock; history that is written already, and history that is not."""
+    async with in_process(db=str(tmp_path / "state.db") if keeps else ":memory:") as emulator:
+        await emulator.rule(HOOK, sequence=[{"status": 503}, {"status": 200}])
+        await emulator.publish(HOOK)
+        await emulator.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 9 * * *"})
+        assert len(await emulator.deliveries()) == 1
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+
+        one = await fork(emulator)
+        assert await trace(emulator, one) == await trace(emulator, "default")
+        await emulator.control("POST", f"/clock/advance?world={one}", {"by": "2d"})
+        assert len(await emulator.deliveries()) == 1
+        forked = await trace(emulator, one)
+        await emulator.advance("2d")
+        assert await trace(emulator, "default") == forked
+
+        # Of a fork, and after a reset of it: it begins as the original began.
+        two = await fork(emulator, {"id": "second"}, of=one)
+        await emulator.control("POST", f"/reset?world={two}")
+        assert (await emulator.control("GET", f"/worlds/{two}")).json["clock"]["pending"] == 0
+        assert await trace(emulator, one) == forked
+        for world_id in (one, two):
+            assert (await emulator.control("DELETE", f"/worlds/{world_id}")).status == 204
+
+
+@on_loop
+async def test_a_fork_has_tokens_of_its_own_and_the_same_signing_keys() -> None:
+    async with in_process() as emulator:
+        fixtures = {"accounts": [{"token": "fixed-token"}, {"token": "second-token"}]}
+        await emulator.control("POST", "/worlds", {"id": "source", "fixtures": fixtures})
+        for wanted in ({}, {"token": TOKEN}):
+            world_id = await fork(emulator, wanted, of="source")
+            before = (await emulator.control("GET", "/accounts?world=source")).json["accounts"]
+            after = (await emulator.control("GET", f"/accounts?world={world_id}")).json["accounts"]
+            for old, new in zip(before, after, strict=True):
+                assert old["id"] == new["id"]
+                assert all(old[name] != new[name] for name in ("token", "read_only_token", "password"))
+            assert after[0]["token"] == wanted.get("token", after[0]["token"])
+            keys = [(await emulator.control("GET", f"/credentials?world={each}")).json for each in ("source", world_id)]
+            assert keys[0]["queue"]["current_signing_key"] == keys[1]["queue"]["current_signing_key"]
+            assert keys[0]["management"] != keys[1]["management"]
+            sent = await emulator.call("POST", f"/v2/publish/{HOOK}", bearer(after[0]["token"]), token=None)
+            assert sent.status == 200
+            for each, count in (("source", 0), (world_id, 1)):
+                found = (await emulator.control("GET", f"/deliveries?world={each}")).json["deliveries"]
+                assert len(found) == count
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@on_loop
+async def test_a_fork_that_cannot_be_made_leaves_nothing(keeps: bool, tmp_path: Path) -> None:
+    async with in_process(db=str(tmp_path / "state.db") if keeps else ":memory:") as emulator:
+        await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN})
+        for body, status in (
+            ({"id": "one"}, 409),
+            ({"id": "two", "token": TOKEN}, 409),
+            ({"id": "two", "token": "short"}, 400),
+            ({"id": "a/b"}, 400),
+            ({"seed": 7}, 400),
+        ):
+            assert (await emulator.control("POST", "/worlds/default/fork", body)).status == status
+        assert (await emulator.control("POST", "/worlds/nobody/fork")).status == 404
+        assert len((await emulator.control("GET", "/worlds")).json["worlds"]) == 2
+        assert await fork(emulator, {"id": "two"}) == "two"
+
+
+@on_loop
+async def test_forks_that_are_kept_are_there_after_a_restart(tmp_path: Path) -> None:
+    db = str(tmp_path / "state.db")
+    async with in_process(db=db) as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+        await fork(emulator, {"id": "kept", "token": TOKEN})
+    async with in_process(db=db) as emulator:
+        found = await emulator.control("GET", "/clock", headers=bearer(TOKEN))
+        assert found.json["pending"] == 1
