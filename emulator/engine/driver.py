@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.identifiers import jwt_id
 from emulator.core.model import Attempt, Phase, Progress
 from emulator.core.simulation import Simulation
 from emulator.core.state_view import StateView
@@ -177,8 +176,6 @@ class Driver:
             answer=progress.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
-            token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
         )
 
     async def commit(self) -> None:

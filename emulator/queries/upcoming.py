@@ -30,8 +30,9 @@ from emulator.core.record import Record
 from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
-from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
+from emulator.core.state_view import AccountView, StateView, cron_of, split_subject, split_waiter_subject
 from emulator.core.timers import Timer
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
@@ -92,6 +93,14 @@ class Answer(Record):
     has_timed_out: bool
 
 
+class WaitDeadline(Record):
+    """A step of a workflow run has waited for its event long enough."""
+
+    at_ms: int
+    run: WorkflowRun
+    waiter: Waiter
+
+
 class RateWindowEnd(Record):
     """A flow control key's rate period ends, with so many messages waiting for it."""
 
@@ -136,6 +145,7 @@ Item = (
     | FirstAttempt
     | Retry
     | Answer
+    | WaitDeadline
     | RateWindowEnd
     | DeduplicationExpiry
     | MessageExpiry
@@ -254,6 +264,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
+        case TimerKind.WAIT:
+            return _deadline(state, timer)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
             return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
@@ -290,6 +302,13 @@ def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
         time_zone=cron.time_zone,
         offset_minutes=cron.offset_minutes(timer.due_ms),
     )
+
+
+def _deadline(state: StateView, timer: Timer) -> WaitDeadline:
+    account_id, number, run_id = split_waiter_subject(timer.subject)
+    run = state.accounts[account_id].runs[run_id]
+    (waiter,) = (each for each in run.waiters if each.number == number)
+    return WaitDeadline(at_ms=timer.due_ms, run=run, waiter=waiter)
 
 
 def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:

@@ -47,14 +47,18 @@ from emulator import (
     PublishOptions,
     Queue,
     Refused,
+    RefusedCall,
     Request,
     Response,
     Schedule,
     ScheduleOptions,
     Snapshot,
+    StepExpected,
     Unreachable,
     UrlGroup,
     Via,
+    WorkflowRun,
+    WorkflowStep,
     attempts,
     when,
 )
@@ -226,6 +230,25 @@ def test_what_expressions_come_to() -> None:
     ladder = attempts(timedelta(seconds=10), retries=2)
     assert_type(ladder, list[Attempt])
     assert [each.after.seconds for each in ladder] == [0, 10, 20]
+
+
+def test_what_was_refused(emulator: Emulator) -> None:
+    with pytest.raises(Refused):
+        emulator.call("GET", "/v2/queues/bad!name")
+    [call] = emulator.refused()
+    assert_type(call, RefusedCall)
+    assert (call.status, call.field) == (400, "queueName")
+
+
+def test_a_workflow_run(emulator: Emulator) -> None:
+    emulator.destinations.respond(APP, status=200)
+    headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Url": APP}
+    emulator.publish(APP, body=b"{}", headers={**headers, "Svc-Workflow-Init": "true"})
+    assert_type(emulator.workflows.runs(APP, state="RUN_STARTED"), list[WorkflowRun])
+    assert_type(emulator.workflows.run("wfr_1").steps, tuple[WorkflowStep, ...])
+    assert emulator.workflows.explain("wfr_1")["state"] == "RUN_STARTED"
+    steps: list[StepExpected] = []
+    emulator.verify_run("wfr_1", state="RUN_STARTED", steps=steps)
 
 
 def test_a_server_of_its_own() -> None:
