@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
     from emulator.client.filters import DeadLetterFilters, Filters
+    from emulator.client.meanings import Attempt, Firing, attempts, when
     from emulator.client.mounts import Answer, Application, Interface
     from emulator.client.publishing import (
         FlowControl,
@@ -46,6 +47,7 @@ _MODULES = {
     "AdvanceReport": "emulator.queries.reports",
     "Answer": "emulator.client.mounts",
     "Application": "emulator.client.mounts",
+    "Attempt": "emulator.client.meanings",
     "AsyncEmulator": "emulator.client.aio.emulator",
     "CheckResult": "emulator.conformance.records",
     "ClockStatus": "emulator.queries.reports",
@@ -60,6 +62,7 @@ _MODULES = {
     "Endpoint": "emulator.client.resources",
     "Expected": "emulator.client.verify.expectations",
     "Filters": "emulator.client.filters",
+    "Firing": "emulator.client.meanings",
     "FlowControl": "emulator.client.publishing",
     "Instant": "emulator.client.values",
     "Interface": "emulator.client.mounts",
@@ -88,6 +91,8 @@ _MODULES = {
     "Via": "emulator.core.model",
     "WorkflowRun": "emulator.client.workflow_records",
     "WorkflowStep": "emulator.client.workflow_records",
+    "attempts": "emulator.client.meanings",
+    "when": "emulator.client.meanings",
 }
 
 __all__ = [
@@ -95,6 +100,7 @@ __all__ = [
     "Answer",
     "Application",
     "AsyncEmulator",
+    "Attempt",
     "CheckResult",
     "ClockStatus",
     "Credentials",
@@ -108,6 +114,7 @@ __all__ = [
     "Endpoint",
     "Expected",
     "Filters",
+    "Firing",
     "FlowControl",
     "Instant",
     "Interface",
@@ -136,6 +143,8 @@ __all__ = [
     "Via",
     "WorkflowRun",
     "WorkflowStep",
+    "attempts",
+    "when",
 ]
 
 

@@ -14,6 +14,7 @@ import emulator
     "module",
     [
         "emulator",
+        "emulator.client.meanings",
         "emulator.client.sync.emulator",
         "emulator.client.sync.clock",
         "emulator.client.sync.destinations",

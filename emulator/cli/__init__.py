@@ -28,6 +28,7 @@ _MODULES = {
     "tail": "emulator.cli.tail",
     "upcoming": "emulator.cli.upcoming",
     "explain": "emulator.cli.explain",
+    "when": "emulator.cli.when",
     "messages": "emulator.cli.messages",
     "show": "emulator.cli.messages",
     "cancel": "emulator.cli.messages",

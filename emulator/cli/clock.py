@@ -89,19 +89,29 @@ def _exit_if_interrupted(command: Callable[P, Any]) -> Callable[P, None]:
 @_exit_if_interrupted
 @click.argument("duration", type=Duration())
 @_max_deliveries
+@click.option("--undoable", is_flag=True, help="Keep the world as it is now, so that `clock undo` returns to it.")
 @answered(_report_lines)
 @on_world
-def advance(control: Control, *, duration: int, max_deliveries: int | None) -> Any:
+def advance(control: Control, *, duration: int, max_deliveries: int | None, undoable: bool) -> Any:
     """Move the clock ahead by DURATION, such as 1d2h30m, doing all due work on the way.
 
     On a terminal a long one shows how far it is. Ctrl-C ends it between two steps: the clock stands where it is
     then, and nothing is lost.
     """
-    if not sys.stderr.isatty():
-        wanted = _given(by=duration, max_deliveries=max_deliveries)
+    # One that can be taken back has to be a single one.
+    if undoable or not sys.stderr.isatty():
+        wanted = _given(by=duration, max_deliveries=max_deliveries, undoable=undoable or None)
         return control.call("POST", "clock/advance", wanted, doing="advancing")
     with shown_steps(duration) as steps:
         return steps.advance(control, duration, max_deliveries)
+
+
+@clock.command(epilog="Example: svc-emulator clock undo")
+@answered(lambda world: _status_lines(world["clock"]))
+@on_world
+def undo(control: Control) -> Any:
+    """Take the last undoable advance back, with all that has happened since; again, the one before."""
+    return control.call("POST", "clock/undo")
 
 
 @clock.command("set", epilog="Example: svc-emulator clock set 2026-12-31T23:59:00Z")

@@ -38,6 +38,11 @@ def world_key(seed: int, scope: str = "") -> bytes:
     return blake2b(f"{seed}/{scope}".encode("utf-8", "surrogatepass"), digest_size=32, person=b"world").digest()
 
 
+def token_key(token: str) -> bytes:
+    """The key of what follows from a token that a caller chose (D-432): 32 bytes. Raises: nothing."""
+    return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32, person=b"chosen token").digest()
+
+
 def event_key(seed: int, epoch_ms: int) -> bytes:
     """The key of messages, schedules and signatures (D-260): 32 bytes. Raises: nothing."""
     return blake2b(f"{seed}/{epoch_ms}".encode(), digest_size=32, person=b"events").digest()

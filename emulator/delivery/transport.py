@@ -54,6 +54,10 @@ class DeliveryTransport:
         """
         self._mounts[_known_origin(origin)] = application
 
+    def take_mounts(self, other: DeliveryTransport) -> None:
+        """Let the applications that answer in another world answer here as well."""
+        self._mounts = dict(other._mounts)
+
     def unmount(self, origin: str) -> None:
         """Undo `mount`; an origin without a mount is no error. Raises: ValueError as `mount`."""
         self._mounts.pop(_known_origin(origin), None)

@@ -162,6 +162,12 @@ class Projector:
             self._live[message.message_id] = message
             self._note_rule(message.message_id, progress.answer)
 
+    def copy(self) -> Projector:
+        """One that goes on from the same history by itself. Between two groups of facts nothing is left to count."""
+        twin = Projector(self.seq)
+        twin._live, twin._answered_by, twin._rules = dict(self._live), dict(self._answered_by), dict(self._rules)
+        return twin
+
     def _note_rule(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
         if answer is not None and (rule := self._rules.get(answer.rule_id)) is not None:
             self._answered_by[message_id] = rule

@@ -389,6 +389,7 @@ TAKE_COPY = (
     # The world goes on from the copy: its history is another one, and its content changes.
     f"DELETE FROM main.meta WHERE name IN ('{GENERATION}', '{CHECKSUM}')",
 )
+FORGET_GENERATION = f"DELETE FROM meta WHERE name = '{GENERATION}'"
 DELETE_CHECKSUM = f"DELETE FROM meta WHERE name = '{CHECKSUM}'"
 # All that the checksum covers.
 SELECT_EVERYTHING = (

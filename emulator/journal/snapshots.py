@@ -120,6 +120,17 @@ class Snapshots:
                 raise Conflict(f"the snapshot {name} cannot be read: {_reason(error, path)}") from error
             yield saved
 
+    @contextlib.asynccontextmanager
+    async def taken(self, store: Store) -> AsyncIterator[SavedWorld]:
+        """A world as it is now, in a file that is gone afterwards. Raises Conflict for a disk that is full."""
+        async with self._lock:
+            with (
+                _conflicts_named("of the world"),
+                _hidden(self._place_for("world").with_name(f".world{_NEW}")) as fresh,
+            ):
+                await store.copy_to(str(fresh))
+                yield await asyncio.to_thread(_read, fresh)
+
     def open(self, name: str) -> BinaryIO:
         """The file of a snapshot, to be read and closed. Raises NotFound."""
         return self._existing(name).open("rb")

@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
 
+# What makes a copied state that of another world.
+Change = Callable[[State], None]
+
 
 # A state of so few messages is stored at every end: that takes no time worth mentioning.
 _SMALL_STATE = 10_000
@@ -102,6 +105,7 @@ class Store:
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
         self._copies: list[tuple[str, asyncio.Future[None]]] = []
+        self._forks: list[tuple[Store, Change, dict[str, bytes], asyncio.Future[State]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._closing = False
@@ -295,17 +299,22 @@ class Store:
                     await self._write_facts()
                 if self._readers or self._is_behind:
                     await self._project()
+                if self._forks:
+                    await self._fork()
                 if self._copies:
                     await self._copy()
                 elif self._needs_checkpoint:
                     await self.checkpoint()
-                if self._closing and not self._commits and not self._readers and not self._copies:
+                if self._closing and not (self._commits or self._readers or self._copies or self._forks):
                     return
         except Exception as error:  # An edge: any failure of the writer stops the store.
             self._failure = error
             for future in (*self._commits, *self._readers, *(copied for _, copied in self._copies)):
                 if not future.done():
                     future.set_exception(self._broken(error))
+            for *_, forked in self._forks:
+                if not forked.done():
+                    forked.set_exception(self._broken(error))
 
     @property
     def _needs_checkpoint(self) -> bool:
@@ -449,6 +458,57 @@ class Store:
         self._copies.append((path, copied))
         self._wake.set()
         await copied
+
+    async def fork_to(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
+        """Let a new store in memory go on from here, as this one does; the state that it goes on with (D-434).
+
+        `change` is applied to that state and to what a reset returns to. History that is not written yet is
+        not written for it: each of the two writes its own. Raises as `copy_to`.
+        """
+        self._check()
+        forked: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        self._forks.append((fresh, change, meta, forked))
+        self._wake.set()
+        return await forked
+
+    async def _fork(self) -> None:
+        """Make the first of the forks that are asked for. One that cannot be made is no failure of this store."""
+        fresh, change, meta, forked = self._forks.pop(0)
+        # There may be more of them.
+        self._wake.set()
+        try:
+            state = await self._copy_to_memory(fresh, change, meta)
+        except (sqlite3.Error, ValueError) as error:
+            if not forked.done():
+                forked.set_exception(files.UnusableDatabase(f"{fresh.path}: {error}"))
+            return
+        if not forked.done():
+            forked.set_result(state)
+
+    async def _copy_to_memory(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
+        """By the writer: nobody else writes history meanwhile."""
+        assert self._capture is not None
+        assert isinstance(fresh._database, InMemory)
+        async with self._exclusive() as connection:
+            base = restore(await self._base_now(connection))
+            change(base)
+            fresh._base = capture(base)
+            # Without an await in between: the state is exactly what the facts appended so far made of it.
+            state = restore(self._capture())
+            change(state)
+            fresh._projector = self._projector.copy()
+            fresh._to_project, fresh._body_bytes = list(self._to_project), self._body_bytes
+            fresh._appended = fresh._written = self._appended
+            fresh._projected, fresh.dropped = self._projected, self.dropped
+            await fresh._database.begin(partial(_copy_whole, source=connection, base=fresh._base, meta=meta))
+            # Now, as this database goes on changing.
+            async with fresh._database.use():
+                pass
+        return fresh._start_writer(state)
+
+    async def _base_now(self, connection: aiosqlite.Connection) -> Checkpoint:
+        meta = {} if self._base else codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
+        return self._base or codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])
 
     async def _stop_writing(self) -> None:
         self._closing = True
@@ -632,6 +692,16 @@ def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
         if not future.done():
             future.set_result(None)
     del waiting[:count]
+
+
+async def _copy_whole(
+    connection: aiosqlite.Connection, *, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]
+) -> None:
+    """Take over all that another database holds, but for what is the world's own."""
+    await source.backup(connection)
+    await connection.execute(schema.FORGET_GENERATION)
+    changed = [*meta.items(), (schema.BASE_CHECKPOINT, codec.encode_checkpoint(base))]
+    await connection.executemany(schema.WRITE_META, changed)
 
 
 async def _fill(connection: aiosqlite.Connection, *, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:

@@ -15,6 +15,9 @@ from emulator.core.record import Record
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import RequestParts
 
+# Where the server's control token stands if `Authorization` has a world's (D-433).
+CONTROL_TOKEN = "Emulator-Control-Token"
+
 
 class BasicCredentials(Record):
     """The user name and password of HTTP Basic authentication."""

@@ -20,6 +20,7 @@ from emulator import (
     Answer,
     Application,
     AsyncEmulator,
+    Attempt,
     CheckResult,
     ClockStatus,
     Credentials,
@@ -33,6 +34,7 @@ from emulator import (
     Endpoint,
     Expected,
     Filters,
+    Firing,
     FlowControl,
     Instant,
     Interface,
@@ -61,6 +63,8 @@ from emulator import (
     Via,
     WorkflowRun,
     WorkflowStep,
+    attempts,
+    when,
 )
 
 APP = "https://app.test/hook"
@@ -118,6 +122,8 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert_type(emulator.clock.now(), datetime)
     assert_type(emulator.clock.status(), ClockStatus)
     assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
+    assert emulator.clock.advance("1d", undoable=True).stopped is None
+    assert_type(emulator.clock.undo(), ClockStatus)
     assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
     day_of(emulator, "2026-04-02", timedelta(days=1))
     for number, application in enumerate(APPLICATIONS):
@@ -222,12 +228,24 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert emulator.accounts()[0] == emulator.change_account()
     emulator.reset({"queues": [{"name": "mail"}]})
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
-    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free") as other:
-        assert other.world != emulator_server.world
+    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine") as other:
+        assert (other.world != emulator_server.world, other.token) == (True, "a-token-of-mine")
+    with emulator.fork(id="what-if", token="the-token-of-a-fork") as forked:
+        assert_type(forked, Emulator)
+        assert (forked.world, forked.clock.now()) == ("what-if", emulator.clock.now())
     assert AsyncEmulator.sharing(emulator).session is emulator.session
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")
     assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+def test_what_expressions_come_to() -> None:
+    firings = when("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28", count=2)
+    assert_type(firings, list[Firing])
+    assert (firings[0].at.hour, firings[0].explanation) == (1, None)
+    ladder = attempts(timedelta(seconds=10), retries=2)
+    assert_type(ladder, list[Attempt])
+    assert [each.after.seconds for each in ladder] == [0, 10, 20]
 
 
 def test_what_was_refused(emulator: Emulator) -> None:

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from emulator.api.callers import meant_world
 from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import Opener, Request, Route
 from emulator.core.errors import InvalidInput
 from emulator.core.record import Record
-from emulator.core.world_setup import DEFAULT
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
@@ -36,9 +36,8 @@ class ControlCall(Record, gc=True):
 
     @property
     def world(self) -> World:
-        """The world that the query names, `default` without one. Raises NotFound."""
-        named = [value for name, value in self.parts.query if name == "world"]
-        return self.worlds.get(named[-1] if named else DEFAULT)
+        """The world that the call is about; see `meant_world`. Raises NotFound."""
+        return meant_world(self.worlds, self.parts)
 
     @property
     def name(self) -> str:

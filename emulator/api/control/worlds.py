@@ -13,6 +13,7 @@ from emulator.wire.control.worlds import (
     credentials_view,
     dialect_view,
     health_view,
+    read_fork,
     read_reset,
     read_world,
     unusable_view,
@@ -52,6 +53,12 @@ async def get_world(call: ControlCall) -> Response:
     return Answer(await view_of(call.worlds.get(call.name)))
 
 
+async def fork_world(call: ControlCall) -> Response:
+    source = call.worlds.get(call.name)
+    wanted = read_fork(call.body, call.worlds.new_setup())
+    return Answer(await view_of(await call.worlds.fork(source, wanted)), 201)
+
+
 async def delete_world(call: ControlCall) -> Response:
     await call.worlds.delete(call.name)
     return Answer(status=204)
@@ -74,5 +81,6 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("POST", "/_emulator/worlds", create_world, WORLD_ONLY),
     ControlRoute("GET", "/_emulator/worlds/{name}", get_world, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/worlds/{name}", delete_world, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/worlds/{name}/fork", fork_world, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/reset", reset, WORLD_ONLY),
 )

@@ -27,7 +27,7 @@ from emulator.client.publishing import Published, PublishOptions, content, optio
 from emulator.client.receivers import ReceiverOptions, check_receiver
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Running, Session, connected, new_world, shared, started
+from emulator.client.session import Running, Session, connected, fork, new_world, shared, started
 from emulator.client.values import Instant, given, instant
 from emulator.client.verify.expectations import NOTHING, Expected, expectation
 from emulator.client.verify.mismatches import difference
@@ -114,11 +114,13 @@ class AsyncEmulator:
         rate: float | None = None,
         fixtures: Mapping[str, Any] | None = None,
         plan: str | None = None,
+        token: str | None = None,
     ) -> AsyncEmulator:
         """Another world of the same server, made when it is entered and deleted when it is left.
 
         It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
-        given is the server's to choose.
+        given is the server's to choose. A `token` of your choice is carried by every call about the
+        world, its making included, so that a load balancer can send them all to one server (D-432).
         """
         wanted = {
             "id": id,
@@ -127,8 +129,26 @@ class AsyncEmulator:
             "rate": rate,
             "fixtures": fixtures,
             "plan": plan,
+            "token": token,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world._is_strict = self._is_strict
+        return world
+
+    def fork(self, *, id: str | None = None, token: str | None = None) -> AsyncEmulator:
+        """A second world that goes on from where this one is when it is entered; deleted when it is left (D-434).
+
+            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+            ...     message_id = await emulator.publish("https://app.test", delay="1h")
+            ...     async with emulator.fork() as other:
+            ...         report = await other.clock.advance("1d")
+            ...     (report.deliveries, await emulator.deliveries())
+            (1, [])
+
+        It has the same state, pending work, history and clock, the signing keys and the mounted
+        applications too, and tokens of its own. Neither notices what is done in the other.
+        """
+        world = self._linked(AsyncLink(fork(self.session, given({"id": id, "token": token}))))
         world._is_strict = self._is_strict
         return world
 
