@@ -1,7 +1,7 @@
 """The pytest plugin: a fresh world for every test, and its timeline in the report of a test that fails.
 
     def test_reminder(emulator: Emulator) -> None:
-        emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+        emulator.publish("https://app.example.com/remind", delay="1d")
         emulator.clock.advance("1d")
         emulator.verify(url="https://app.example.com/remind", at="1d")
 
@@ -216,7 +216,9 @@ def emulator(request: pytest.FixtureRequest, emulator_server: Emulator) -> Itera
     """
     options = request.config.stash[_OPTIONS]
     id = world_id(request.node.nodeid, shared=options.url is not None)
-    with emulator_server.new_world(id=id, seed=options.seed, epoch=options.epoch_ms) as world:
+    # Every call of the test carries it, and a load balancer before several servers can tell them by it (D-432).
+    token = None if options.url is None else secrets.token_urlsafe(24)
+    with emulator_server.new_world(id=id, seed=options.seed, epoch=options.epoch_ms, token=token) as world:
         request.node.stash[_WORLD] = world
         yield world
         del request.node.stash[_WORLD]

@@ -7,20 +7,13 @@ const SVG = "http://www.w3.org/2000/svg";
  * `on...` attributes are listeners; true is an attribute without a value; null and false are left out.
  * Children are nodes, texts, numbers or arrays of them; null, undefined and false are left out.
  */
-export function h(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
+export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 
 /** The same for SVG: svg("path", {d: "M0 0L9 9"}). */
-export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
-}
+export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
 /** Replace everything inside a node. */
-export function replace(node, ...children) {
-  node.replaceChildren(...flat(children));
-  return node;
-}
+export const replace = (node, ...children) => node.replaceChildren(...flat(children));
 
 /** A function that runs `run` at most once a frame, however often it is called. */
 export function eachFrame(run) {
@@ -39,7 +32,7 @@ export function eachFrame(run) {
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if ((value ?? false) === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
@@ -48,7 +41,4 @@ function fill(element, attributes, children) {
   return element;
 }
 
-function flat(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== true)
-    .map((child) => (child instanceof Node ? child : String(child)));
-}
+const flat = (children) => children.flat(Infinity).filter((child) => (child ?? false) !== false && child !== true);

@@ -5,6 +5,8 @@ import { h, replace } from "./dom.js";
 import { day, instant, relative, timeOfDay } from "./format.js";
 import { empty, id } from "./parts.js";
 
+export * from "./parts.js";
+
 const ASKS_MS = 4_000;
 // Names in the address and in the query: label, and what a value looks like.
 const FILTERS = {
@@ -77,10 +79,8 @@ export function keepRows(parent, items, key, draw, salt = "") {
     let row = before.get(name);
     if (row?.text !== text) {
       const node = draw(item);
-      if (row) {
-        if (at === row.node) at = node;
-        swap(row.node, node);
-      }
+      if (at === row?.node) at = node;
+      if (row) swap(row.node, node);
       row = { text, node };
     }
     if (row.node === at) at = at.nextElementSibling;
@@ -151,10 +151,10 @@ export function action(context, text, run, { ask, ...attributes } = {}) {
 }
 
 /**
- * What makes buttons for a call: deed("Delete", "orders", "DELETE", path, options). Options are those of `act`, `ask`, `disabled`,
- * `sign`, shown instead of the text, and `after`, run with the answer instead of `then`.
+ * What makes buttons for a call: deed("Delete", "orders", "DELETE", path, options). Options are those of `act`, `ask` (to delete does,
+ * unless told not to), `disabled`, `sign`, shown instead of the text, and `after`, run with the answer instead of `then`.
  */
-export const deeds = (context, then) => (text, what, method, path, { ask, disabled, sign = text, after = then, ...options } = {}) =>
+export const deeds = (context, then) => (text, what, method, path, { ask = method === "DELETE", disabled, sign = text, after = then, ...options } = {}) =>
   action(context, sign, () => context.act(`${text} ${what}`, method, path, options).then(after), { ask, disabled, "aria-label": `${text} ${what}` });
 
 /** Pause or resume, whichever it can; the path of the call ends with it. */
@@ -198,6 +198,10 @@ export const problem = (text) => h("p", { class: "problem", role: "alert" }, tex
 export const note = (...content) => h("span", { class: "note" }, content);
 export const badNote = (text) => text && h("span", { class: "note bad" }, text);
 export const tag = (text) => h("span", { class: "tag" }, text);
+
+/** The head of a detail, which closes it. */
+export const closing = (context, name) =>
+  h("header", {}, h("h2", {}, name), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×"));
 
 /** A way to another view of the page. */
 export const link = (view, text, query = {}) => h("a", { href: `#/${view}?${new URLSearchParams(query)}` }, text);

@@ -30,8 +30,9 @@ from emulator.core.record import Record
 from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
-from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
+from emulator.core.state_view import AccountView, StateView, cron_of, split_subject, split_waiter_subject
 from emulator.core.timers import Timer
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
@@ -43,10 +44,11 @@ LAST_MS = clock.LATEST_MS - 86_400_000
 
 
 class UpcomingQuery(Record):
-    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+    """How far to look ahead (None: to the end, and each schedule's next firing only), for how much, and for what."""
 
     until_ms: int | None
     limit: int
+    expiries: bool = True
 
 
 # -- what has an instant ----------------------------------------------------------------------
@@ -89,6 +91,14 @@ class Answer(Record):
     started_ms: int
     rule_id: RuleId | None
     has_timed_out: bool
+
+
+class WaitDeadline(Record):
+    """A step of a workflow run has waited for its event long enough."""
+
+    at_ms: int
+    run: WorkflowRun
+    waiter: Waiter
 
 
 class RateWindowEnd(Record):
@@ -135,6 +145,7 @@ Item = (
     | FirstAttempt
     | Retry
     | Answer
+    | WaitDeadline
     | RateWindowEnd
     | DeduplicationExpiry
     | MessageExpiry
@@ -153,17 +164,17 @@ class Upcoming(Record):
     is_truncated: bool
 
 
-def preview(
-    state: StateView, *, until_ms: int | None, last_ms: int, limit: int, ended: Sequence[EndedMessage]
-) -> Upcoming:
+def preview(state: StateView, query: UpcomingQuery, *, last_ms: int, ended: Sequence[EndedMessage]) -> Upcoming:
     """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
 
     `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
     in order. Retries come without their arithmetic; see `with_delays`.
     """
+    until_ms, limit = query.until_ms, query.limit
     last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
     every_firing = until_ms is not None
-    items = [item for _, item in islice(_items(state, last_ms, ended, every_firing=every_firing), limit + 1)]
+    found = _items(state, last_ms, ended, every_firing=every_firing, expiries=query.expiries)
+    items = [item for _, item in islice(found, limit + 1)]
     waiting = list(islice(waits(state), limit + 1))
     return Upcoming(
         now_ms=state.now_ms,
@@ -195,11 +206,11 @@ def _with_delay(retry: Retry, failures: Mapping[MessageId, Failure]) -> Retry:
 
 
 def _items(
-    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool
+    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool, expiries: bool
 ) -> Iterator[tuple[int, Item]]:
     """Everything that has an instant; at one instant expiries come last."""
     streams: list[Iterable[tuple[int, Item]]] = [_work(state, last_ms, every_firing=every_firing)]
-    for owner in state.accounts.values():
+    for owner in state.accounts.values() if expiries else ():
         streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
     streams.append(_message_expiries(ended))
     # `merge` keeps the order of the streams where instants are equal.
@@ -253,6 +264,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
+        case TimerKind.WAIT:
+            return _deadline(state, timer)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
             return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
@@ -289,6 +302,13 @@ def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
         time_zone=cron.time_zone,
         offset_minutes=cron.offset_minutes(timer.due_ms),
     )
+
+
+def _deadline(state: StateView, timer: Timer) -> WaitDeadline:
+    account_id, number, run_id = split_waiter_subject(timer.subject)
+    run = state.accounts[account_id].runs[run_id]
+    (waiter,) = (each for each in run.waiters if each.number == number)
+    return WaitDeadline(at_ms=timer.due_ms, run=run, waiter=waiter)
 
 
 def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:

@@ -30,7 +30,7 @@ from emulator.journal.dropping import Keep
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import iso, read_clock_instant_ms
+from emulator.wire.instants import iso, number_or_text, read_clock_instant_ms
 from emulator.wire.messaging.chat import completions_url
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
@@ -204,6 +204,6 @@ def _epoch_ms(text: str) -> int:
     if not text:
         return wall_ms()
     try:
-        return read_clock_instant_ms(int(text) if text.isdigit() else text)
+        return read_clock_instant_ms(number_or_text(text))
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed

@@ -2,8 +2,7 @@
 
 import { h } from "../dom.js";
 import { count, relative, shortUrl } from "../format.js";
-import { action, badNote, head, keepRows, listView, note, tag } from "../list.js";
-import { empty } from "../parts.js";
+import { action, badNote, empty, head, keepRows, listView, note, tag } from "../list.js";
 export { detail } from "./message.js";
 
 export const title = "Dead letters";

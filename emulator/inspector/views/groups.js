@@ -23,11 +23,11 @@ export function render(context) {
     columns: [
       ["Group", "main", (group) => [group.name, note("changed ", when(group.updated_ms, context))]],
       ["Endpoints", "", (group, deed) => h("ul", { class: "plain" }, group.endpoints.map(({ name, url }) => h("li", {}, name && `${name}: `, shortUrl(url), " ",
-        deed("Remove", `${url} from ${group.name}`, "DELETE", `${address(group.name)}/endpoints`, { body: { endpoints: [{ url }] }, sign: "×" }))))],
+        deed("Remove", `${url} from ${group.name}`, "DELETE", `${address(group.name)}/endpoints`, { body: { endpoints: [{ url }] }, sign: "×", ask: false }))))],
       ["Default headers", "", (group) => Object.entries(group.headers ?? {}).map(([name, values]) => note(`${name}: ${[values].flat().join(", ")}`))],
     ],
     actions: ({ name }, deed) => [
-      context.canAct && link("publish", "publish to it", { destination: name }), " ", deed("Delete", name, "DELETE", address(name), { ask: true })],
+      context.canAct && link("publish", "publish to it", { destination: name }), " ", deed("Delete", name, "DELETE", address(name))],
   });
   const add = ({ group, url, name }) =>
     context.act(`Add ${url} to ${group}`, "POST", `${address(group)}/endpoints`, { body: { endpoints: [name ? { url, name } : { url }] } });

@@ -2,8 +2,7 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { action, badNote, head, link, listView, note, tag, teaches, when } from "../list.js";
-import { status } from "../parts.js";
+import { action, badNote, head, link, listView, note, status, tag, teaches, when } from "../list.js";
 import { own } from "../service.js";
 export { detail } from "./message.js";
 
@@ -11,9 +10,9 @@ export const title = "Messages";
 export const path = "messages";
 export const key = "m";
 
-const ENDED = [["delivered", "delivered", "good"], ["failed", "failed", "bad"], ["canceled", "canceled", "off"]];
+const ENDED = new Set(["DELIVERED", "FAILED", "CANCELED"]);
 const STATES = [["", "any state"], ["live", "not ended"], ["pending", "delayed", "wait"], ["held", "waiting", "wait"], ["active", "active", "wait"],
-  ["retrying", "retrying", "bad"], ...ENDED];
+  ["retrying", "retrying", "bad"], ["delivered", "delivered", "good"], ["failed", "failed", "bad"], ["canceled", "canceled"]];
 const STEP = 200, MOST = 1000;
 
 export function render(context) {
@@ -39,7 +38,7 @@ export function render(context) {
       ["Attempts", "number", (message) => `${message.attempts}/${message.max_attempts}`],
       ["Id", "id", "message_id"],
     ],
-    actions: ({ state, message_id }, deed) => !ENDED.some(([name]) => name === state.toLowerCase()) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`),
+    actions: ({ state, message_id }, deed) => !ENDED.has(state) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
   });
   return h("section", {}, head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more);
 }

@@ -2,8 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { count, duration } from "../format.js";
-import { action, head, inputs, link, listView, note, pauser, teaches } from "../list.js";
-import { id, status } from "../parts.js";
+import { action, head, id, inputs, link, listView, note, pauser, status, teaches } from "../list.js";
 import { own } from "../service.js";
 
 export const title = "Queues";

@@ -1,8 +1,7 @@
 // Refused calls: what a client got wrong, and what it probably meant.
 
 import { h } from "../dom.js";
-import { head, listView, note } from "../list.js";
-import { empty, status } from "../parts.js";
+import { empty, head, listView, note, status } from "../list.js";
 
 export const title = "Refused";
 export const path = "refused";
@@ -22,5 +21,5 @@ export function render(context) {
       ["Caller", "", "caller"],
     ],
   });
-  return h("section", {}, head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused", { ask: true })), view.place);
+  return h("section", {}, head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused")), view.place);
 }

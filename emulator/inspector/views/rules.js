@@ -1,8 +1,7 @@
 // Destination rules: what happens at a destination instead of, or before, the network.
 
 import { h } from "../dom.js";
-import { action, head, listView, note } from "../list.js";
-import { empty } from "../parts.js";
+import { action, empty, head, listView, note } from "../list.js";
 
 export const title = "Rules";
 export const path = "rules";
@@ -39,9 +38,9 @@ export function render(context) {
     actions: (rule, deed) => [
       ...[["up", "↑", rule.at - 1], ["down", "↓", rule.at + 1]].map(([word, sign, to]) =>
         deed("Move", `${rule.id} ${word}`, "PUT", ADDRESS, { sign, disabled: !(to in ids), body: { ids: ids.map((id, at) => (at === to ? rule.id : at === rule.at ? ids[to] : id)) } })),
-      deed("Remove", rule.id, "DELETE", `${ADDRESS}/${rule.id}`, { ask: true })],
+      deed("Remove", rule.id, "DELETE", `${ADDRESS}/${rule.id}`)],
   });
-  return h("section", {}, head(title, view.deed("Remove all", "rules", "DELETE", ADDRESS, { ask: true })), context.canAct && addForm(context, view.reload), view.place);
+  return h("section", {}, head(title, view.deed("Remove all", "rules", "DELETE", ADDRESS)), context.canAct && addForm(context, view.reload), view.place);
 }
 
 /** A URL and a button for each answer; below, any rule as the control API takes it. */

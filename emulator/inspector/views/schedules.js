@@ -2,8 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { instant, relative } from "../format.js";
-import { action, badNote, deeds, facts, head, link, listView, note, pauser, teaches, when } from "../list.js";
-import { id, status } from "../parts.js";
+import { action, badNote, closing, deeds, facts, head, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
 import { own } from "../service.js";
 
 export const title = "Schedules";
@@ -46,7 +45,7 @@ function panel(context, schedule) {
   const firing = ({ local, at_ms: at }) => h("li", {}, bare(local), h("span", { class: "dim" },
     differs && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`));
   return [
-    h("header", {}, h("h2", {}, schedule.schedule_id), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×")),
+    closing(context, schedule.schedule_id),
     h("div", { class: "buttons" }, buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
     facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)],
       ["Last error", schedule.error]]),
@@ -69,5 +68,5 @@ function results(schedule) {
 
 function buttons({ schedule_id: name, paused }, deed) {
   const address = `/v2/schedules/${encodeURIComponent(name)}`;
-  return [pauser(deed, paused, name, address), deed("Delete", name, "DELETE", address, { ask: true })];
+  return [pauser(deed, paused, name, address), deed("Delete", name, "DELETE", address)];
 }

@@ -4,9 +4,8 @@ import { describe, download } from "../api.js";
 import { UNDO } from "../clock.js";
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { action, adder, head, listView } from "../list.js";
+import { action, adder, empty, head, listView } from "../list.js";
 import { notice } from "../notices.js";
-import { empty } from "../parts.js";
 
 export const title = "Snapshots";
 export const path = "snapshots";
@@ -29,7 +28,7 @@ export function render(context) {
     actions: ({ name }, deed) => [
       deed("Restore", name, "POST", `${address(name)}/restore`, { ask: true }),
       h("button", { onclick: () => save(name), "aria-label": `Export ${name}` }, "Export"),
-      deed("Delete", name, "DELETE", address(name), { ask: true })],
+      deed("Delete", name, "DELETE", address(name))],
   });
   const file = h("input", { type: "file", "aria-label": "Snapshot file", hidden: true, onchange: async () => {
     const [body] = file.files, name = file.form.elements.name.value.trim() || body.name.replace(/\.\w+$/, "");

@@ -2,8 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { instant } from "../format.js";
-import { adder, badNote, head, link, listView, problem, tag, when } from "../list.js";
-import { empty, status } from "../parts.js";
+import { adder, badNote, empty, head, link, listView, problem, status, tag, when } from "../list.js";
 
 export const title = "Worlds";
 export const path = "worlds";
@@ -31,7 +30,7 @@ export function render(context) {
     actions: ({ id }, deed) => [
       id !== context.state.world && link("timeline", "switch to it", { world: id }), " ",
       deed("Reset", id, "POST", "/_emulator/reset", { ask: true, query: { world: id } }),
-      id !== "default" && deed("Delete", id, "DELETE", `${ADDRESS}/${encodeURIComponent(id)}`, { ask: true, query, after: (gone) => {
+      id !== "default" && deed("Delete", id, "DELETE", `${ADDRESS}/${encodeURIComponent(id)}`, { query, after: (gone) => {
         // What is shown here must be there.
         if (gone !== undefined && id === context.state.world) location.hash = "#/worlds?world=default";
         else view.reload();
