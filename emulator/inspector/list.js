@@ -14,15 +14,13 @@ const FILTERS = {
 };
 
 /**
- * A list that is loaded by `path` and drawn again, row by row, when it changes. A field is the name of one, or item => value.
+ * A list, loaded by `path` and drawn again, row by row, when it changes. A field is a name, or item => value.
  *   rows     name of the list in the answer, and in the store; `items(found)` rearranges it
- *   query    () => of the call, besides the `filters`: names of FILTERS; `options` are those of a filter that is chosen
- *   key      the field that tells rows apart; `open` the one that the right column shows, if there is one
- *   columns  [title, kind, field, called with (item, deed)]; kind "number" aligns right, "main" and "words" grow, "when" is an
- *            instant, "id" an id; the first part of "main" opens the row
+ *   query    () => what the call has besides the `filters` (names of FILTERS; `options` of those that are chosen)
+ *   key      the field that tells rows apart; `open` the one that the right column shows
+ *   columns  [title, kind, field]; kind "number" aligns right, "main" and "words" grow, "when" is an instant, "id" an id
  *   actions  (item, deed) => what ends the row; `deed` as made by `deeds`
- *   empty    () => what teaches when there is nothing
- *   drawn    called with the items and the answer after each drawing
+ *   empty    () => what teaches when there is nothing; `drawn(items, answer)` runs after each drawing
  */
 export function listView(context, spec) {
   const { rows, path, query = () => ({}), filters: names = [], items = (found) => found, key, open, drawn = () => {} } = spec;
@@ -126,10 +124,7 @@ function filters(context, names, options = {}, changed) {
 
 // -- buttons and forms ------------------------------------------------------------------------
 
-/**
- * A button that acts: disabled while it does, and nothing at all in read-only mode. What cannot be undone has `ask`, a
- * question or true: the first click asks, the second within four seconds does it.
- */
+/** A button that acts; none in read-only mode. With `ask`, a question or true, the first click asks, the second within four seconds does it. */
 export function action(context, text, run, { ask, ...attributes } = {}) {
   if (!context.canAct) return null;
   let asked = null;
@@ -150,10 +145,7 @@ export function action(context, text, run, { ask, ...attributes } = {}) {
   return button;
 }
 
-/**
- * What makes buttons for a call: deed("Delete", "orders", "DELETE", path, options). Options are those of `act`, `ask` (to delete does,
- * unless told not to), `disabled`, `sign`, shown instead of the text, and `after`, run with the answer instead of `then`.
- */
+/** Buttons for calls: deed("Delete", "orders", "DELETE", path, {sign: what is shown, after: run instead of `then`, ...as of `act`}). */
 export const deeds = (context, then) => (text, what, method, path, { ask = method === "DELETE", disabled, sign = text, after = then, ...options } = {}) =>
   action(context, sign, () => context.act(`${text} ${what}`, method, path, options).then(after), { ask, disabled, "aria-label": `${text} ${what}` });
 
@@ -167,7 +159,7 @@ export const pauser = (deed, paused, what, path) => {
 export const labelled = (label, control, { hint, kind = "" } = {}) =>
   h("label", { class: `field ${kind}` }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
 
-/** Labelled inputs: {name: [label, placeholder, further attributes]}. */
+/** Inputs: {name: [label, placeholder, attributes]}. */
 export const inputs = (rows) => Object.entries(rows).map(([name, [label, placeholder, more]]) =>
   labelled(label, h("input", { name, placeholder, spellcheck: "false", ...more })));
 
@@ -212,7 +204,7 @@ export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, val
 
 /** An instant and how far it is from now; without its day if that is today. */
 export function when(ms, context, now = context.state.clock?.now_ms ?? ms) {
-  if (ms === null || ms === undefined) return h("span", { class: "dim" }, "–");
+  if ((ms ?? null) === null) return h("span", { class: "dim" }, "–");
   const text = (day(ms, context.zone) === day(now, context.zone) ? timeOfDay : instant)(ms, context.zone);
   return h("time", { title: `${instant(ms)} UTC` }, text, h("span", { class: "dim" }, ` · ${relative(ms, now)}`));
 }

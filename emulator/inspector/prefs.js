@@ -5,7 +5,7 @@ import { isZone, localZone } from "./format.js";
 const KEY = "emulator-inspector";
 const DEFAULTS = { zone: null, theme: "system", newestFirst: false };
 const listeners = new Set();
-let chosen = read();
+const chosen = read();
 
 function read() {
   try {
@@ -23,7 +23,7 @@ export const prefs = {
   /** Whether the future is above and the past below. */
   get newestFirst() { return chosen.newestFirst; },
   set(changes) {
-    chosen = { ...chosen, ...changes };
+    Object.assign(chosen, changes);
     try {
       localStorage.setItem(KEY, JSON.stringify(chosen));
     } catch {

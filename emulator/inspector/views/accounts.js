@@ -41,7 +41,7 @@ function panel(context, account, reload) {
     h("div", { class: "tools" }, h("h2", { class: "plain" }, account.customer_id), id(account.id), status(account.state, account.state === "active" ? "good" : "wait"),
       tag(`${account.type} plan`), tag(account.region), period),
     charts,
-    h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, h("h3", {}, "Limits and settings: a change holds at once"),
+    h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, h("h3", {}, "Limits and settings"),
       h("div", { class: "fields" }, Object.entries(account).filter(([name, value]) => !NO_LIMIT.test(name) && typeof value in KINDS)
         .map(([name, value]) => limit(context, account, name, value, reload)))));
 }

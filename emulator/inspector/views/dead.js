@@ -20,7 +20,7 @@ export function render(context) {
     rows: "dead_letters", path: "/_emulator/dead-letters", query: () => ({ limit: LIMIT }), key: "dead_letter_id", open: "message_id",
     filters: ["url", "label", "schedule", "queue", "text"],
     items: (found) => found.map((letter) => ({ ...letter, ticked: ticked.has(letter.dead_letter_id) })),
-    empty: () => empty("No dead letter. A message whose last retry fails is kept here until it is retried, deleted, or too old."),
+    empty: () => empty("No dead letter. A message whose last retry fails is kept here."),
     drawn: (letters) => {
       const ids = letters.map((letter) => letter.dead_letter_id);
       for (const id of ticked) if (!ids.includes(id)) ticked.delete(id);

@@ -18,7 +18,7 @@ const address = (group) => `/v2/topics/${encodeURIComponent(group)}`;
 export function render(context) {
   const view = listView(context, {
     rows: "url_groups", path: "/_emulator/url-groups", key: (group) => `${group.account_id} ${group.name}`,
-    empty: () => teaches("No URL group yet. A publish to a group makes one message for each of its endpoints:",
+    empty: () => teaches("No URL group yet. A publish to one makes a message for each endpoint:",
       `${address("receivers")}/endpoints`, { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }),
     columns: [
       ["Group", "main", (group) => [group.name, note("changed ", when(group.updated_ms, context))]],

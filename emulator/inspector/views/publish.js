@@ -25,8 +25,8 @@ const OPTIONS = {
 };
 
 export function render(context) {
-  const { language: wanted, destination = "https://app.example/orders", cron = "" } = context.route.query;
-  let language = wanted in LANGUAGES ? wanted : "curl";
+  const { destination = "https://app.example/orders", cron = "" } = context.route.query;
+  let language = "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
   const text = (name, label, more) => labelled(label, h("textarea", { name, spellcheck: "false", ...more }), { kind: "wide" });

@@ -15,7 +15,7 @@ export function render(context) {
   const everything = h("div", { class: "empty" });
   const queues = listView(context, {
     rows: "queues", path: "/_emulator/queues", key: (queue) => `${queue.account_id} ${queue.name}`,
-    empty: () => teaches("No queue yet. A queue delivers in order, so many at a time; the first message makes it:",
+    empty: () => teaches("No queue yet. The first message makes one:",
       "/v2/enqueue/orders/https://app.example/orders", { body: "first" }),
     columns: [
       ["Queue", "main", ({ name }) => link("messages", name, { queue: name })],
@@ -32,7 +32,7 @@ export function render(context) {
   });
   const keys = listView(context, {
     rows: "keys", path: "/_emulator/flow-control", key: (each) => `${each.account_id} ${each.key}`,
-    empty: () => teaches("No flow control key yet. A key bounds how many messages with it start per period, or run at once:",
+    empty: () => teaches("No flow control key yet. One bounds how many messages start per period, or run at once:",
       "/v2/publish/https://app.example/orders", { headers: own(context.state, { "Flow-Control-Key": "customer-7", "Flow-Control-Value": "rate=3, period=1m" }) }),
     drawn: (found, answer) => replace(everything, answer.global?.map(({ active, parallelism: most, waiting }) =>
       h("p", {}, `All destinations together: ${active} of at most ${most} under way, ${waiting} waiting.`))),
@@ -51,7 +51,7 @@ export function render(context) {
         each.pinned_rate || each.pinned_parallelism
           ? deed("Unpin", name, "POST", `${address}/unpin`, { query: { rate: true, parallelism: true } })
           : action(context, "Pin…", () => pin(context, each, (query) => context.act(`Pin ${name}`, "POST", `${address}/pin`, { query }).then(keys.reload)),
-            { "aria-label": `Pin ${name}`, title: "Keep its limits, whatever messages say" }),
+            { "aria-label": `Pin ${name}` }),
         deed("Reset", name, "POST", `${address}/reset`)];
     },
   });

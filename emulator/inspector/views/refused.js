@@ -11,7 +11,7 @@ export function render(context) {
   const view = listView(context, {
     rows: "refused", path: "/_emulator/refused", query: () => ({ limit: 1000 }), key: "seq",
     items: (found) => found.toReversed(),
-    empty: () => empty("No call was refused. A call that is answered with 4xx is listed here, with what was probably meant."),
+    empty: () => empty("No call was refused. Calls answered with 4xx are listed here."),
     columns: [
       ["Time", "when", "at_ms"],
       ["Call", "main", (refusal) => `${refusal.method} ${refusal.path}`],

@@ -14,7 +14,6 @@ const QUICK = {
   "Fail the next 2 with 503": { respond: { status: 503 }, times: 2 },
   "429, again in 30 s": { respond: { status: 429, headers: { "Retry-After": "30" } }, times: 1 },
   "Refuse the connection": { fault: "refused", times: 1 },
-  "Answer after 10 s": { respond: { status: 200, latency: "10s" } },
 };
 const EXAMPLE = { match: { url: "https://api.example/*", method: "POST" }, sequence: [{ status: 429, headers: { "Retry-After": "10" }, latency: "2s" }, { status: 200 }] };
 
@@ -27,7 +26,7 @@ export function render(context) {
       // With its place, so that a row that moves is drawn again.
       return found.map((rule, at) => ({ ...rule, at }));
     },
-    empty: () => empty("No rule: what is published goes to its destination, as the server's policy allows. The first rule that matches decides."),
+    empty: () => empty("No rule: what is published goes to its destination. The first rule that matches decides."),
     columns: [
       ["Order", "number", (rule) => rule.at + 1],
       ["When", "main", (rule) => `${rule.match.method ?? "any method"} ${rule.match.url}`],

@@ -6,7 +6,7 @@ import { closing, deeds, empty, facts, head, id, link, listView, note, problem, 
 
 export const title = "Runs";
 export const path = "runs";
-export const key = "w";
+export const key = "f";
 
 const STATES = { RUN_STARTED: ["running", "wait"], RUN_SUCCESS: ["succeeded", "good"], RUN_FAILED: ["failed", "bad"], RUN_CANCELED: ["cancelled", "off"] };
 const STEPS = { STEP_SUCCESS: ["done", "good"], STEP_PROGRESS: ["under way", "wait"], STEP_RETRY: ["to be retried", "wait"], STEP_FAILED: ["failed", "bad"], STEP_CANCELED: ["cancelled", "off"] };
@@ -15,7 +15,7 @@ export function render(context) {
   const view = listView(context, {
     rows: "runs", path: "/_emulator/runs", query: () => ({ limit: 1000 }), key: "number", open: "id",
     filters: ["state"], options: { state: [["", "any"], ...Object.entries(STATES).map(([name, [word]]) => [name, word])] },
-    empty: () => empty("No workflow has run yet. A run begins when a workflow client triggers an endpoint of an application."),
+    empty: () => empty("No workflow has run yet."),
     columns: [
       ["Run", "main", (run) => [run.id, note(shortUrl(run.url))]],
       ["State", "", (run) => status(...STATES[run.state])],

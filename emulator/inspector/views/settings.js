@@ -15,7 +15,7 @@ const ORDERS = [["", "past above, future below"], ["newest", "future above, past
 export function render() {
   const zone = h("input", { value: prefs.zone, list: "zones", spellcheck: "false", onchange: ({ target }) => {
     const wanted = target.value.trim();
-    target.setCustomValidity(wanted === "" || isZone(wanted) ? "" : "There is no such time zone: a name such as Europe/Berlin.");
+    target.setCustomValidity(wanted === "" || isZone(wanted) ? "" : "There is no such time zone.");
     if (target.reportValidity()) prefs.set({ zone: wanted || null });
   } });
   const theme = choice(THEMES, prefs.theme, { onchange: ({ target }) => prefs.set({ theme: target.value }) });

@@ -18,7 +18,7 @@ export function render(context) {
   const view = listView(context, {
     rows: "snapshots", path: ADDRESS, key: "name",
     items: (found) => found.filter(({ name }) => !name.startsWith(UNDO)),
-    empty: () => empty("No snapshot yet. One keeps the whole world under a name; restored, it goes on exactly as the original did."),
+    empty: () => empty("No snapshot yet. One keeps the whole world, to go back to."),
     columns: [
       ["Snapshot", "main", "name"],
       ["Its clock", "when", "created_ms"],

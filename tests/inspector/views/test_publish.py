@@ -32,9 +32,21 @@ def test_every_option_of_the_form_reaches_the_message(emulator: Server) -> None:
     with opened(emulator, "#/publish") as page:
         fill(page, destination="https://app.test/orders?a=b", body='it\'s "ü"\n', type="text/plain")
         fill(
-            page, Delay="1h", Retries="2", Retry_Delay="1000 * retried", Timeout="30s", Label="a,b", Redact_Fields="header[X-A]"
+            page,
+            Delay="1h",
+            Retries="2",
+            Retry_Delay="1000 * retried",
+            Timeout="30s",
+            Label="a,b",
+            Redact_Fields="header[X-A]",
         )
-        fill(page, Callback="https://cb.test", Failure_Callback="https://fcb.test", Flow_Control_Key="k", Flow_Control_Value="rate=1,period=1m")
+        fill(
+            page,
+            Callback="https://cb.test",
+            Failure_Callback="https://fcb.test",
+            Flow_Control_Key="k",
+            Flow_Control_Value="rate=1,period=1m",
+        )
         fill(page, Deduplication_Id="once", forward="X-A: b: c\nX-B: d")
         page.locator("[name=Method]").select_option("PUT")
         page.get_by_role("button", name="Publish", exact=True).click()
