@@ -12,6 +12,7 @@ from emulator.core.errors import Malformed
 from emulator.core.identifiers import event_key, world_key
 from emulator.core.model import Plan
 from emulator.core.record import Record
+from emulator.core.rules.chaos import Chaos
 
 # The world that a server always has.
 DEFAULT: Final = "default"
@@ -39,6 +40,7 @@ class WorldSetup(Record):
     fixtures: Mapping[str, object] | None = None
     # Databases of before this field keep the epoch they have.
     epoch_is_given: bool = True
+    chaos: Chaos = Chaos()
 
     def beginning(self, now_ms: int) -> WorldSetup:
         """The setup of the world if it begins now; `now_ms` is the wall clock, and is another epoch than before."""

@@ -32,7 +32,7 @@ class _Move:
             self.messages_created += 1
         elif kind is facts.ScheduleFired:
             self.schedules_fired += 1
-        elif isinstance(fact, facts.AttemptFinished):
+        elif isinstance(fact, facts.AttemptFinished | facts.DuplicateFinished):
             self.deliveries += 1
             self.succeeded += fact.outcome.succeeded
 

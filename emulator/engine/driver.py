@@ -16,9 +16,9 @@ from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.identifiers import jwt_id
-from emulator.core.model import Attempt, Phase, Progress
+from emulator.core.model import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
-from emulator.core.state_view import StateView
+from emulator.core.state_view import StateView, duplicate_subject
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
 from emulator.engine.guard import InstantGuard
@@ -165,6 +165,9 @@ class Driver:
                 self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
             elif kind is facts.ClockMoved:
                 self._guard.begin()
+            elif isinstance(fact, facts.DuplicateStarted):
+                subject = duplicate_subject(fact.message_id, fact.number)
+                self._outbox.add(self._duplicate(self.state.duplicates[subject]))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
@@ -177,8 +180,24 @@ class Driver:
             answer=progress.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
+            # Retries are far fewer than 2^19, so that every attempt of the world has its own number.
             token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
+        )
+
+    def _duplicate(self, duplicate: Duplicate) -> Attempt:
+        """The duplicate that is under way: the same attempt again, with a signature of its own."""
+        message, number = duplicate.message, duplicate.number
+        account = self.state.accounts[message.account_id].account
+        assert duplicate.started_ms is not None
+        return Attempt(
+            message=message,
+            number=number,
+            at_ms=duplicate.started_ms,
+            answer=duplicate.answer,
+            signing_key=account.signing_keys.current,
+            region=account.region,
+            token_id=jwt_id(self.state.event_key, (message.number << 20) + (1 << 19) + number),
+            is_duplicate=True,
         )
 
     async def commit(self) -> None:
@@ -305,6 +324,9 @@ class Driver:
         ]
         for progress in sorted(under_way, key=lambda each: each.started_ms):
             self._outbox.add(self._attempt(progress))
+        for duplicate in self.state.duplicates.values():
+            if duplicate.started_ms is not None:
+                self._outbox.add(self._duplicate(duplicate))
         self._outbox.pump()
 
     def hurry(self) -> None:

@@ -9,8 +9,21 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from emulator.core import facts
-from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
+from emulator.core.model import (
+    AccountId,
+    CreatedBy,
+    DestinationRule,
+    Duplicate,
+    EventState,
+    Message,
+    MessageId,
+    Progress,
+    RuleId,
+    ScriptedAnswer,
+)
 from emulator.journal import codec, schema
 from emulator.journal.meters import (
     ACTIVE,
@@ -24,7 +37,7 @@ from emulator.journal.meters import (
     Meter,
     UsageRow,
 )
-from emulator.queries.message_log import HOLDS, AnnotationKind, answering
+from emulator.queries.message_log import HOLDS, AnnotationKind, AnsweringRule, answering
 
 Row = tuple[object, ...]
 
@@ -106,14 +119,20 @@ class Projector:
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
+        # Deliveries that are to be made again, by message and attempt.
+        self._duplicates: dict[tuple[MessageId, int], Duplicate] = {}
 
-    def seed(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
+    def seed(
+        self, messages: Iterable[Progress], rules: Iterable[DestinationRule], duplicates: Iterable[Duplicate]
+    ) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
         for rule in rules:
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
         for progress in messages:
             live = self._add(progress.message)
-            live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
+            live.answered_by = None if progress.answer is None else self._answered_by(progress.answer)
+        for duplicate in duplicates:
+            self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
     def _add(self, message: Message) -> _Live:
         meter = self._meters.get(message.account_id)
@@ -122,13 +141,26 @@ class Projector:
         live = self._live[message.message_id] = _Live(message.number, meter, len(message.body))
         return live
 
+    def _answered_by(self, answer: ScriptedAnswer) -> bytes | None:
+        """The encoded rule that decides an attempt, and what it does beside that."""
+        encoded = self._rules.get(answer.rule_id)
+        if answer.disturbance is None:
+            return encoded
+        # The rule may have been removed before a duplicate of its attempt.
+        gone = AnsweringRule(
+            rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
+        )
+        rule = gone if encoded is None else codec.decode_rule(encoded)
+        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
+
     def __len__(self) -> int:
         """How many live messages there are."""
         return len(self._live)
 
     def live_numbers(self) -> Iterable[int]:
-        """The numbers of the live messages."""
-        return (live.number for live in self._live.values())
+        """The numbers of the live messages, and of those that are to be delivered again."""
+        yield from (live.number for live in self._live.values())
+        yield from (duplicate.message.number for duplicate in self._duplicates.values())
 
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
@@ -141,7 +173,7 @@ class Projector:
                     self._created(rows, fact)
                 case facts.AttemptStarted():
                     live = self._live[fact.message_id]
-                    live.answered_by = None if fact.answer is None else self._rules.get(fact.answer.rule_id)
+                    live.answered_by = None if fact.answer is None else self._answered_by(fact.answer)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
@@ -167,6 +199,11 @@ class Projector:
                     self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
                 case facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
+                case facts.DuplicateScheduled():
+                    duplicate = fact.duplicate
+                    self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
+                case facts.DuplicateFinished():
+                    self._duplicate_finished(rows, fact)
                 case facts.RuleAdded():
                     self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
                 case facts.RulesRemoved():
@@ -174,6 +211,8 @@ class Projector:
                         self._rules.pop(rule_id, None)
                 case (
                     facts.ResponseDelayed()
+                    | facts.DeliveryPostponed()
+                    | facts.DuplicateStarted()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
                     | facts.DeduplicationsExpired()
@@ -262,6 +301,28 @@ class Projector:
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
+
+    def _duplicate_finished(self, rows: Rows, fact: facts.DuplicateFinished) -> None:
+        """A duplicate is no event and counts in no statistic: nobody asked for it (D-421)."""
+        self.seq += 1
+        duplicate = self._duplicates.pop((fact.message_id, fact.number))
+        outcome = fact.outcome
+        assert duplicate.answer is not None
+        rows.attempts.append(
+            (
+                self.seq,
+                duplicate.message.number,
+                fact.number,
+                fact.started_ms,
+                fact.at_ms,
+                outcome.succeeded,
+                0 if outcome.response is None else outcome.response.status,
+                codec.encode_outcome(outcome),
+                self._answered_by(duplicate.answer),
+            )
+        )
+        said = str(outcome.response.status) if outcome.response is not None else outcome.error
+        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DUPLICATE, f"{fact.number} {said}")
 
     def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
         """The ERROR entry before a retry shows when that will be, as the RETRY entry does (D-044)."""

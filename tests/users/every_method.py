@@ -142,7 +142,8 @@ def test_destinations(emulator: Emulator) -> None:
     emulator.destinations.forward("https://other.test/*", "http://127.0.0.1:3000", method="POST")
     emulator.destinations.fault("https://third.test/*", "refused", times=2)
     emulator.destinations.add({"match": {"url": APP}, "respond": {"status": 204}})
-    assert len(emulator.destinations.all()) == 5
+    emulator.destinations.disturb(APP, chance=0.5, duplicate=True, reorder="1s", latency=(0, "5s"))
+    assert len(emulator.destinations.all()) == 6
     emulator.destinations.remove(rule_id)
     emulator.destinations.clear()
 
@@ -202,7 +203,7 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert emulator.accounts()[0] == emulator.change_account()
     emulator.reset({"queues": [{"name": "mail"}]})
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
-    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free") as other:
+    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free", chaos=0.5) as other:
         assert other.world != emulator_server.world
     assert AsyncEmulator.sharing(emulator).session is emulator.session
     with pytest.raises(Refused) as refused:

@@ -109,11 +109,12 @@ class AsyncEmulator:
         rate: float | None = None,
         fixtures: Mapping[str, Any] | None = None,
         plan: str | None = None,
+        chaos: float | Mapping[str, Any] | None = None,
     ) -> AsyncEmulator:
         """Another world of the same server, made when it is entered and deleted when it is left.
 
         It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
-        given is the server's to choose.
+        given is the server's to choose. `chaos` from 0 to 1 is how much goes wrong, drawn from the seed.
         """
         wanted = {
             "id": id,
@@ -122,6 +123,7 @@ class AsyncEmulator:
             "rate": rate,
             "fixtures": fixtures,
             "plan": plan,
+            "chaos": chaos,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
         world._is_strict = self._is_strict

@@ -14,6 +14,7 @@ from emulator.core.facts import (
     AttemptFinished,
     AttemptStarted,
     DeadLettersRemoved,
+    DeliveryPostponed,
     MessageCanceled,
     MessageDelivered,
     MessageFailed,
@@ -42,7 +43,7 @@ from emulator.core.model import (
     QueueName,
     QueueSlot,
 )
-from emulator.core.rules import destination_rules, flow_control
+from emulator.core.rules import destination_rules, duplicates, flow_control
 from emulator.core.rules.callbacks import send_callback
 from emulator.core.rules.retries import delay_after
 from emulator.core.state_view import AccountView, StateView
@@ -51,6 +52,16 @@ TIMEOUT_ERROR = "timeout: no response in time"
 
 
 # -- starting ---------------------------------------------------------------------------------
+
+
+def deliver(state: StateView, message_id: MessageId) -> Decision[None]:
+    """A delivery's instant has come: its attempt starts or is held, unless a rule puts it back (D-422)."""
+    if state.rules:
+        due_ms = destination_rules.postponed_until_ms(state, state.messages[message_id])
+        if due_ms is not None:
+            yield DeliveryPostponed(message_id=message_id, due_ms=due_ms)
+            return
+    yield from start_or_hold(state, message_id)
 
 
 def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
@@ -77,7 +88,7 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
         message_id=message_id,
         number=progress.retried + 1,
         at_ms=state.now_ms,
-        answer=destination_rules.answer_for(state.rules, message) if state.rules else None,
+        answer=destination_rules.answer_for(state, progress) if state.rules else None,
     )
 
 
@@ -122,6 +133,9 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
 
     An outcome of an attempt that is not under way (any more) says nothing and is dropped.
     """
+    if command.is_duplicate:
+        yield from duplicates.finish(state, command)
+        return
     progress = state.messages.get(command.message_id)
     if progress is None or progress.phase is not Phase.ACTIVE or progress.retried + 1 != command.number:
         return
@@ -158,6 +172,7 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
     )
     if outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
+        yield from duplicates.schedule(state, progress)
     elif progress.cancel_requested:
         # Canceled messages become no dead letters and have no callbacks (D-018).
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+from emulator.core.model import Message
+from emulator.core.rules.destination_rules import mark_of
 from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
 from emulator.wire.control.rules import values_by_name
 from emulator.wire.json_fields import Json, read_choice
+from emulator.wire.reasons import disturbed
 from emulator.wire.redaction import redact_headers, redacted_text
 
 MAX_LIMIT = 1000
@@ -50,6 +53,8 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
             "headers": values_by_name(outcome.response.headers),
             **_content(outcome.response.body),
         }
+    did = disturbed(outcome, delivery.answered_by, delivery.attempt)
+    chaos: dict[str, Json] = {} if did is None else {"chaos": chaos_view(message, delivery.attempt, did)}
     return {
         "seq": delivery.seq,
         **instant_fields("at", delivery.at_ms),
@@ -64,7 +69,12 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "response": response,
         "error": outcome.error,
         "duration_ms": delivery.finished_ms - delivery.at_ms,
-    }
+    } | chaos
+
+
+def chaos_view(message: Message, attempt: int, did: str) -> dict[str, Json]:
+    """What chance did to an attempt: the name by which a rule can spare it, and what that was."""
+    return {"id": mark_of(message, attempt), "did": did}
 
 
 def _content(body: bytes) -> dict[str, Json]:

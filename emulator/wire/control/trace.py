@@ -21,6 +21,7 @@ from emulator.core.rules.options import delivered_headers
 from emulator.queries.history import Delivery, Dropped, Event
 from emulator.wire.control.instants import dropped_view
 from emulator.wire.json_fields import Json
+from emulator.wire.reasons import disturbed
 from emulator.wire.redaction import redacted_text
 
 # Response headers that can change what happens next, or describe the body.
@@ -121,6 +122,7 @@ def attempt_line(delivery: Delivery) -> str:
         "schedule": message.schedule_id,
         "via": outcome.via.value,
         "error": outcome.error,
+        "chaos": disturbed(outcome, delivery.answered_by, delivery.attempt),
     }
     if outcome.response is not None:
         line["response"] = _response(outcome.response)

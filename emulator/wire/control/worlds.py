@@ -8,10 +8,12 @@ from msgspec.structs import asdict
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Plan
+from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import WorldSetup, parse_world_name
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.control.clock import clock_view, read_rate, read_virtual
 from emulator.wire.control.instants import instant_fields
+from emulator.wire.control.rules import read_probability, read_spared
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
 from emulator.wire.object_fields import Fields, integer, one_of, parsed
@@ -21,7 +23,7 @@ _read_name = parsed(parse_world_name, str)
 
 def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
     """The body that makes a world, which may be missing (null); `defaults` fills in the rest. Raises: InvalidInput."""
-    given = Fields({} if value is None else value, "", ("id", "seed", "epoch", "rate", "fixtures", "plan"))
+    given = Fields({} if value is None else value, "", ("id", "seed", "epoch", "rate", "fixtures", "plan", "chaos"))
     return WorldSetup(
         id=given.get("id", _read_name, defaults.id),
         seed=given.get("seed", integer(-MAX_EXACT), defaults.seed),
@@ -30,6 +32,18 @@ def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
         fixtures=given.get("fixtures", _read_fixtures, None),
         plan=given.get("plan", one_of(Plan), defaults.plan),
         epoch_is_given="epoch" in given or defaults.epoch_is_given,
+        chaos=given.get("chaos", _read_chaos, defaults.chaos),
+    )
+
+
+def _read_chaos(value: Json, path: str) -> Chaos:
+    """A level from 0 to 1, or `{"level": ..., "except": [...]}`."""
+    if not isinstance(value, Mapping):
+        return Chaos(level=read_probability(value, path))
+    given = Fields(value, path, ("level", "except"))
+    return Chaos(
+        level=given.need("level", read_probability, "missing, expected a number from 0 to 1"),
+        spared=given.get("except", read_spared, ()),
     )
 
 
