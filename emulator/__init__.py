@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
+    from emulator.client.exploring import explore
     from emulator.client.filters import DeadLetterFilters, Filters
     from emulator.client.mounts import Answer, Application, Interface
     from emulator.client.publishing import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         PublishOptions,
         ScheduleOptions,
     )
-    from emulator.client.records import Delivery, Dialect, Request, Response
+    from emulator.client.records import Chaos, Delivery, Dialect, Request, Response
     from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
     from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
@@ -42,6 +43,7 @@ _MODULES = {
     "Answer": "emulator.client.mounts",
     "Application": "emulator.client.mounts",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "Chaos": "emulator.client.records",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
     "DeadLetter": "emulator.client.resources",
@@ -76,6 +78,7 @@ _MODULES = {
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
     "Via": "emulator.core.model",
+    "explore": "emulator.client.exploring",
 }
 
 __all__ = [
@@ -83,6 +86,7 @@ __all__ = [
     "Answer",
     "Application",
     "AsyncEmulator",
+    "Chaos",
     "ClockStatus",
     "Credentials",
     "DeadLetter",
@@ -117,6 +121,7 @@ __all__ = [
     "Unreachable",
     "UrlGroup",
     "Via",
+    "explore",
 ]
 
 

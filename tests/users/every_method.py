@@ -53,6 +53,7 @@ from emulator import (
     Unreachable,
     UrlGroup,
     Via,
+    explore,
 )
 
 APP = "https://app.test/hook"
@@ -220,6 +221,14 @@ def test_a_server_of_its_own() -> None:
     with pytest.raises((Unreachable, NotAnEmulator)):
         Emulator.connect("http://127.0.0.1:9").start()
     server.close()
+
+
+def test_under_many_seeds() -> None:
+    def publishes(emulator: Emulator) -> None:
+        emulator.publish(APP, retries=0)
+        assert all(each.chaos is None or each.chaos.did for each in emulator.deliveries())
+
+    explore(publishes, seeds=range(2), chaos=0.5, without=["1.1"])
 
 
 def test_with_awaits() -> None:
