@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from emulator.client.sync.emulator import Emulator
     from emulator.client.values import Duration, Instant
     from emulator.client.verify.expectations import Expected
+    from emulator.client.verify.runs import StepExpected
+    from emulator.client.workflow_records import WorkflowRun, WorkflowStep
     from emulator.core.model import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
     from emulator.wire.control.refused_calls import RefusedCall
@@ -75,9 +77,12 @@ _MODULES = {
     "Schedule": "emulator.client.resources",
     "ScheduleOptions": "emulator.client.publishing",
     "Snapshot": "emulator.queries.reports",
+    "StepExpected": "emulator.client.verify.runs",
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
     "Via": "emulator.core.model",
+    "WorkflowRun": "emulator.client.workflow_records",
+    "WorkflowStep": "emulator.client.workflow_records",
     "explore": "emulator.client.exploring",
 }
 
@@ -118,9 +123,12 @@ __all__ = [
     "Schedule",
     "ScheduleOptions",
     "Snapshot",
+    "StepExpected",
     "Unreachable",
     "UrlGroup",
     "Via",
+    "WorkflowRun",
+    "WorkflowStep",
     "explore",
 ]
 

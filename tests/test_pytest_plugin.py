@@ -593,7 +593,7 @@ def test_a_marked_test_is_shrunk_and_repeated_by_one_line(pytester: pytest.Pytes
     pytester.makepyfile(test_app=ONCE)
     result = run("-s")
     result.assert_outcomes(failed=1, passed=1)
-    assert result.outlines.count("module begins") == 1
+    assert result.stdout.str().count("module begins") == 1
     result.stdout.fnmatch_lines(["*- svc-emulator timeline -*", "*- svc-emulator seeds -*", "It fails under seed *"])
     text = result.stdout.str()
     (line,) = re.findall("Repeat it: pytest (.*)", text)

@@ -17,6 +17,7 @@ from emulator.api.messaging import routes as messaging
 from emulator.api.proxies import Proxies
 from emulator.api.refused import RefusedCallLog
 from emulator.api.senders import Senders
+from emulator.api.workflow import routes as workflow
 from emulator.worlds.registry import Worlds
 
 
@@ -34,7 +35,10 @@ def build(
     would only cost time. `middleware` sees only what may be answered.
     """
     # The version is in the path, and is chosen by nothing else (D-054).
-    messages = [_route(path, endpoint) for path, endpoint in messaging.endpoints(worlds).items()]
+    messages = [
+        _route(path, endpoint)
+        for path, endpoint in (*messaging.endpoints(worlds).items(), *workflow.endpoints(worlds).items())
+    ]
     routes: list[BaseRoute] = [
         *messages,
         *(_route(path, endpoint) for path, endpoint in management.endpoints(worlds).items()),

@@ -211,11 +211,12 @@ def _shown(event: StreamEvent) -> str:
                 str(data["error"] if response is None else response["status"]), fg="green" if succeeded else "red"
             )
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
-            return f"{data['at']} {data['method']} {data['url']} -> {result} {details} {data['message_id']}"
+            target = f"{data['method']} {data['url']}"
+            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}"
         case Kind.EVENT:
             state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""
-            return f"{data['at']} {state} {data['url']}{due} {data['message_id']}"
+            return f"{data['at']} {state} {data['url']}{due} {data['message_id']}{_run_of(data)}"
         case Kind.FIRING:
             text = click.style("REFUSED", fg="red")
             return f"{data['at']} {text} schedule {data['schedule_id']} fired and made no message: {data['error']}"
@@ -227,3 +228,11 @@ def _shown(event: StreamEvent) -> str:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"
             return click.style(f"{data['now']} clock: {rate}{moved}", dim=True)
+
+
+def _run_of(data: Mapping[str, Any]) -> str:
+    """The workflow run and the step of an entry, if it is a run's."""
+    if "workflow_run_id" not in data:
+        return ""
+    step = "" if data["step"] is None else f' step "{data["step"]}"'
+    return click.style(f" {data['workflow_run_id']}{step}", fg="cyan")

@@ -42,7 +42,7 @@ def _item_lines(items: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[str
 
 
 def _subject(entry: Mapping[str, Any]) -> str:
-    names = ("message_id", "schedule_id", "dead_letter_id", "key", "url")
+    names = ("workflow_run_id", "message_id", "schedule_id", "dead_letter_id", "key", "url")
     return "  ".join(entry[name] for name in names if name in entry) or entry["account_id"]
 
 

@@ -23,6 +23,7 @@ _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 
 _SHORT_LENGTH = 28
 _MESSAGE_LENGTH = 53
+_RUN_LENGTH = 21
 
 # Every byte as one base58 character: for identifiers that are made in the thousands a second.
 _CHARACTER_OF_BYTE = bytes(ord(_ALPHABET[byte % 58]) for byte in range(256))
@@ -60,6 +61,11 @@ def message_id(key: bytes, number: int) -> str:
 def schedule_id(key: bytes, number: int) -> str:
     """`scd_` and a short id, for a schedule whose creator chose no id (D-060)."""
     return "scd_" + short_id(key, "schedule", number)
+
+
+def run_id(key: bytes, number: int) -> str:
+    """`wfr_` and 21 base58 characters, for a run that was triggered without an id (D-360)."""
+    return "wfr_" + _characters(key, b"run", number, _RUN_LENGTH)
 
 
 def signing_key(key: bytes, number: int) -> str:

@@ -10,6 +10,7 @@
 | RetryScheduled    | ACTIVE                   | RETRYING  |
 | MessageDelivered  | ACTIVE                   | DELIVERED |
 | MessageFailed     | ACTIVE                   | FAILED    |
+| MessageGivenUp    | ACTIVE                   | FAILED    |
 | CancelRequested   | any live phase           | unchanged |
 | MessageCanceled   | any live phase           | CANCELED  |
 
@@ -37,6 +38,7 @@ TRANSITIONS: dict[tuple[Phase, type[object]], Phase] = {
     (Phase.ACTIVE, facts.RetryScheduled): Phase.RETRYING,
     (Phase.ACTIVE, facts.MessageDelivered): Phase.DELIVERED,
     (Phase.ACTIVE, facts.MessageFailed): Phase.FAILED,
+    (Phase.ACTIVE, facts.MessageGivenUp): Phase.FAILED,
     **{(phase, facts.CancelRequested): phase for phase in _LIVE},
     **{(phase, facts.MessageCanceled): Phase.CANCELED for phase in _LIVE},
 }

@@ -26,12 +26,13 @@ from emulator.core.rules import (
     destination_rules,
     duplicates,
     flow_keys,
-    publishing,
+    outcomes,
     queues,
     schedules,
     search_indexes,
     url_groups,
 )
+from emulator.core.rules.workflows import accepting, ending, resuming, triggering, waiting
 from emulator.core.state import State
 from emulator.core.state_view import StateView, split_subject
 from emulator.core.timers import Timer
@@ -52,9 +53,19 @@ Decisions = Mapping[type[Any], Callable[[StateView, Any], Generator[Fact, None, 
 DECISIONS: Decisions = {
     commands.AdvanceClock: clock.advance_clock,
     commands.SetBackClock: clock.set_back_clock,
-    commands.RecordAttempt: attempts.record_attempt,
-    commands.Publish: publishing.publish,
-    commands.PublishBatch: publishing.publish_batch,
+    commands.RecordAttempt: outcomes.record_attempt,
+    commands.Publish: accepting.publish,
+    commands.PublishBatch: accepting.publish_batch,
+    commands.TriggerRuns: triggering.trigger_runs,
+    commands.FinishRun: ending.finish_run,
+    commands.CancelRun: ending.cancel_run,
+    commands.CancelRuns: ending.cancel_runs,
+    commands.ResumeRuns: resuming.resume_runs,
+    commands.RestartRuns: resuming.restart_runs,
+    commands.CallFailureFunction: resuming.call_failure_function_again,
+    commands.CancelFailureFunction: resuming.cancel_failure_function,
+    commands.WaitForEvent: waiting.wait_for_event,
+    commands.Notify: waiting.notify,
     commands.CancelMessage: cancellation.cancel_message,
     commands.CancelMessages: cancellation.cancel_messages,
     commands.DeleteDeadLetters: dead_letters.delete_dead_letters,
@@ -172,7 +183,7 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
         case TimerKind.SCHEDULE:
             yield from schedules.fire(state, timer.subject, timer.due_ms)
         case TimerKind.ANSWER:
-            yield from attempts.answer_is_due(state, MessageId(timer.subject))
+            yield from outcomes.answer_is_due(state, MessageId(timer.subject))
         case TimerKind.RATE_WINDOW:
             account_id, key = split_subject(timer.subject)
             yield RateWindowOpened(account_id=account_id, key=FlowKey(key), at_ms=state.now_ms)
@@ -181,6 +192,8 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
             yield from _expire_deduplications(state, AccountId(timer.subject))
         case TimerKind.DEAD_LETTER_EXPIRY:
             yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
+        case TimerKind.WAIT:
+            yield from waiting.deadline(state, timer.subject)
         case TimerKind.ACCOUNT:
             yield AccountSettled(account_id=AccountId(timer.subject))
 

@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.identifiers import jwt_id
 from emulator.core.model import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
 from emulator.core.state_view import StateView, duplicate_subject
@@ -180,8 +179,6 @@ class Driver:
             answer=progress.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            # Retries are far fewer than 2^19, so that every attempt of the world has its own number.
-            token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
         )
 
     def _duplicate(self, duplicate: Duplicate) -> Attempt:
@@ -196,7 +193,6 @@ class Driver:
             answer=duplicate.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            token_id=jwt_id(self.state.event_key, (message.number << 20) + (1 << 19) + number),
             is_duplicate=True,
         )
 

@@ -32,20 +32,6 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
-class OwnConnection:
-    """A database whose connection is open until it is closed."""
-
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        self.connection = connection
-
-    @contextlib.asynccontextmanager
-    async def use(self) -> AsyncIterator[aiosqlite.Connection]:
-        yield self.connection
-
-    async def close(self) -> None:
-        await self.connection.close()
-
-
 class InMemory:
     """A database in memory, made by whoever first uses it; it holds then what `begin` was given to fill it with."""
 

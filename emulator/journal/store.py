@@ -23,7 +23,8 @@ from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.journal import codec, connections, files, schema
-from emulator.journal.database import Database, InMemory, OwnConnection, Threads
+from emulator.journal.connections import FileConnection
+from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
 from emulator.queries.history import Dropped
@@ -31,6 +32,16 @@ from emulator.queries.history import Dropped
 logger = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
+
+
+# A state of so few messages is stored at every end: that takes no time worth mentioning.
+_SMALL_STATE = 10_000
+
+
+# A write to the log takes whole pages.
+_PAGE_BYTES = 4096
+_MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
+_INSERT_FACTS = schema.FACTS.insert
 
 
 class Thresholds(Record):
@@ -83,6 +94,8 @@ class Store:
         self._to_write: list[Fact] = []
         self._to_project: list[Fact] = []
         self._body_bytes = 0
+        # About how much was written to the log since it was last moved into the file.
+        self._log_bytes = 0
         self._wake = asyncio.Event()
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
@@ -118,9 +131,8 @@ class Store:
         finally:
             files.remove(fresh)
         await self._database.close()
-        connection = await connections.connected(self.path)
-        self._database = OwnConnection(connection)
-        await connection.executescript(schema.RUN_FILE)
+        self._database = file = await connections.connected(self.path)
+        await file.connection.executescript(schema.RUN_FILE)
         self._identity = files.identity(self.path)
 
     async def resume(self) -> State:
@@ -299,6 +311,15 @@ class Store:
         distance = max(self._thresholds.checkpoint_at, 4 * len(self._projector))
         return self._is_file and self._capture is not None and self._appended - self._covered >= distance
 
+    @property
+    def _ends_with_checkpoint(self) -> bool:
+        """Whether a checkpoint at the end is worth its while.
+
+        The facts since the last one are read again at the next start: cheaper than to write a large state, of
+        which they have changed little or which is made of them.
+        """
+        return len(self._projector) < _SMALL_STATE or self._needs_checkpoint
+
     def abandon(self) -> None:
         """Store the state no more: it could be another than the facts make."""
         self._capture = None
@@ -308,11 +329,22 @@ class Store:
         facts, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            async with self._exclusive() as connection:
-                await connection.execute(schema.FACTS.insert, (last_seq, len(facts), codec.encode_facts(facts)))
+            encoded = codec.encode_facts(facts)
+            async with self._lock:
+                assert isinstance(self._database, FileConnection)
+                self._database.write_at_once(_INSERT_FACTS, (last_seq, len(facts), encoded))
+            self._log_bytes += len(encoded) + _PAGE_BYTES
         self._check_file()
         self._written = last_seq
         _resolve(self._commits, count)
+        if self._log_bytes >= _MOVE_LOG_AT_BYTES:
+            async with self._exclusive() as connection:
+                await self._move_log(connection)
+
+    async def _move_log(self, connection: aiosqlite.Connection) -> None:
+        """Move what the log holds into the file, so that the log begins again and stays short."""
+        await connection.execute_fetchall(schema.MOVE_LOG)
+        self._log_bytes = 0
 
     async def _project(self) -> None:
         count = len(self._readers)
@@ -345,6 +377,8 @@ class Store:
                 with contextlib.suppress(sqlite3.Error):
                     await connection.execute("ROLLBACK")
                 raise
+            if self._is_file:
+                await self._move_log(connection)
         self._check_file()
 
     async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
@@ -422,7 +456,7 @@ class Store:
         await self._stop_writing()
         try:
             if self._failure is None and self._is_file and self._capture is not None:
-                await self.checkpoint()
+                await (self.checkpoint() if self._ends_with_checkpoint else self._project())
         except (sqlite3.Error, files.UnusableDatabase) as error:
             self._failure = error
         finally:
@@ -620,7 +654,7 @@ async def open_store(
     files.UnusableDatabase for a file that is not ours, of a newer format, damaged, or in use.
     """
     if path != MEMORY and files.check(Path(path)):
-        connection = await connections.opened(path)
-        if connection is not None:
-            return Store(OwnConnection(connection), path, thresholds, keep), True
+        file = await connections.opened(path)
+        if file is not None:
+            return Store(file, path, thresholds, keep), True
     return Store(InMemory(threads or Threads()), path, thresholds, keep), False

@@ -5,6 +5,7 @@ History is a view of facts. The journal stores and finds it; the wire layer show
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 from emulator.core.model import (
@@ -88,16 +89,35 @@ ANY_MESSAGE = MessageFilter()
 
 
 class DeadLetterEntry(Record):
-    """A dead letter with its message and the last attempt's outcome."""
+    """A dead letter with its message and the last attempt's outcome; that of a workflow run has the run's number."""
 
     dead_letter_id: DeadLetterId
     failed_ms: int
     message: Message
     outcome: AttemptOutcome
+    run_number: int | None = None
+
+
+class CallbackState(StrEnum):
+    """Where the call of a run's failure function stands."""
+
+    IN_PROGRESS = "CALLBACK_INPROGRESS"
+    SUCCESS = "CALLBACK_SUCCESS"
+    FAIL = "CALLBACK_FAIL"
+    CANCELED = "CALLBACK_CANCELED"
+
+
+class WorkflowDeadLetters(Record):
+    """Which dead letters of workflow runs are meant: values of one field are OR-ed, fields AND-ed."""
+
+    urls: tuple[str, ...] = ()
+    run_ids: tuple[str, ...] = ()
+    created_ms: int | None = None
+    callback_states: tuple[CallbackState, ...] = ()
 
 
 class DeadLetterQuery(Record):
-    """A page of the dead letter queue; values of one field are OR-ed, fields AND-ed.
+    """A page of the dead letter queue, or of that of workflow runs; values of one field are OR-ed, fields AND-ed.
 
     Without an account of all accounts.
     """
@@ -118,6 +138,7 @@ class DeadLetterQuery(Record):
     response_statuses: tuple[int, ...] = ()
     from_ms: int | None = None
     to_ms: int | None = None
+    workflow: WorkflowDeadLetters | None = None
     wanted: MessageFilter = ANY_MESSAGE
 
 

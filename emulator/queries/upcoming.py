@@ -31,8 +31,9 @@ from emulator.core.record import Record
 from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
-from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
+from emulator.core.state_view import AccountView, StateView, cron_of, split_subject, split_waiter_subject
 from emulator.core.timers import Timer
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
@@ -105,6 +106,14 @@ class Redelivery(Record):
     rule_id: RuleId | None
 
 
+class WaitDeadline(Record):
+    """A step of a workflow run has waited for its event long enough."""
+
+    at_ms: int
+    run: WorkflowRun
+    waiter: Waiter
+
+
 class RateWindowEnd(Record):
     """A flow control key's rate period ends, with so many messages waiting for it."""
 
@@ -150,6 +159,7 @@ Item = (
     | Retry
     | Answer
     | Redelivery
+    | WaitDeadline
     | RateWindowEnd
     | DeduplicationExpiry
     | MessageExpiry
@@ -270,6 +280,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
+        case TimerKind.WAIT:
+            return _deadline(state, timer)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
             return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
@@ -318,6 +330,13 @@ def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
         time_zone=cron.time_zone,
         offset_minutes=cron.offset_minutes(timer.due_ms),
     )
+
+
+def _deadline(state: StateView, timer: Timer) -> WaitDeadline:
+    account_id, number, run_id = split_waiter_subject(timer.subject)
+    run = state.accounts[account_id].runs[run_id]
+    (waiter,) = (each for each in run.waiters if each.number == number)
+    return WaitDeadline(at_ms=timer.due_ms, run=run, waiter=waiter)
 
 
 def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:

@@ -72,6 +72,11 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}" + (said and f": {said}")
 
 
+def is_duplicate(rule: AnsweringRule | None) -> bool:
+    """Whether an attempt is the duplicate of another one (D-421)."""
+    return rule is not None and rule.disturbance is not None and rule.disturbance.is_duplicate
+
+
 def disturbed(outcome: AttemptOutcome, rule: AnsweringRule | None, number: int) -> str | None:
     """What rules did to attempt `number` by chance (D-420), or None: `503 instead of a delivery`."""
     if rule is None or rule.disturbance is None:

@@ -24,6 +24,7 @@ from emulator.fixtures.document import read_fixtures
 from emulator.fixtures.records import InvalidFixtures
 from emulator.journal.database import Threads
 from emulator.journal.files import UnusableDatabase
+from emulator.wire.credentials import user_of
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
@@ -96,6 +97,15 @@ class Worlds:
         caller = self._callers.by_token(token)
         # A world that is still being made cannot be used yet.
         return caller if caller is not None and self._worlds.get(caller.world.id) is caller.world else None
+
+    def by_user(self, user_id: str) -> tuple[Caller, ...]:
+        """The accounts whose token names that user; several worlds may have one of the name."""
+        return tuple(
+            Caller(world=world, account_id=account.id, is_read_only=False)
+            for world in self.all()
+            for account in accounts_of(world.state)
+            if user_of(account.token) == user_id
+        )
 
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are (D-276)."""

@@ -39,6 +39,7 @@ from emulator.worlds.refused_calls import RefusedCalls
 from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, resume, world_meta
 from emulator.worlds.statistics import Statistics
 from emulator.worlds.watch import Watches
+from emulator.worlds.workflow_runs import RunLogs
 from emulator.worlds.world_clock import WorldClock
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class World:
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = history
         self.previews = Previews(state, store)
+        self.runs = RunLogs(state, store, history)
         self.listings = Listings(state, store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(

@@ -122,6 +122,16 @@ def test_events_and_clock_moves_if_asked() -> None:
     ]
 
 
+def test_what_belongs_to_a_workflow_run_names_it_and_its_step() -> None:
+    position = HistoryPosition(generation="9f3a1c02", seq=3)
+    data: dict[str, Any] = {**AT, "message_id": "msg_1", "state": "DELIVERED", "url": URL, "workflow_run_id": "wfr_one"}
+    entries = [written(Kind.EVENT, {**data, "step": step}, position) for step in ("greet", None)]
+    assert tail((*entries, END), "--events").stdout.splitlines() == [
+        f'2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1 wfr_one step "greet"',
+        f"2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1 wfr_one",
+    ]
+
+
 def test_tail_shows_refused_firings_among_the_events() -> None:
     """D-263."""
     data: dict[str, Any] = {**AT, "schedule_id": "hourly", "error": "topic team not found"}

@@ -100,6 +100,7 @@ _ONE_OF_MANY = {
     "Svc-Forward-*": ("Svc-Forward-X-Fuzz", None),
     "Svc-Callback-Forward-*": ("Svc-Callback-Forward-X-Fuzz", None),
     "Svc-Failure-Callback-Forward-*": ("Svc-Failure-Callback-Forward-X-Fuzz", None),
+    "Svc-Workflow-*": ("Svc-Workflow-X-Fuzz", None),
     "Svc-Callback-*": ("Svc-Callback-Label", "svc-label"),
     "Svc-Failure-Callback-*": ("Svc-Failure-Callback-Label", "svc-label"),
 }

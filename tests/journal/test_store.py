@@ -482,7 +482,7 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
         executemany = connection.executemany
 
         async def pause_half_way(statement: str, rows: Any) -> Any:
-            if statement == schema.ATTEMPTS.insert:
+            if statement == schema.ATTEMPTS.insert_checked:
                 half_way.set()
                 await go_on.wait()
             return await executemany(statement, rows)

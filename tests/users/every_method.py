@@ -45,14 +45,18 @@ from emulator import (
     PublishOptions,
     Queue,
     Refused,
+    RefusedCall,
     Request,
     Response,
     Schedule,
     ScheduleOptions,
     Snapshot,
+    StepExpected,
     Unreachable,
     UrlGroup,
     Via,
+    WorkflowRun,
+    WorkflowStep,
     explore,
 )
 
@@ -210,6 +214,25 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")
     assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+def test_what_was_refused(emulator: Emulator) -> None:
+    with pytest.raises(Refused):
+        emulator.call("GET", "/v2/queues/bad!name")
+    [call] = emulator.refused()
+    assert_type(call, RefusedCall)
+    assert (call.status, call.field) == (400, "queueName")
+
+
+def test_a_workflow_run(emulator: Emulator) -> None:
+    emulator.destinations.respond(APP, status=200)
+    headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Url": APP}
+    emulator.publish(APP, body=b"{}", headers={**headers, "Svc-Workflow-Init": "true"})
+    assert_type(emulator.workflows.runs(APP, state="RUN_STARTED"), list[WorkflowRun])
+    assert_type(emulator.workflows.run("wfr_1").steps, tuple[WorkflowStep, ...])
+    assert emulator.workflows.explain("wfr_1")["state"] == "RUN_STARTED"
+    steps: list[StepExpected] = []
+    emulator.verify_run("wfr_1", state="RUN_STARTED", steps=steps)
 
 
 def test_a_server_of_its_own() -> None:

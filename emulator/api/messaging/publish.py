@@ -12,6 +12,7 @@ from emulator.wire import names
 from emulator.wire.error_body import quota_headers
 from emulator.wire.messaging import bodies, views
 from emulator.wire.messaging.destinations import read_destination
+from emulator.wire.messaging.invocations import with_invoker
 from emulator.wire.messaging.options import RequestKind, read_options
 
 
@@ -34,7 +35,7 @@ async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKin
         queue=queue,
     )
     call.warn_of_ignored_options(item.destination, item.options, item.queue)
-    reply = await call.world.submit(Publish(account_id=call.account_id, item=item))
+    reply = await call.world.submit(Publish(account_id=call.account_id, item=with_invoker(item, call.dialect)))
     call.note_deduplicated(reply.accepted)
     status = 202 if reply.accepted.is_deduplicated else 200
     return Answer(views.accepted(reply.accepted), status, quota_headers(reply.quota))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Unpack
 
@@ -18,6 +18,7 @@ from emulator.client.aio.queues import AsyncQueues
 from emulator.client.aio.schedules import AsyncSchedules
 from emulator.client.aio.snapshots import AsyncSnapshots
 from emulator.client.aio.url_groups import AsyncUrlGroups
+from emulator.client.aio.workflows import AsyncWorkflows
 from emulator.client.bridges import AsgiBridge, caller_loop
 from emulator.client.control import segment
 from emulator.client.errors import is_emulator_error
@@ -27,8 +28,9 @@ from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
 from emulator.client.session import Running, Session, connected, new_world, shared, started
 from emulator.client.values import Instant, given, instant
-from emulator.client.verify.expectations import Expected, expectation
+from emulator.client.verify.expectations import NOTHING, Expected, expectation
 from emulator.client.verify.mismatches import difference
+from emulator.client.verify.runs import StepExpected, run_difference, run_expectation
 from emulator.client.verify.timeline import timeline_of
 from emulator.client.verify.trouble import mismatches_of, read_refused
 from emulator.client.waiting import Awaited, wait_for
@@ -70,6 +72,7 @@ class AsyncEmulator:
         self.queues = AsyncQueues(link)
         self.url_groups = AsyncUrlGroups(link)
         self.dead_letters = AsyncDeadLetters(link)
+        self.workflows = AsyncWorkflows(link)
 
     @classmethod
     def _linked(cls, link: AsyncLink) -> AsyncEmulator:
@@ -391,6 +394,37 @@ class AsyncEmulator:
                 raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
             expected["url"] = url
         text = await self._link.run(difference(self.session, expectation(**expected)))
+        if text is not None:
+            raise AssertionError(text)
+
+    async def verify_run(
+        self,
+        run_id: str,
+        *,
+        state: str | None = None,
+        result: Any = NOTHING,
+        steps: Sequence[StepExpected] | None = None,
+    ) -> None:
+        """Hold a workflow run against an expectation; of several runs with one id, the latest.
+
+            await emulator.verify_run(
+                run_id,
+                state="RUN_SUCCESS",
+                result={"offer": "half the price"},
+                steps=["welcome", {"name": "three days", "ended": "3d"}, {"name": "check", "out": False}],
+            )
+
+        `result` is what the run returned. `steps` are all steps that there are so far, in order, those side by
+        side by their ids: each by its name, or by a mapping of `name`, `type`, `state`, `out`, and of when it
+        began (`at`) and was done (`ended`), as a duration since the run began or an instant. `unittest.mock.ANY`
+        and the like may stand for a value.
+
+        Raises AssertionError that shows what differs and the course of the run, Refused for a run that does not
+        exist, and TypeError and ValueError that name a keyword that cannot be meant.
+        """
+        __tracebackhide__ = True  # A failed test shows its own line.
+        wanted = run_expectation(state=state, result=result, steps=steps)
+        text = await self._link.run(run_difference(self.session, run_id, wanted))
         if text is not None:
             raise AssertionError(text)
 

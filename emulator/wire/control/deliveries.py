@@ -10,8 +10,10 @@ from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
 from emulator.wire.control.rules import values_by_name
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.json_fields import Json, read_choice
-from emulator.wire.reasons import disturbed
+from emulator.wire.messaging.outgoing import headers_of_attempt
+from emulator.wire.reasons import disturbed, is_duplicate
 from emulator.wire.redaction import redact_headers, redacted_text
 
 MAX_LIMIT = 1000
@@ -42,7 +44,10 @@ def read_delivery_query(pairs: Pairs) -> DeliveryQuery:
 def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
     """One attempt: what was sent and what came back, exactly, or with the message's redaction applied."""
     message, outcome = delivery.message, delivery.outcome
-    headers, body = outcome.request_headers, message.body
+    headers = headers_of_attempt(
+        message, delivery.attempt, delivery.at_ms, outcome, is_duplicate=is_duplicate(delivery.answered_by)
+    )
+    body = message.body
     if redact and message.redaction is not None:
         headers = redact_headers(headers, message.redaction)
         body = redacted_text(body).encode() if body and message.redaction.body else body
@@ -63,6 +68,7 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "attempt": delivery.attempt,
         "method": message.method.value,
         "url": message.url,
+        **run_fields(message),
         "headers": values_by_name(headers),
         **_content(body),
         "via": outcome.via.value,

@@ -19,6 +19,7 @@ from emulator.core.record import Record
 from emulator.queries.history import Event, HistoryPosition
 from emulator.wire.control.instants import instant_fields, rate_view
 from emulator.wire.control.parameters import Pairs, read_flag, read_parameters, read_redact
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.json_fields import Json, read_choice
 
 MEDIA_TYPE = "text/event-stream"
@@ -114,6 +115,7 @@ def event_view(event: Event) -> dict[str, Json]:
         "message_id": message.message_id,
         "state": event.state.value,
         "url": message.url,
+        **run_fields(message),
         "error": event.error,
         "status": None if event.response is None else event.response.status,
         **instant_fields("next_delivery", event.next_delivery_ms),

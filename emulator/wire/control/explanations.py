@@ -214,6 +214,8 @@ def _maker(message: Message) -> str:
             return f"published as the failure callback of {message.source_message_id}"
         case CreatedBy.DEAD_LETTER:
             return f"published again from dead letter {message.from_dead_letter}"
+        case CreatedBy.WORKFLOW:
+            return "published by the service for a workflow run"
         case unknown:
             assert_never(unknown)
 

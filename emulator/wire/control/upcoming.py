@@ -12,9 +12,11 @@ from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
+from emulator.queries.workflow_steps import read_step, step_of
 from emulator.wire.control.deliveries import chaos_view
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso, local_iso, number_or_text
 from emulator.wire.json_fields import Json, read_instant
@@ -55,7 +57,7 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
         case upcoming.FirstAttempt():
             message = item.message
             delay_ms = item.at_ms - message.created_ms
-            why = f"the first attempt, {format_duration(delay_ms)} after the message was made"
+            why = _sleep(message) or f"the first attempt, {format_duration(delay_ms)} after the message was made"
             return (
                 _at("delivery", item.at_ms, why)
                 | _of(message)
@@ -75,6 +77,18 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
                 | {"attempt": item.number, "rule_id": item.rule_id}
                 | _chaos(item.message, item.number, True, f"duplicate of attempt {item.number}")
             )
+        case upcoming.WaitDeadline():
+            step = read_step(item.waiter.step).step_name
+            why = (
+                f'step "{step}" of workflow run {item.run.run_id} waits for the event {item.waiter.event_id} until then'
+            )
+            return _at("wait", item.at_ms, why) | {
+                "account_id": item.run.account_id,
+                "workflow_run_id": item.run.run_id,
+                "step": step,
+                "url": item.run.url,
+                "event_id": item.waiter.event_id,
+            }
         case upcoming.RateWindowEnd():
             return _rate_window(item)
         case upcoming.DeduplicationExpiry():
@@ -201,4 +215,17 @@ def _chaos(message: Message, attempt: int, is_disturbed: bool, did: str) -> dict
 
 
 def _of(message: Message) -> dict[str, Json]:
-    return {"account_id": message.account_id, "message_id": message.message_id, "url": message.url}
+    subject: dict[str, Json] = {
+        "account_id": message.account_id,
+        "message_id": message.message_id,
+        "url": message.url,
+    }
+    return subject | run_fields(message)
+
+
+def _sleep(message: Message) -> str | None:
+    """Of a message whose delay is a sleep: who sleeps."""
+    step = step_of(message)
+    if message.run is None or step is None or not step.is_sleep:
+        return None
+    return f'step "{step.step_name}" of workflow run {message.run.run_id} sleeps until then'

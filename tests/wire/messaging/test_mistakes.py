@@ -57,4 +57,5 @@ def test_options_are_those_of_the_contract() -> None:
     assert {name for name in own if not is_option(name + "x" * name.endswith("-"))} <= {
         "callback-",
         "failure-callback-",
+        "workflow-",
     }
