@@ -43,7 +43,7 @@ def _does(rule: Mapping[str, Any]) -> str:
     if "sequence" in rule or "respond" in rule:
         answers = rule["sequence"] if "sequence" in rule else [rule["respond"]]
         return ", then ".join(f"answer {each['status']}{_late(each)}" for each in answers)
-    return f"latency{_late(rule)}" if "latency" in rule else ""
+    return f"answer{_late(rule)}" if "latency" in rule else ""
 
 
 def _disturbs(rule: Mapping[str, Any]) -> str:
