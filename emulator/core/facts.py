@@ -329,6 +329,12 @@ class RulesRemoved(Record):
     rule_ids: tuple[RuleId, ...]
 
 
+class RulesOrdered(Record):
+    """All destination rules, in the order in which they are tried from now on."""
+
+    rule_ids: tuple[RuleId, ...]
+
+
 # -- workflow runs ----------------------------------------------------------------------------
 
 
@@ -457,6 +463,7 @@ Fact = (
     | SigningKeysRotated
     | RuleAdded
     | RulesRemoved
+    | RulesOrdered
     | SearchIndexCreated
     | SearchIndexChanged
     | SearchIndexDeleted

@@ -271,6 +271,7 @@ class Projector:
                     facts.ResponseDelayed()
                     | facts.DeliveryPostponed()
                     | facts.DuplicateStarted()
+                    | facts.RulesOrdered()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
                     | facts.DeduplicationsExpired()

@@ -108,7 +108,7 @@ def test_a_line_for_each_delivery() -> None:
 
 def test_a_line_says_what_chance_did() -> None:
     """D-420."""
-    (line,) = tail([attempt(1, status=503, chaos="503 instead of a delivery")]).stdout.splitlines()
+    (line,) = tail([attempt(1, status=503, chaos="503 instead of a delivery"), END]).stdout.splitlines()
     assert line.endswith("(attempt 2, rule) msg_1 chaos: 503 instead of a delivery")
 
 

@@ -368,3 +368,20 @@ def control(server: Server, method: str, path: str, body: object = None, **query
     )
     assert response.is_success, response.text
     return response.json() if response.content else None
+
+
+def service(server: Server, method: str, path: str, headers: Headers = (), body: object = b"") -> Any:
+    """A call of a running server's messaging API; its answer. Anything but bytes is sent as JSON."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    named = {"Authorization": f"Bearer {server.token}", **dict(headers)}
+    response = httpx.request(
+        method,
+        f"{server.url}{path}",
+        content=content,
+        # Bytes, so that a header may have any text.
+        headers=[(name.encode(), value.encode()) for name, value in named.items()],
+        timeout=PATIENCE_S,
+        trust_env=False,
+    )
+    assert response.is_success, response.text
+    return response.json() if response.content else None

@@ -19,7 +19,7 @@ from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.core.facts import ScheduleFired
 from emulator.queries.history import Delivery, Event, HistoryPosition
 from emulator.wire.control import event_stream
-from emulator.wire.control.deliveries import delivery_view
+from emulator.wire.control.deliveries import brief_view, delivery_view
 from emulator.wire.control.event_stream import EndReason, Kind, ResetReason, StreamRequest, written
 from emulator.wire.control.refused_calls import refused_call_view
 from emulator.worlds.registry import Worlds
@@ -187,7 +187,8 @@ class _Follower:
             return written(Kind.EVENT, event_stream.event_view(entry), self._position)
         if entry.seq <= shown_after:
             return b""  # It was removed from view (D-224).
-        return written(Kind.ATTEMPT, delivery_view(entry, redact=self._wanted.redact), self._position)
+        view = brief_view(entry) if self._wanted.brief else delivery_view(entry, redact=self._wanted.redact)
+        return written(Kind.ATTEMPT, view, self._position)
 
     @property
     def _is_deleted(self) -> bool:

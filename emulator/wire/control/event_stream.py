@@ -17,6 +17,7 @@ from emulator.core.facts import ScheduleFired
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 from emulator.queries.history import Event, HistoryPosition
+from emulator.wire.control.deliveries import read_brief
 from emulator.wire.control.instants import instant_fields, rate_view
 from emulator.wire.control.parameters import Pairs, read_flag, read_parameters, read_redact
 from emulator.wire.control.workflow_names import run_fields
@@ -32,7 +33,7 @@ KEEP_ALIVE_S = 15.0
 
 ID_HEADER = "Last-Event-ID"
 _ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
-_PARAMETERS = ("last_event_id", "from", "follow", "redact")
+_PARAMETERS = ("last_event_id", "from", "follow", "redact", "brief")
 
 
 class Kind(StrEnum):
@@ -66,12 +67,14 @@ class EndReason(StrEnum):
 
 
 class StreamRequest(Record):
-    """What a client wants to be told: from which position on, whether it waits for more, and what is redacted."""
+    """What a client wants to be told: from which position on, whether it waits for more, what is redacted, and
+    whether attempts come without headers and bodies."""
 
     after: HistoryPosition | None = None
     from_start: bool = False
     follow: bool = True
     redact: bool = False
+    brief: bool = False
 
 
 def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
@@ -86,6 +89,7 @@ def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamReques
         from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
         follow=read_flag(given.get("follow", "true"), "follow"),
         redact=read_redact(pairs),
+        brief=read_brief(pairs),
     )
 
 
