@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PublishOptions,
         ScheduleOptions,
     )
+    from emulator.client.receivers import ReceiverOptions
     from emulator.client.records import Delivery, Dialect, Request, Response
     from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
     from emulator.client.server import Options
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from emulator.client.verify.expectations import Expected
     from emulator.client.verify.runs import StepExpected
     from emulator.client.workflow_records import WorkflowRun, WorkflowStep
+    from emulator.conformance.records import CheckResult, Verdict
+    from emulator.conformance.reports import ReceiverReport
     from emulator.core.model import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
     from emulator.wire.control.refused_calls import RefusedCall
@@ -46,6 +49,7 @@ _MODULES = {
     "Application": "emulator.client.mounts",
     "Attempt": "emulator.client.meanings",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "CheckResult": "emulator.conformance.records",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
     "DeadLetter": "emulator.client.resources",
@@ -71,6 +75,8 @@ _MODULES = {
     "Published": "emulator.client.publishing",
     "PublishedMessage": "emulator.client.publishing",
     "Queue": "emulator.client.resources",
+    "ReceiverOptions": "emulator.client.receivers",
+    "ReceiverReport": "emulator.conformance.reports",
     "Refused": "emulator.client.errors",
     "RefusedCall": "emulator.wire.control.refused_calls",
     "Request": "emulator.client.records",
@@ -81,6 +87,7 @@ _MODULES = {
     "StepExpected": "emulator.client.verify.runs",
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
+    "Verdict": "emulator.conformance.records",
     "Via": "emulator.core.model",
     "WorkflowRun": "emulator.client.workflow_records",
     "WorkflowStep": "emulator.client.workflow_records",
@@ -94,6 +101,7 @@ __all__ = [
     "Application",
     "AsyncEmulator",
     "Attempt",
+    "CheckResult",
     "ClockStatus",
     "Credentials",
     "DeadLetter",
@@ -119,6 +127,8 @@ __all__ = [
     "Published",
     "PublishedMessage",
     "Queue",
+    "ReceiverOptions",
+    "ReceiverReport",
     "Refused",
     "RefusedCall",
     "Request",
@@ -129,6 +139,7 @@ __all__ = [
     "StepExpected",
     "Unreachable",
     "UrlGroup",
+    "Verdict",
     "Via",
     "WorkflowRun",
     "WorkflowStep",

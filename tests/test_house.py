@@ -30,7 +30,17 @@ AT_THE_ROOT = {
     "version.py",
 }
 # Folders of tests that are about no single module.
-NO_MIRROR = {"campaign", "container", "contracts", "examples", "golden", "properties", "scenarios", "users"}
+NO_MIRROR = {
+    "benchmarks",
+    "campaign",
+    "container",
+    "contracts",
+    "examples",
+    "golden",
+    "properties",
+    "scenarios",
+    "users",
+}
 # Tests of a package as a whole.
 OF_A_PACKAGE = {
     "api/messaging/test_options_have_effect.py",
@@ -38,6 +48,12 @@ OF_A_PACKAGE = {
     "api/messaging/test_wrong_input.py",
     "cli/test_program.py",
     "cli/test_tls.py",
+    "inspector/test_accessibility.py",
+    "inspector/test_many_deliveries.py",
+    "inspector/test_hostile_payloads.py",
+    "inspector/test_screenshot.py",
+    "inspector/test_size.py",
+    "inspector/test_units.py",
     "test_house.py",
     "test_public_names.py",
     "test_readme.py",
@@ -81,7 +97,8 @@ def test_every_test_module_has_the_name_of_the_module_it_tests() -> None:
 
     def has_mirror(path: Path) -> bool:
         tested = EMULATOR / path.with_name(path.stem.removeprefix("test_"))
-        return tested.is_dir() or any(each.with_suffix(".py").exists() for each in (tested, tested.parent))
+        files = (each.with_suffix(suffix) for each in (tested, tested.parent) for suffix in (".py", ".js"))
+        return tested.is_dir() or any(each.exists() for each in files)
 
     tests = {path.relative_to(TESTS) for path in TEST_MODULES if path.name.startswith("test_")}
     of_a_package = {Path(name) for name in OF_A_PACKAGE}

@@ -6,6 +6,7 @@ handler of the method, show the answer, or the refusal in the one error shape.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -57,6 +58,11 @@ class Answer(Response):
         self.raw_headers = raw_headers
 
 
+async def _never() -> None:
+    """Who sends a request that was made up here does not go away."""
+    await asyncio.get_running_loop().create_future()
+
+
 async def _nothing() -> AsyncIterator[bytes]:
     """The pieces of a body that was read whole."""
     return
@@ -70,6 +76,8 @@ class Request(Record):
     path_parameters: Mapping[str, str] = {}
     # The body of a streamed request, piece by piece; the `body` of its parts is empty.
     pieces: Callable[[], AsyncIterator[bytes]] = _nothing
+    # Returns when the client has gone away; of a request that was read whole.
+    gone: Callable[[], Awaitable[None]] = _never
 
     def raw_rest(self, fixed_segments: int) -> str:
         """The raw path behind its first segments: `/v2/publish/https://x` has two before the destination."""
@@ -192,6 +200,7 @@ async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = Fa
         ),
         path_parameters=scope.get("path_params", {}),
         pieces=partial(_pieces, receive) if is_streamed else _nothing,
+        gone=_never if is_streamed else partial(_until_gone, receive),
     )
 
 
@@ -212,6 +221,11 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         if whole.tell() > MAX_BODY:
             raise _too_large()
     return whole.getvalue()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:

@@ -26,6 +26,7 @@ _CONTROL = "/_emulator"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 # Longer than a page stays open between two calls, shorter than a server is used with the same settings.
 _PREFLIGHT_S = 600
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*,\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
 _ENCODED_SLASH = re.compile("%(2f)", re.IGNORECASE)
 _ASKED = {
@@ -96,7 +97,8 @@ class Front:
             return None
         if scope["method"] == "GET" and follows_link(found) and _route(self._pages, scope) is not None:
             return None
-        return self._senders.check_page(found, takes_pages=_route(self._messaging, scope) is not None)
+        takes_pages = _route(self._messaging, scope) is not None
+        return self._senders.check_page(found, takes_pages=takes_pages, is_read=scope["method"] in _READS)
 
     def _preflight(self, scope: Scope) -> Response:
         """What a browser asks before an allowed page's call (D-271)."""

@@ -25,12 +25,14 @@ class Senders(Record):
     """Host names and web origins that were allowed, in the spelling of `host_name` and `origin_of`.
 
     `public_hosts` reach the messaging and management APIs alone, `control_hosts` every API.
-    `origins` are those of pages that may call the messaging API.
+    `origins` are those of pages that may call the messaging API. `own_pages_write` says whether pages of
+    the called server itself may change anything.
     """
 
     control_hosts: tuple[str, ...] = ()
     public_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    own_pages_write: bool = True
 
     def check_host(self, host: str, *, is_control: bool) -> None:
         """Raises Forbidden for a `Host` that a foreign page can have, by DNS rebinding (D-150)."""
@@ -42,10 +44,11 @@ class Senders(Record):
         if name not in self.public_hosts:
             raise Forbidden(f"this server does not answer to the host {host!r} ({_OPENS_TO_HOSTS})")
 
-    def check_page(self, headers: Mapping[str, str], *, takes_pages: bool) -> str | None:
+    def check_page(self, headers: Mapping[str, str], *, takes_pages: bool, is_read: bool) -> str | None:
         """The allowed origin of the page that sent a request; None for a program or the emulator's own page.
 
-        `takes_pages` says that the operation may be called by allowed pages. Raises Forbidden (D-150, D-271).
+        `takes_pages` says that the operation may be called by allowed pages, `is_read` that its method
+        changes nothing. Raises Forbidden (D-150, D-271, D-321).
         """
         origin = headers.get("origin")
         if origin is not None and not _is_same(origin, headers.get("host", "")):
@@ -54,6 +57,9 @@ class Senders(Record):
             raise Forbidden(_not_for_pages(f"pages of {origin!r}", takes_pages=takes_pages))
         if origin is None and headers.get("sec-fetch-site", "").strip().lower() == "cross-site":
             raise Forbidden(_not_for_pages("pages of other sites", takes_pages=takes_pages))
+        if not (self.own_pages_write or is_read):
+            # A page cannot leave out the headers by which its browser tells who sends.
+            raise Forbidden("the inspector is read-only here (--inspector read-only), so no page changes anything")
         return None
 
 

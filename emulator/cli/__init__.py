@@ -46,6 +46,7 @@ _MODULES = {
     "db": "emulator.cli.db",
     "fixtures": "emulator.cli.fixtures",
     "contract": "emulator.cli.contract",
+    "check": "emulator.cli.check",
 }
 
 

@@ -178,6 +178,7 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
             "",
             f"management login: {username} {password}",
             f"control API: {url}/_emulator",
+            *([] if emulation.settings.inspector == "off" else [f"inspector: {url}/_emulator/inspector"]),
             f"clock: {status_text(clock)}",
             f"state: {state}",
             "",

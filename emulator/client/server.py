@@ -23,6 +23,7 @@ from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import check_names, instant
+from emulator.delivery.mounts import Mount
 from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
@@ -210,6 +211,10 @@ class Server:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
         transport.mount(origin, mount_of(application, interface, loop, self._threads, (self, world)))
+
+    def mount_at(self, world: str, url: str) -> Mount | None:
+        """The application that answers for a URL's origin in a world; None without one, and for a server elsewhere."""
+        return None if self._emulation is None else self._emulation.worlds.get(world).transport.mount_at(url)
 
     def check_may_move_clock(self, world: str) -> None:
         """Raises Refused in the handler of an application that is mounted in this world (D-293)."""

@@ -470,6 +470,12 @@ class RemoveRules(Command[None]):
     rule_id: RuleId | None
 
 
+class OrderRules(Command[None]):
+    """Try the destination rules in another order; `rule_ids` names each of them once."""
+
+    rule_ids: tuple[RuleId, ...]
+
+
 class SetBackClock(Command[None]):
     """Move virtual time back, which a world allows only as long as nothing has happened in it."""
 

@@ -297,6 +297,12 @@ class RulesRemoved(Record):
     rule_ids: tuple[RuleId, ...]
 
 
+class RulesOrdered(Record):
+    """All destination rules, in the order in which they are tried from now on."""
+
+    rule_ids: tuple[RuleId, ...]
+
+
 # -- workflow runs ----------------------------------------------------------------------------
 
 
@@ -421,6 +427,7 @@ Fact = (
     | SigningKeysRotated
     | RuleAdded
     | RulesRemoved
+    | RulesOrdered
     | SearchIndexCreated
     | SearchIndexChanged
     | SearchIndexDeleted

@@ -97,6 +97,7 @@ DECISIONS: Decisions = {
     commands.DeleteSearchIndex: search_indexes.delete_search_index,
     commands.AddRule: destination_rules.add_rule,
     commands.RemoveRules: destination_rules.remove_rules,
+    commands.OrderRules: destination_rules.order_rules,
 }
 
 

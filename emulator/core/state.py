@@ -526,6 +526,12 @@ class State:
         for rule_id in fact.rule_ids:
             del self.rules[rule_id]
 
+    @_applies(facts.RulesOrdered)
+    def _rules_ordered(self, fact: facts.RulesOrdered) -> None:
+        # In place: views of the state keep the mapping.
+        for rule_id in fact.rule_ids:
+            self.rules[rule_id] = self.rules.pop(rule_id)
+
     @_applies(facts.SearchIndexCreated)
     def _search_index_created(self, fact: facts.SearchIndexCreated) -> None:
         self.counters.indexes += 1

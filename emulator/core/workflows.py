@@ -97,14 +97,14 @@ class WorkflowRun(Record):
 class RunFilter(Record):
     """Which live runs a bulk cancellation means: values of one field are OR-ed, fields AND-ed.
 
-    `url` is a beginning, unless `url_is_exact`.
+    Each of `urls` is a beginning, unless `url_is_exact` (D-377).
     """
 
     run_ids: tuple[str, ...] = ()
-    url: str | None = None
+    urls: tuple[str, ...] = ()
     url_is_exact: bool = False
     labels: tuple[str, ...] = ()
-    flow_key: str | None = None
-    caller_ip: str | None = None
+    flow_keys: tuple[str, ...] = ()
+    caller_ips: tuple[str, ...] = ()
     from_ms: int | None = None
     to_ms: int | None = None

@@ -62,6 +62,10 @@ class DeliveryTransport:
         """Undo `mount`; an origin without a mount is no error. Raises: ValueError as `mount`."""
         self._mounts.pop(_known_origin(origin), None)
 
+    def mount_at(self, url: str) -> Mount | None:
+        """The application that answers the deliveries to a URL, None without one."""
+        return self._mounts.get(origin_of(url) or "")
+
     def route(self, attempt: Attempt) -> Route:
         """Where an attempt goes; with its outcome, if it needs no network."""
         url, rule = attempt.message.url, attempt.answer
@@ -70,7 +74,7 @@ class DeliveryTransport:
             if scripted is not None:
                 return self._inside(attempt, url, scripted, Via.RULE)
             url = forwarded_url(url, rule.forward_to)
-        if self._mounts and (mount := self._mounts.get(origin_of(url) or "")) is not None:
+        if self._mounts and (mount := self.mount_at(url)) is not None:
             return Leaves(url=url, origin=origin_of(url) or "", mount=mount)
         if attempt.message.api is not None and rule is None:
             # The model is the service's own and no external destination (D-311).

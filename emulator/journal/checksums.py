@@ -31,8 +31,8 @@ def checked_counts(rows: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
 
 
 def _of_counts(key: Sequence[object], counts: Sequence[int]) -> int:
-    of_row = row_checksum(*key) % 997
-    return sum(count * (11 + 2 * at + of_row) for at, count in enumerate(counts))
+    weighed = sum(count * (11 + 2 * at) for at, count in enumerate(counts))
+    return weighed + sum(counts) * (row_checksum(*key) % 997)
 
 
 def register(connection: sqlite3.Connection) -> None:

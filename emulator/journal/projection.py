@@ -250,6 +250,7 @@ class Projector:
                         self._rules.pop(rule_id, None)
                 case (
                     facts.ResponseDelayed()
+                    | facts.RulesOrdered()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
                     | facts.DeduplicationsExpired()

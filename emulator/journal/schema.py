@@ -86,9 +86,9 @@ class Table(Record):
         Of counts it is a sum that grows with them, so that adding to a row needs no reading.
         """
         if self.counts:
-            of_row = f"row_checksum({', '.join(values[name] for name in self.key)}) % 997"
-            products = (f"{values[name]} * ({11 + 2 * at} + {of_row})" for at, name in enumerate(self.counts))
-            return " + ".join(products)
+            weighed = " + ".join(f"{values[name]} * {11 + 2 * at}" for at, name in enumerate(self.counts))
+            total = " + ".join(values[name] for name in self.counts)
+            return f"{weighed} + ({total}) * (row_checksum({', '.join(values[name] for name in self.key)}) % 997)"
         covered = list(values.values())[self.is_numbered :]
         return f"row_checksum({', '.join(covered)})"
 

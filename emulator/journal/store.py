@@ -41,8 +41,10 @@ Change = Callable[[State], None]
 _SMALL_STATE = 10_000
 
 
-# A write to the log takes whole pages.
+# A write to the log takes whole pages. A group of history changes at least one in each table and index that messages
+# have, and about one more with each fact; a body is in its fact as well.
 _PAGE_BYTES = 4096
+_GROUP_BYTES = 16 * _PAGE_BYTES
 _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
 _INSERT_FACTS = schema.FACTS.insert
 
@@ -357,11 +359,12 @@ class Store:
 
     async def _project(self) -> None:
         count = len(self._readers)
-        facts, self._to_project, self._body_bytes = self._to_project, [], 0
+        facts, self._to_project = self._to_project, []
+        body_bytes, self._body_bytes = self._body_bytes, 0
         unwritten, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            async with self._transaction() as connection:
+            async with self._transaction(_GROUP_BYTES + len(facts) * _PAGE_BYTES + 2 * body_bytes) as connection:
                 if unwritten:
                     # In one transaction: history must never show facts that a crash undoes.
                     encoded = codec.encode_facts(unwritten)
@@ -376,7 +379,8 @@ class Store:
             yield connection
 
     @contextlib.asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+    async def _transaction(self, log_bytes: int = _MOVE_LOG_AT_BYTES) -> AsyncIterator[aiosqlite.Connection]:
+        """Write all or nothing. `log_bytes` is about what that adds to the log; much, unless it is known."""
         async with self._exclusive() as connection:
             await connection.execute("BEGIN IMMEDIATE")
             try:
@@ -386,7 +390,8 @@ class Store:
                 with contextlib.suppress(sqlite3.Error):
                     await connection.execute("ROLLBACK")
                 raise
-            if self._is_file:
+            self._log_bytes += log_bytes
+            if self._is_file and self._log_bytes >= _MOVE_LOG_AT_BYTES:
                 await self._move_log(connection)
         self._check_file()
 

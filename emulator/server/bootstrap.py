@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Router
 
 from emulator.api import application
-from emulator.api.control.options import ControlOptions
+from emulator.api.control.options import ControlOptions, Inspector
 from emulator.api.ending import Ending
 from emulator.api.proxies import Proxies
 from emulator.api.senders import Senders
@@ -104,9 +104,15 @@ async def start(
             dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
         ),
     )
-    control = ControlOptions(token=settings.read_control_token() or None, is_strict=settings.strict)
+    inspector = Inspector(settings.inspector)
+    control = ControlOptions(
+        token=settings.read_control_token() or None, inspector=inspector, is_strict=settings.strict
+    )
     senders = Senders(
-        control_hosts=settings.control_hosts, public_hosts=settings.public_hosts, origins=settings.origins
+        control_hosts=settings.control_hosts,
+        public_hosts=settings.public_hosts,
+        origins=settings.origins,
+        own_pages_write=inspector is Inspector.ON,
     )
     middleware: list[Middleware] = []
     if settings.strict:

@@ -132,6 +132,11 @@ class Settings:
     trust_proxy: tuple[str, ...] = _setting(
         (), "Address or network of a proxy whose X-Forwarded-For is believed. Repeatable.", metavar="ADDRESS"
     )
+    inspector: str = _setting(
+        "on",
+        "The web page at /_emulator/inspector: 'read-only' lets it change nothing, 'off' serves none.",
+        choices=("on", "read-only", "off"),
+    )
     strict: bool = _setting(
         False, "Hold every request and answer against the contract; log what does not match, and say it in a header."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from emulator.core.errors import Conflict, InvalidInput
@@ -75,28 +76,31 @@ class WorldClock:
     async def advance(self, request: AdvanceRequest) -> AdvanceReport:
         """Raises InvalidInput for a duration that ends where no calendar shows it."""
         if request.to_ms is not None:
-            report = await self._driver.advance.to(request.to_ms, request.max_deliveries)
-        else:
-            duration_ms = request.by_ms or 0
-            if duration_ms > await self._longest_ms():
-                raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
-            report = await self._driver.advance.by(duration_ms, request.max_deliveries)
-        await self._was_moved()
-        return report
+            return await self._moving(self._driver.advance.to(request.to_ms, request.max_deliveries))
+        duration_ms = request.by_ms or 0
+        if duration_ms > await self._longest_ms():
+            raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
+        return await self._moving(self._driver.advance.by(duration_ms, request.max_deliveries))
 
     async def advance_to_next(self) -> AdvanceReport:
         """Raises Conflict for an instant that no calendar shows."""
         next_ms = (await self._current_state()).timers.next_work_ms()
         if next_ms is not None and next_ms > LATEST_MS:
             raise Conflict("what is due next is due after the year 9999")
-        report = await self._driver.advance.to_next()
-        await self._was_moved()
-        return report
+        return await self._moving(self._driver.advance.to_next())
 
     async def drain(self, request: DrainRequest) -> AdvanceReport:
         """Advance until nothing but schedules is due, as far as the calendar goes at most."""
         horizon_ms = min(request.horizon_ms, await self._longest_ms())
-        report = await self._driver.advance.until_idle(horizon_ms, request.max_deliveries)
+        return await self._moving(self._driver.advance.until_idle(horizon_ms, request.max_deliveries))
+
+    async def _moving(self, move: Awaitable[AdvanceReport]) -> AdvanceReport:
+        """A move, and telling where the clock stands then, also after one that was given up (D-323)."""
+        try:
+            report = await move
+        except asyncio.CancelledError:
+            await self._was_moved()
+            raise
         await self._was_moved()
         return report
 

@@ -48,6 +48,9 @@ async def deliveries_and_rules(emulator: Checked) -> None:
         made = await emulator.control("POST", "/destinations", {"match": {"url": DOWN, "method": "post"}, **rule})
         assert made.status == 201
     assert len((await emulator.control("GET", "/destinations")).json["destinations"]) == 4
+    order = [each["id"] for each in (await emulator.control("GET", "/destinations")).json["destinations"]]
+    assert (await emulator.control("PUT", "/destinations", {"ids": order[1:] + order[:1]})).status == 200
+    assert (await emulator.control("PUT", "/destinations", {"ids": order})).status == 200
     await emulator.call("POST", f"/v2/publish/{DOWN}", {"Svc-Redact-Fields": "body"}, b"\xff")
     await emulator.control("POST", "/clock/advance", {"by": "20s"})
     await emulator.control("DELETE", f"/destinations/{made.json['id']}")
@@ -300,3 +303,16 @@ async def history_that_is_not_kept(emulator: Checked) -> None:
         await emulator.call("POST", f"/v2/publish/{URL}")
     assert (await emulator.control("GET", "/deliveries")).json["dropped"]["entries"] > 0
     assert b'"dropped"' in (await emulator.control("GET", "/trace")).body
+
+
+@scenario()
+async def files_of_the_inspector(emulator: Checked) -> None:
+    for path in (
+        "/inspector",
+        "/inspector/main.js",
+        "/inspector/style.css",
+        "/inspector/icon.svg",
+        "/inspector/views/index.js",
+    ):
+        tag = (await emulator.control("GET", path)).headers["etag"]
+        assert (await emulator.call("GET", f"/_emulator{path}", {"If-None-Match": tag}, token=None)).status == 304

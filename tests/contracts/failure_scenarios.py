@@ -20,6 +20,7 @@ BODIES: dict[str, object] = {
     "setClock": {"rate": 0},
     "advanceClock": {"by": 0},
     "addRule": {"match": {"url": URL}, "fault": "dns"},
+    "orderRules": {"ids": []},
     "changeWorldAccount": {"budget": 0},
     "saveSnapshot": {"name": "s"},
     "importSnapshot": "no snapshot",
@@ -72,6 +73,8 @@ async def unknown_things(emulator: Checked) -> None:
         if operation.id in ("showPage", "showControlPage"):
             assert (await emulator.call("GET", operation.path, {"Accept": "*/*"})).status == 404
             continue
+        if operation.id == "getInspector":
+            continue  # It is there unless it is off.
         assert operation.api != "control" or operation.parameters, operation.id
         if operation.id in ("publishMessage", "enqueueMessage"):
             path = operation.path.replace("{queueName}", "q").replace("{destination}", "nobody")
@@ -101,6 +104,11 @@ async def unknown_things(emulator: Checked) -> None:
         assert answer.status == 404, (operation.id, answer.status, answer.body)
     for target in ("/", "/v2/nothing", "/_emulator/nothing", "/v1/publish/https://x.test", "/v2/queue"):
         assert (await emulator.call("GET", target)).status == 404
+
+
+@scenario(inspector="off")
+async def an_inspector_that_is_off(emulator: Checked) -> None:
+    assert (await emulator.control("GET", "/inspector")).status == 404
 
 
 @scenario()

@@ -160,6 +160,7 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             when=lambda case, response: True,
             reason="a message that was cancelled can be read for another minute, as any that has ended (D-009)",
         ),
+        _refused("has ended, or never began", "no schema knows which runs are active (D-364)", "waitForEvent"),
         _refused(
             "publishes to topic", "a URL group that a schedule publishes to is not deleted (D-035)", "deleteUrlGroup"
         ),
@@ -287,9 +288,12 @@ LINKED = (
             "deleteSearchIndex",
         ),
     ),
-    ("control", 100, ("createWorld", "getWorld", "deleteWorld", "getClock", "advanceClock", "resetWorld")),
+    ("control", 100, ("createWorld", "getWorld", "deleteWorld", "getClock")),
+    ("control", 100, ("createWorld", "advanceClock", "resetWorld")),
     ("control", 20, ("addRule", "removeRule")),
     ("control", 60, ("listUpcoming", "listDeliveries", "explainMessage")),
+    ("control", 60, ("browseMessages", "browseDeadLetters", "explainMessage")),
+    ("control", 40, ("browseSchedules", "explainSchedule")),
     ("control", 40, ("saveSnapshot", "restoreSnapshot", "exportSnapshot", "deleteSnapshot")),
 )
 

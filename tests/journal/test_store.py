@@ -308,6 +308,20 @@ async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
     assert row[0] == 0
 
 
+@on_loop
+async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "w.db-wal"
+    async with kept(tmp_path / "w.db") as world:
+        longest = 0
+        for number in range(300):
+            world.publish(f"https://a.example.com/{number}", body=b"x" * 20_000)
+            await world.store.flush_history()
+            longest = max(longest, len(log.read_bytes()))
+
+    # Each round writes the body twice, 12 MB in all.
+    assert longest < 8_000_000
+
+
 @pytest.mark.slow
 def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w.db"

@@ -306,6 +306,12 @@ class Worlds(RuleBasedStateMachine):
         rule_id: RuleId | None = None if which is None else next(iter(self.world.simulation.state.rules))
         self.world.do(commands.RemoveRules(rule_id=rule_id))
 
+    @precondition(lambda self: self.world.simulation.state.rules)
+    @rule(data=st.data())
+    def order_rules(self, data: st.DataObject) -> None:
+        ids = data.draw(st.permutations(list(self.world.simulation.state.rules)))
+        self.world.do(commands.OrderRules(rule_ids=tuple(ids)))
+
     # -- time and outcomes ------------------------------------------------------------------
 
     @precondition(lambda self: self.world.under_way)

@@ -21,6 +21,7 @@ from emulator import (
     Application,
     AsyncEmulator,
     Attempt,
+    CheckResult,
     ClockStatus,
     Credentials,
     DeadLetter,
@@ -46,6 +47,8 @@ from emulator import (
     PublishedMessage,
     PublishOptions,
     Queue,
+    ReceiverOptions,
+    ReceiverReport,
     Refused,
     RefusedCall,
     Request,
@@ -56,6 +59,7 @@ from emulator import (
     StepExpected,
     Unreachable,
     UrlGroup,
+    Verdict,
     Via,
     WorkflowRun,
     WorkflowStep,
@@ -143,6 +147,18 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert "sha256" in emulator.trace()
     emulator.clear_deliveries()
     emulator.unmount("https://app.test")
+
+
+def test_receivers(emulator: Emulator) -> None:
+    options: ReceiverOptions = {"json": {"a": 1}, "effect": APPLICATIONS.__len__, "callbacks": True, "timeout": 5}
+    assert emulator.check_receiver(answer, path="/hook", interface="function").requests == 26
+    report = emulator.check_receiver(answer, **options)
+    assert_type(report, ReceiverReport)
+    assert_type(report["valid"], CheckResult)
+    assert (report.passed, report["valid"].verdict) == (False, Verdict.PASSED)
+    assert report["wrong-key"] in report.failures
+    with pytest.raises(AssertionError, match="wrong-key"):
+        report.raise_for_failures()
 
 
 def test_destinations(emulator: Emulator) -> None:

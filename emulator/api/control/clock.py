@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+
 from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.control.worlds import view_of
 from emulator.api.endpoint import Answer
+from emulator.core.errors import Conflict
+from emulator.queries.reports import AdvanceReport
 from emulator.wire.control.clock import advance_view, clock_view, read_advance, read_clock_change, read_drain
+from emulator.wire.instants import iso
 
 
 async def get_clock(call: ControlCall) -> Response:
@@ -21,11 +27,11 @@ async def set_clock(call: ControlCall) -> Response:
 
 async def advance(call: ControlCall) -> Response:
     request = read_advance(call.body)
-    return Answer(advance_view(await call.world.advance(request)))
+    return Answer(advance_view(await _while_wanted(call, call.world.advance(request))))
 
 
 async def advance_to_next(call: ControlCall) -> Response:
-    return Answer(advance_view(await call.world.clock.advance_to_next()))
+    return Answer(advance_view(await _while_wanted(call, call.world.clock.advance_to_next())))
 
 
 async def undo(call: ControlCall) -> Response:
@@ -36,7 +42,31 @@ async def undo(call: ControlCall) -> Response:
 
 async def drain(call: ControlCall) -> Response:
     request = read_drain(call.body)
-    return Answer(advance_view(await call.world.clock.drain(request)))
+    return Answer(advance_view(await _while_wanted(call, call.world.clock.drain(request))))
+
+
+async def _while_wanted(call: ControlCall, moving: Coroutine[None, None, AdvanceReport]) -> AdvanceReport:
+    """A move, for as long as its client waits for it; the clock stops where it has come to then (D-323).
+
+    Raises Conflict, which nobody reads, when the client has gone away.
+    """
+    loop = asyncio.get_running_loop()
+    move, leaving = loop.create_task(moving), loop.create_task(_gone(call))
+    try:
+        await asyncio.wait((move, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not move.done():
+            move.cancel()
+            await asyncio.wait((move,))
+    finally:
+        leaving.cancel()
+        move.cancel()
+    if move.cancelled():
+        raise Conflict(f"the move was given up, the clock stands at {iso(call.world.clock.now_ms)}")
+    return move.result()
+
+
+async def _gone(call: ControlCall) -> None:
+    await call.request.gone()
 
 
 ROUTES: tuple[ControlRoute, ...] = (

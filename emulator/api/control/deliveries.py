@@ -6,19 +6,20 @@ from starlette.responses import Response
 
 from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.wire.control.deliveries import delivery_view, read_delivery_query
+from emulator.wire.control.deliveries import brief_view, delivery_view, read_brief, read_delivery_query
 from emulator.wire.control.instants import dropped_view
 from emulator.wire.control.parameters import read_redact
 
 
 async def list_deliveries(call: ControlCall) -> Response:
-    query, redact = read_delivery_query(call.parts.query), read_redact(call.parts.query)
+    pairs = call.parts.query
+    query, redact, brief = read_delivery_query(pairs), read_redact(pairs), read_brief(pairs)
     await call.world.current_state()
     history = call.world.history
     page = await history.deliveries(query)
     return Answer(
         {
-            "deliveries": [delivery_view(each, redact=redact) for each in page.items],
+            "deliveries": [brief_view(each) if brief else delivery_view(each, redact=redact) for each in page.items],
             "cursor": page.cursor,
             **({"dropped": dropped_view(history.dropped)} if history.dropped.seq else {}),
         }

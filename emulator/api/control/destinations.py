@@ -6,9 +6,9 @@ from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.core.commands import AddRule, RemoveRules
+from emulator.core.commands import AddRule, OrderRules, RemoveRules
 from emulator.core.model import RuleId
-from emulator.wire.control.rules import read_rule, rule_view
+from emulator.wire.control.rules import read_rule, read_rule_order, rule_view
 
 
 async def list_rules(call: ControlCall) -> Response:
@@ -20,6 +20,11 @@ async def add_rule(call: ControlCall) -> Response:
     rule = read_rule(call.body)
     rule_id = await call.world.submit(AddRule(rule=rule))
     return Answer(rule_view(call.world.state.rules[rule_id]), 201)
+
+
+async def order_rules(call: ControlCall) -> Response:
+    await call.world.submit(OrderRules(rule_ids=read_rule_order(call.body)))
+    return await list_rules(call)
 
 
 async def remove_rules(call: ControlCall) -> Response:
@@ -35,6 +40,7 @@ async def remove_rule(call: ControlCall) -> Response:
 ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/destinations", list_rules, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/destinations", add_rule, WORLD_ONLY),
+    ControlRoute("PUT", "/_emulator/destinations", order_rules, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/destinations", remove_rules, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/destinations/{name}", remove_rule, WORLD_ONLY),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from emulator import resources
@@ -14,6 +15,14 @@ from emulator.wire.parts import RequestParts
 _CONTRACTS = resources.path("contracts")
 
 
+class Inspector(StrEnum):
+    """What the web page may do (D-321)."""
+
+    ON = "on"
+    READ_ONLY = "read-only"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
     """`token` is what every call must carry, None if none is needed; `contracts` the folder of the documents shown.
@@ -22,6 +31,7 @@ class ControlOptions:
     """
 
     token: str | None
+    inspector: Inspector = Inspector.ON
     contracts: Path = _CONTRACTS
     is_strict: bool = False
 

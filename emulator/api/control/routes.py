@@ -12,6 +12,7 @@ from emulator.api.control import (
     deliveries,
     destinations,
     flow_control,
+    inspector,
     messages,
     mismatches,
     pages,
@@ -51,6 +52,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *refused.ROUTES,
     *mismatches.ROUTES,
     *contract.ROUTES,
+    *inspector.ROUTES,
     *pages.ROUTES,
 )
 

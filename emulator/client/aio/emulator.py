@@ -24,6 +24,7 @@ from emulator.client.control import segment
 from emulator.client.errors import is_emulator_error
 from emulator.client.mounts import Application, Interface
 from emulator.client.publishing import Published, PublishOptions, content, option_headers, queue_of, read_published
+from emulator.client.receivers import ReceiverOptions, check_receiver
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
 from emulator.client.session import Running, Session, connected, fork, new_world, shared, started
@@ -34,6 +35,7 @@ from emulator.client.verify.runs import StepExpected, run_difference, run_expect
 from emulator.client.verify.timeline import timeline_of
 from emulator.client.verify.trouble import mismatches_of, read_refused
 from emulator.client.waiting import Awaited, wait_for
+from emulator.conformance.reports import ReceiverReport
 from emulator.queries.reports import Credentials
 from emulator.wire.control.refused_calls import RefusedCall
 
@@ -265,6 +267,27 @@ class AsyncEmulator:
         """Undo `mount`. An origin without a mount is no error."""
         session = self.session
         await self._link.run(session.server.unmount(session.world, origin))
+
+    # -- receivers ---------------------------------------------------------------------------
+
+    async def check_receiver(self, target: str | Application, **options: Unpack[ReceiverOptions]) -> ReceiverReport:
+        """Find out whether a receiver is right: signatures, rotation, duplicates, bodies, methods, time.
+
+            >>> async with AsyncEmulator() as emulator:
+            ...     report = await emulator.check_receiver(lambda request: 200)
+            ...     (report.passed, report["valid"].verdict.value, report["wrong-key"].note)
+            (False, 'passed', 'it was accepted with 200')
+
+        `target` is a URL, where the application mounted for its origin answers if there is one, or an
+        application, which answers for the time of the check. What is sent are deliveries signed with
+        the keys of this world, at most 31; they are no messages of the world. `ReceiverOptions` says
+        what may be given: a `body` that the receiver understands, and an `effect`, without which
+        effects and idempotency are not judged. `raise_for_failures()` of the report fails a test.
+
+        Raises TypeError and ValueError that name a wrong option, and what `effect` raises.
+        """
+        session, loop = self.session, caller_loop()
+        return await self._link.run(check_receiver(session, target, loop, options))
 
     # -- publishing -------------------------------------------------------------------------
 

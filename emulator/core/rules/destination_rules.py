@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from emulator.core.commands import AddRule, RemoveRules
+from emulator.core.commands import AddRule, OrderRules, RemoveRules
 from emulator.core.decision import Decision
-from emulator.core.errors import NotFound
-from emulator.core.facts import RuleAdded, RulesRemoved
+from emulator.core.errors import InvalidInput, NotFound
+from emulator.core.facts import RuleAdded, RulesOrdered, RulesRemoved
 from emulator.core.model import DestinationRule, Fault, Message, RuleId, ScriptedAnswer
 from emulator.core.state_view import StateView
 
@@ -78,3 +78,16 @@ def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
     chosen = tuple(state.rules) if command.rule_id is None else (command.rule_id,)
     if chosen:
         yield RulesRemoved(rule_ids=chosen)
+
+
+def order_rules(state: StateView, command: OrderRules) -> Decision[None]:
+    """Each rule is named once, so that one that was added meanwhile gets no place that nobody chose (D-328)."""
+    wanted, there = command.rule_ids, tuple(state.rules)
+    if sorted(wanted) != sorted(there):
+        raise InvalidInput("ids", f"expected each of {', '.join(there) or 'no rules'} once, got {_named(wanted)}")
+    if wanted != there:
+        yield RulesOrdered(rule_ids=wanted)
+
+
+def _named(rule_ids: tuple[RuleId, ...]) -> str:
+    return ", ".join(rule_ids) or "none"

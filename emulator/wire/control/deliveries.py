@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+from emulator.core.rules.retries import delay_after
 from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.instants import instant_fields
-from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
 from emulator.wire.control.rules import values_by_name
 from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.json_fields import Json, read_choice
 from emulator.wire.messaging.outgoing import headers_of_attempt
+from emulator.wire.reasons import arithmetic
 from emulator.wire.redaction import redact_headers, redacted_text
 
 MAX_LIMIT = 1000
 
-_PARAMETERS = ("url", "message_id", "outcome", "order", "limit", "cursor", "redact")
+_PARAMETERS = ("url", "message_id", "outcome", "order", "limit", "cursor", "redact", "brief")
 # As the messaging API spells them.
 _ORDERS = ("earliestFirst", "latestFirst")
+# As much of a failing answer as says why.
+_EXCERPT = 200
 _OUTCOMES = {"succeeded": "succeeded", "delivered": "succeeded", "failed": "failed"}
 
 
@@ -33,9 +37,55 @@ def read_delivery_query(pairs: Pairs) -> DeliveryQuery:
         cursor=given.get("cursor"),
         url=given.get("url"),
         message_id=given.get("message_id"),
-        latest_first=read_choice(given.get("order", _ORDERS[0]), "order", _ORDERS) == _ORDERS[1],
         outcome=None if outcome is None else _OUTCOMES[read_choice(outcome, "outcome", tuple(_OUTCOMES))],
+        latest_first=read_choice(given.get("order", _ORDERS[0]), "order", _ORDERS) == _ORDERS[1],
     )
+
+
+def read_brief(pairs: Pairs) -> bool:
+    """Whether attempts are asked for without headers and bodies (D-322). Raises: InvalidInput."""
+    return any(read_flag(value, name) for name, value in pairs if name == "brief" and value)
+
+
+def brief_view(delivery: Delivery) -> dict[str, Json]:
+    """One attempt as a line of a list: no headers and no bodies, but what the message was made of (D-322).
+
+    `attempts` is how many it may have in all; `excerpt` the first 200 characters of a failing answer; `retry` how the
+    delay of the next attempt comes about, None if there is none (D-324).
+    """
+    message, outcome = delivery.message, delivery.outcome
+    response = outcome.response
+    failed = response is not None and not 200 <= response.status < 300
+    return {
+        "seq": delivery.seq,
+        **instant_fields("at", delivery.at_ms),
+        "message_id": message.message_id,
+        "attempt": delivery.attempt,
+        "attempts": message.max_retries + 1,
+        "method": message.method.value,
+        "url": message.url,
+        "via": outcome.via.value,
+        "status": None if response is None else response.status,
+        "error": outcome.error,
+        "excerpt": response.body[: 4 * _EXCERPT].decode(errors="replace")[:_EXCERPT] if response and failed else None,
+        "retry": _retry(delivery),
+        "duration_ms": delivery.finished_ms - delivery.at_ms,
+        "created_ms": message.created_ms,
+        "created_by": message.created_by.value,
+        "schedule_id": message.schedule_id,
+        "queue": message.queue,
+        "url_group": message.url_group,
+        "flow_control_key": None if message.flow_control is None else message.flow_control.key,
+        "labels": list(message.labels),
+        "source_message_id": message.source_message_id,
+    }
+
+
+def _retry(delivery: Delivery) -> str | None:
+    message, outcome = delivery.message, delivery.outcome
+    if outcome.succeeded or outcome.non_retryable or delivery.attempt > message.max_retries:
+        return None
+    return arithmetic(delay_after(message, outcome, retried=delivery.attempt - 1, now_ms=delivery.finished_ms))
 
 
 def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:

@@ -58,6 +58,12 @@ def read_rule(value: Json) -> DestinationRule:
     )
 
 
+def read_rule_order(value: Json) -> tuple[RuleId, ...]:
+    """The ids of rules, the first to be tried first. Raises: InvalidInput."""
+    ids = Fields(value, "", ("ids",)).need("ids", read_list, "missing, expected the ids of all rules in order")
+    return tuple(RuleId(read_text(each, f"ids[{index}]")) for index, each in enumerate(ids))
+
+
 def rule_view(rule: DestinationRule) -> dict[str, Json]:
     """A rule in the words it was given in, with its `id` and how many attempts it has decided (`used`)."""
     match: dict[str, Json] = {"url": rule.url}

@@ -103,7 +103,12 @@ def dialect_view(dialect: Dialect) -> dict[str, Json]:
     """The names under which the dialect's clients look for the credentials, and what it calls the service's headers."""
     return {
         "environment": asdict(dialect.environment),
-        "dialect": {"name": dialect.name, "header_prefix": dialect.header_prefix, "issuer": dialect.issuer},
+        "dialect": {
+            "name": dialect.name,
+            "header_prefix": dialect.header_prefix,
+            "issuer": dialect.issuer,
+            "queue_segment": dialect.queue_segment,
+        },
     }
 
 

@@ -23,7 +23,7 @@ from emulator.wire.json_bodies import decoded
 from emulator.wire.messaging import destinations
 from emulator.wire.messaging.invocations import with_invoker
 from emulator.wire.messaging.options import RequestKind, Tell, read_listed_options, tell_nobody
-from emulator.wire.messaging.run_options import RUN_ID, names_run
+from emulator.wire.messaging.run_options import RUN_ID, names_run, problem_of
 
 T = TypeVar("T")
 
@@ -208,8 +208,11 @@ def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishI
         )
         return with_invoker(read, dialect)
     except Refused as refusal:
-        if names_run(((name.lower(), value) for name, value in headers), dialect):
-            raise
+        lower = [(name.lower(), value) for name, value in headers]
+        if isinstance(refusal, InvalidInput):
+            refusal = problem_of(refusal, lower, dialect)
+        if names_run(lower, dialect):
+            raise refusal from None
         return refusal
 
 

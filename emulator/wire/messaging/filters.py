@@ -131,7 +131,8 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
 # --- one request's parameters -------------------------------------------------------------------
 
 # A comma may be part of a URL; it separates only where another one begins.
-_SEPARATORS = {"url": re.compile(r",(?=https?://)", re.IGNORECASE), "path": re.compile(r",(?=/)")}
+_BEFORE_URL = re.compile(r",(?=https?://)", re.IGNORECASE)
+_SEPARATORS = {"url": _BEFORE_URL, "workflowUrl": _BEFORE_URL, "path": re.compile(r",(?=/)")}
 _COMMA = re.compile(",")
 # What these name follows a grammar, and what breaks it names nothing (D-310).
 _NAMES = frozenset(("scheduleId", "queueName", "topicName"))

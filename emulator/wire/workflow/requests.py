@@ -11,7 +11,7 @@ import msgspec
 from emulator.core.commands import CancelRun, CancelRuns, FinishRun, Notify, PublishItem, TriggerRuns, WaitForEvent
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed, Refused
 from emulator.core.language.headers import by_canonical_name, canonical_name
-from emulator.core.model import AccountId, RunId
+from emulator.core.model import AccountId, DestinationKind, RunId
 from emulator.core.workflows import ListedHeaders, RunFilter
 from emulator.wire.dialect import Dialect
 from emulator.wire.durations import parse_seconds_or_duration_ms
@@ -22,6 +22,7 @@ from emulator.wire.messaging.filters import Given
 from emulator.wire.messaging.invocations import listed, options_of_run
 from emulator.wire.messaging.option_values import parse_boolean
 from emulator.wire.messaging.options import RequestKind, Tell, read_options
+from emulator.wire.messaging.publishes import read_publish
 from emulator.wire.names import parse_free_text
 from emulator.wire.parts import RequestParts
 
@@ -58,11 +59,11 @@ def read_cancellation(parts: RequestParts, dialect: Dialect, account_id: Account
     given = Given(parts, dialect, known=_FILTERS)
     wanted = RunFilter(
         run_ids=given.all("workflowRunIds"),
-        url=given.one("workflowUrl", str),
+        urls=given.all("workflowUrl"),
         url_is_exact=given.one("workflowUrlExactMatch", parse_boolean) or False,
         labels=given.all("label"),
-        flow_key=given.one("flowControlKey", str),
-        caller_ip=given.one("callerIp", str),
+        flow_keys=given.all("flowControlKey"),
+        caller_ips=given.all("callerIp"),
         **given.dates(),
     )
     count = given.count(maximum=MAX_CANCELED)
@@ -106,7 +107,9 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
             options=options,
             timeout=timeout,
             timeout_ms=read_field("timeout", timeout, _parse_timeout_ms),
-            timeout_url=destinations.check_url("timeoutUrl", given.timeoutUrl or given.url),
+            timeout_url=destinations.check_url(
+                "timeoutUrl", given.url if given.timeoutUrl is None else given.timeoutUrl
+            ),
             timeout_headers=listed(given.timeoutHeaders),
             timeout_options=options_of_run(given.timeoutHeaders, workflow.run_id, dialect),
             step=_encode(given.step),
@@ -163,13 +166,8 @@ def read_trigger(
     parts: RequestParts, dialect: Dialect, account_id: AccountId, destination: str, tell: Tell
 ) -> TriggerRuns:
     """One run to start. Raises InvalidInput naming the header."""
-    item = PublishItem(
-        destination=destinations.read_destination(destination, parts.raw_query, dialect),
-        body=parts.body,
-        options=read_options(parts, dialect, kind=RequestKind.PUBLISH, tell=tell),
-        caller_ip=parts.client_ip,
-    )
-    return TriggerRuns(account_id=account_id, items=(item,))
+    item = read_publish(parts, dialect, destination, kind=RequestKind.PUBLISH, tell=tell)
+    return TriggerRuns(account_id=account_id, items=(_at_endpoint(item),))
 
 
 def read_triggers(parts: RequestParts, dialect: Dialect, account_id: AccountId, tell: Tell) -> TriggerRuns:
@@ -178,5 +176,13 @@ def read_triggers(parts: RequestParts, dialect: Dialect, account_id: AccountId, 
     for item in bodies.read_batch(parts.body, dialect, parts.client_ip, tell):
         if isinstance(item, Refused):
             raise item
-        items.append(item)
+        items.append(_at_endpoint(item))
     return TriggerRuns(account_id=account_id, items=tuple(items))
+
+
+def _at_endpoint(item: PublishItem) -> PublishItem:
+    """An item whose run is at a URL. Raises InvalidInput, for one that names its run InvalidRunMessage (D-375)."""
+    if item.destination.kind is DestinationKind.URL:
+        return item
+    problem = InvalidInput if item.options.workflow is None else InvalidRunMessage
+    raise problem("destination", "expected a URL: a workflow runs at one endpoint")

@@ -130,16 +130,28 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
 @pytest.mark.parametrize("path", ["/", "/?a=1", "/_emulator", "/_emulator/"])
 @on_loop
 async def test_a_browser_is_sent_to_the_page_that_says_what_this_is(path: str) -> None:
-    """D-294."""
+    """D-294, D-320."""
     async with in_process(control_token="secret") as emulator:
         answer = await emulator.get(path, {"Accept": BROWSER}, token=None)
         headers = {"Accept": BROWSER, "Authorization": "Bearer secret"}
         page = await emulator.get(answer.headers["location"], headers, token=None)
 
-    assert (answer.status, answer.headers["location"]) == (307, "/_emulator/reference")
+    assert (answer.status, answer.headers["location"]) == (307, "/_emulator/inspector")
     assert page.headers["content-type"].startswith("text/html")
-    assert b"A local emulator of an HTTP message-scheduling service" in page.body
-    assert b"<code>svc-emulator env</code>" in page.body
+    assert b"/_emulator/inspector/main.js" in page.body
+
+
+@on_loop
+async def test_without_the_inspector_a_browser_is_sent_to_the_reference() -> None:
+    async with in_process(inspector="off") as emulator:
+        answer = await emulator.get("/", {"Accept": BROWSER}, token=None)
+        page = await emulator.get("/_emulator/inspector", {"Accept": BROWSER}, token=None)
+        reference = await emulator.get(answer.headers["location"], {"Accept": BROWSER}, token=None)
+
+    assert (answer.status, answer.headers["location"]) == (307, "/_emulator/reference")
+    assert page.status == 404
+    assert b"A local emulator of an HTTP message-scheduling service" in reference.body
+    assert b"<code>svc-emulator env</code>" in reference.body
 
 
 @pytest.mark.parametrize("path", ["/", "/_emulator"])

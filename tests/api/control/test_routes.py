@@ -22,7 +22,7 @@ OPERATIONS = {
     "/_emulator/clock/next": ("POST",),
     "/_emulator/clock/drain": ("POST",),
     "/_emulator/deliveries": ("GET", "DELETE"),
-    "/_emulator/destinations": ("GET", "POST", "DELETE"),
+    "/_emulator/destinations": ("GET", "POST", "PUT", "DELETE"),
     "/_emulator/destinations/{name}": ("DELETE",),
     "/_emulator/credentials": ("GET",),
     "/_emulator/worlds": ("GET", "POST"),
@@ -243,6 +243,9 @@ async def test_setting_the_clock() -> None:
         ("POST", "/destinations", b"{", 400, "body"),
         ("POST", "/destinations", b"\xff", 400, "body"),
         ("POST", "/destinations", b"[" * 100_000, 400, "body"),
+        ("PUT", "/destinations", {}, 400, "ids"),
+        ("PUT", "/destinations", {"ids": [1]}, 400, "ids[0]"),
+        ("PUT", "/destinations", {"ids": ["rule_9"]}, 400, "ids"),
         ("DELETE", "/destinations/rule_9", b"", 404, None),
         ("GET", "/deliveries?limit=0", b"", 400, "limit"),
         ("GET", "/deliveries?limit=1001", b"", 400, "limit"),
@@ -317,6 +320,8 @@ async def test_rules_are_listed_as_given_and_the_first_that_matches_decides() ->
         assert [each["response"]["status"] for each in deliveries] == [503, 503, 200]
         assert [each["at_ms"] - EPOCH_MS for each in deliveries] == [0, 10_000, 20_000]
         assert (deliveries[2]["duration_ms"], deliveries[2]["via"]) == (2_000, "rule")
+        ordered = await emulator.control("PUT", "/destinations", {"ids": [second, first]})
+        assert [(each["id"], each["used"]) for each in ordered.json["destinations"]] == [(second, 1), (first, 2)]
         assert (await emulator.control("DELETE", f"/destinations/{first}")).status == 204
         assert (await emulator.control("DELETE", "/destinations")).status == 204
         assert (await emulator.control("GET", "/destinations")).json == {"destinations": []}
@@ -419,7 +424,7 @@ async def test_a_world_of_ones_own() -> None:
         environment, dialect = credentials.pop("environment"), credentials.pop("dialect")
         assert credentials == world["credentials"]
         assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
-        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc"}
+        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc", "queue_segment": "queue"}
         assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
         assert (await emulator.get("/v2/events", token=token)).status == 401
         assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"

@@ -126,7 +126,20 @@ async def test_a_batch_that_cannot_be_read_is_412_if_it_names_a_run() -> None:
 
 
 @on_loop
+async def test_a_wrong_destination_of_a_message_of_a_run_is_412() -> None:
+    """D-364."""
+    async with in_process() as emulator:
+        for target in ("/v2/publish/nowhere!", "/v2/publish/a-group", "/v2/trigger/nowhere!", "/v2/trigger/a-group"):
+            answer = await emulator.post(target, headers(init=True))
+            assert (answer.status, answer.json["field"]) == (412, "destination"), target
+        for target in ("/v2/batch", "/v2/batch/trigger"):
+            answer = await emulator.post(target, body=[{"destination": "nowhere!", "headers": headers(init=True)}])
+            assert (answer.status, answer.json["field"]) == (412, "destination"), target
+
+
+@on_loop
 async def test_many_runs_are_cancelled() -> None:
+    """D-377."""
     async with in_process() as emulator:
         await answer_as_workflow(emulator)
         for number in range(3):
@@ -134,7 +147,9 @@ async def test_many_runs_are_cancelled() -> None:
         for query, count in (
             ("?workflowRunIds=wfr_0&workflowRunIds=wfr_9&label=none", 1),
             ("?label=l1,l9", 1),
-            ("?workflowUrl=https://app.test/&count=5", 1),
+            ("?flowControlKey=k8&flowControlKey=k9", 0),
+            ("?workflowUrl=https://other.test/a,b", 0),
+            ("?workflowUrl=https://other.test/a,b,https://app.test/&count=5", 1),
             ("", 0),
         ):
             answer = await emulator.delete(f"/v2/workflows/runs{query}")
@@ -142,6 +157,8 @@ async def test_many_runs_are_cancelled() -> None:
         for query, field in (
             ("?workflowrunid=wfr_0", "workflowrunid"),
             ("?count=0", "count"),
+            ("?workflowUrl=", "workflowUrl"),
+            ("?callerIp=", "callerIp"),
             ("?fromDate=yesterday", "fromDate"),
             ("?workflowUrlExactMatch=2", "workflowUrlExactMatch"),
         ):

@@ -32,14 +32,17 @@ async def test_runs_are_triggered_by_http() -> None:
 
 @on_loop
 async def test_wrong_triggers_begin_nothing() -> None:
+    """D-375."""
     async with in_process() as emulator:
         await answer_as_workflow(emulator)
         for target, body, status, field in (
             ("/v2/trigger/nowhere!", b"", 400, "destination"),
-            ("/v2/trigger/a-group", b"", 412, "destination"),
+            ("/v2/trigger/a-group", b"", 400, "destination"),
+            ("/v2/trigger/api/llm", b"", 400, "destination"),
             ("/v2/trigger", b"", 400, "destination"),
             ("/v2/batch/trigger", b"[]x", 400, "body"),
             ("/v2/batch/trigger", b'[{"destination":"https://a.test"},{"destination":""}]', 400, "destination"),
+            ("/v2/batch/trigger", b'[{"destination":"a-group"}]', 400, "destination"),
         ):
             answer = await emulator.post(target, body=body)
             assert (answer.status, answer.json["field"]) == (status, field), target

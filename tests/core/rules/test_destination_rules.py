@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.errors import NotFound
+from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import Fault, Message, Method, RuleId, ScriptedAnswer, ScriptedResponse
 from emulator.core.rules import destination_rules
 from tests.harness.simulations import DAY, World, always, answered, rule, unreachable
@@ -146,6 +146,37 @@ def test_a_rule_that_is_not_there_is_not_found() -> None:
     with pytest.raises(NotFound) as refusal:
         world.do(commands.RemoveRules(rule_id=RuleId("rule_9")))
     assert refusal.value.text == "destination rule rule_9 not found"
+
+
+def test_rules_are_tried_in_the_order_they_are_put_in() -> None:
+    """D-328."""
+    world = World()
+    first = world.add_rule(URL, responses=(TEAPOT,), times=1)
+    second = world.add_rule(URL, fault=Fault.RESET)
+    world.do(commands.OrderRules(rule_ids=(second, first)))
+    world.publish(URL)
+    assert [fact.answer.rule_id for fact in world.all(facts.AttemptStarted) if fact.answer] == [second]
+    assert [rule.used for rule in world.simulation.state.rules.values()] == [1, 0]
+
+
+def test_an_order_that_is_there_already_changes_nothing() -> None:
+    world = World()
+    rule_id = world.add_rule(URL)
+    world.facts.clear()
+    world.do(commands.OrderRules(rule_ids=(rule_id,)))
+    assert world.facts == []
+
+
+@pytest.mark.parametrize("ids", [(), ("rule_1",), ("rule_1", "rule_2", "rule_2"), ("rule_1", "rule_9")])
+def test_an_order_names_each_rule_once(ids: tuple[str, ...]) -> None:
+    """D-328."""
+    world = World()
+    world.add_rule(URL)
+    world.add_rule(URL)
+    with pytest.raises(InvalidInput) as refusal:
+        world.do(commands.OrderRules(rule_ids=tuple(RuleId(each) for each in ids)))
+    assert refusal.value.field == "ids"
+    assert list(world.simulation.state.rules) == ["rule_1", "rule_2"]
 
 
 def test_an_attempt_keeps_the_answer_of_a_rule_that_is_removed_meanwhile() -> None:

@@ -65,11 +65,11 @@ def matches(run: WorkflowRun, wanted: RunFilter) -> bool:
         return run.run_id in wanted.run_ids
     flow = run.options.flow_control
     return (
-        (wanted.url is None or (run.url == wanted.url if wanted.url_is_exact else run.url.startswith(wanted.url)))
+        (not wanted.urls or (run.url in wanted.urls if wanted.url_is_exact else run.url.startswith(wanted.urls)))
         and (wanted.from_ms is None or run.created_ms >= wanted.from_ms)
         and (wanted.to_ms is None or run.created_ms <= wanted.to_ms)
-        and (wanted.caller_ip is None or run.caller_ip == wanted.caller_ip)
-        and (wanted.flow_key is None or (flow is not None and flow.key == wanted.flow_key))
+        and (not wanted.caller_ips or run.caller_ip in wanted.caller_ips)
+        and (not wanted.flow_keys or (flow is not None and flow.key in wanted.flow_keys))
         and (not wanted.labels or not set(wanted.labels).isdisjoint(run.options.labels))
     )
 

@@ -1,0 +1,54 @@
+// Elements as functions. Everything received is text: nothing here reads markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An element: h("button", {class: "quiet", onclick: run, disabled: true}, "Run", icon).
+ * `on...` attributes are listeners; true is an attribute without a value; null and false are left out.
+ * Children are nodes, texts, numbers or arrays of them; null, undefined and false are left out.
+ */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG: svg("path", {d: "M0 0L9 9"}). */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Replace everything inside a node. */
+export function replace(node, ...children) {
+  node.replaceChildren(...flat(children));
+  return node;
+}
+
+/** A function that runs `run` at most once a frame, however often it is called. */
+export function eachFrame(run) {
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    // A hidden tab has no frames, and must still take in what the stream brings.
+    const later = document.hidden ? (f) => setTimeout(f, 250) : requestAnimationFrame;
+    later(() => {
+      waits = false;
+      run();
+    });
+  };
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...flat(children));
+  return element;
+}
+
+function flat(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== true)
+    .map((child) => (child instanceof Node ? child : String(child)));
+}

@@ -1,0 +1,37 @@
+// Short notices of what an action did, with the call to copy.
+
+import { asCurl, asPython } from "./api.js";
+import { h } from "./dom.js";
+
+const SHOWN_MS = 6_000;
+
+export const noticeArea = h("div", { class: "notices", role: "status", "aria-live": "polite" });
+
+/** Say `text`; `call` is what can be copied, `kind` "good" or "bad". A bad one stays until it is closed. */
+export function notice(text, { kind = "good", call = null } = {}) {
+  const close = () => box.remove();
+  const box = h("div", { class: `notice ${kind}` },
+    h("span", {}, kind === "bad" ? "✗ " : "✓ ", text),
+    call && copyButtons(call),
+    h("button", { class: "quiet", onclick: close, "aria-label": "Close this notice" }, "×"));
+  noticeArea.append(box);
+  while (noticeArea.children.length > 4) noticeArea.firstChild.remove();
+  if (kind !== "bad") setTimeout(close, SHOWN_MS);
+}
+
+/** Two buttons that copy a described call. */
+export function copyButtons(call) {
+  return h("span", { class: "copies" },
+    h("button", { class: "quiet", onclick: () => copy(asCurl(call), "curl command") }, "copy as curl"),
+    h("button", { class: "quiet", onclick: () => copy(asPython(call), "Python") }, "Python"));
+}
+
+/** Put a text on the clipboard, and say so. */
+export async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    notice(`Copied: ${what}.`);
+  } catch {
+    notice("The browser keeps the clipboard closed here: open the page on localhost or with https.", { kind: "bad" });
+  }
+}

@@ -1,0 +1,82 @@
+"""The page of a world with 100,000 deliveries: what is in it stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.harness.browsers import heap_bytes, in_browser, needs_browser, opened
+from tests.harness.emulators import Server, control, server, service
+
+pytestmark = [pytest.mark.slow, pytest.mark.long, needs_browser]
+
+DELIVERIES = 100_000
+FIRST_ROWS, MOST_ROWS = 200, 1_000
+MOST_BYTES = 150_000_000
+# A window of 800 pixels shows about thirty rows, and some are kept ready on both sides.
+MOST_VISIBLE = 80
+READ_ALL_MS = 120_000
+SLOWEST_FRAME_MS = 500
+
+# Scrolls through everything in jumps, a frame each; the milliseconds that each frame took.
+SCROLL = """async box => {
+  const took = [];
+  for (let part = 0; part <= 100; part += 1) {
+    const from = performance.now();
+    box.scrollTop = box.scrollHeight * part / 100;
+    await new Promise(requestAnimationFrame);
+    took.push(performance.now() - from);
+  }
+  return took.sort((one, other) => one - other);
+}"""
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Server]:
+    with server(keep_history="all") as found:
+        for number in range(10):
+            headers = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": f"every-minute-{number}"}
+            service(found, "POST", f"/v2/schedules/https://app.test/{number}", headers)
+        moves = [control(found, "POST", "/clock/advance", {"by": DELIVERIES // 100 * 60_000}) for _ in range(10)]
+        assert sum(moved["deliveries"] for moved in moves) == DELIVERIES
+        yield found
+
+
+@in_browser
+def test_the_newest_messages_are_shown_and_older_ones_asked_for(emulator: Server) -> None:
+    with opened(emulator, "#/messages") as page:
+        rows, older = page.locator("tbody tr"), page.get_by_role("button", name="Show older messages")
+        expect(rows).to_have_count(FIRST_ROWS)
+        for count in range(2 * FIRST_ROWS, MOST_ROWS + 1, FIRST_ROWS):
+            older.click()
+            expect(rows).to_have_count(count)
+        expect(older).to_be_hidden()
+        expect(page.get_by_text(f"The newest {MOST_ROWS} are shown: filter to see others.")).to_be_visible()
+        rows.last.scroll_into_view_if_needed()
+        assert heap_bytes(page) < MOST_BYTES
+
+
+@in_browser
+def test_the_timeline_has_all_deliveries_and_draws_what_is_visible(emulator: Server) -> None:
+    with opened(emulator, "#/timeline") as page:
+        box, row = page.locator("[data-scroller]"), page.locator(".row")
+        expect(row.first).to_be_visible()
+        expect(page.get_by_role("status").filter(has_text="deliveries")).to_have_text(
+            "100,000 deliveries", timeout=READ_ALL_MS
+        )
+        expect(page.locator(".row.now")).to_be_in_viewport()
+        took_ms = box.evaluate(SCROLL)
+        assert row.count() < MOST_VISIBLE
+        assert took_ms[-1] < SLOWEST_FRAME_MS, took_ms
+        for part in (0, 0.37, 1):
+            box.evaluate("(box, part) => { box.scrollTop = box.scrollHeight * part }", part)
+            # The first twelve are kept ready above what is visible.
+            expect(row.nth(20)).to_be_in_viewport()
+            assert row.count() < MOST_VISIBLE
+        page.get_by_label("Filter").fill("schedule:every-minute-3")
+        expect(page.get_by_role("status").filter(has_text="deliveries")).to_have_text("10,000 deliveries of 100,000")
+        page.get_by_label("Group").select_option("by schedule")
+        expect(page.get_by_role("status").filter(has_text="group")).to_have_text("1 group")
+        assert heap_bytes(page) < MOST_BYTES

@@ -1,0 +1,72 @@
+// The state of the page, its formats, its calls: without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+globalThis.sessionStorage = { getItem: () => null };
+const { asCurl, asPython, target } = await import("../../../emulator/inspector/api.js");
+const { bodyOf, duration, hex, instant, prettyJson, relative, shortId } = await import("../../../emulator/inspector/format.js");
+const { createStore } = await import("../../../emulator/inspector/store.js");
+
+const row = (seq) => ({ seq, at_ms: seq, message_id: `m${seq}`, attempt: 1, attempts: 1, method: "POST", url: "https://a.test", via: "rule", status: 200, error: null, excerpt: null, retry: null,
+  created_ms: seq, created_by: "publish", source_message_id: null, schedule_id: null, queue: null, url_group: null, labels: [] });
+
+test("listeners are told of another state, and of nothing else", () => {
+  const store = createStore();
+  let told = 0;
+  const end = store.subscribe(() => { told += 1; });
+  store.dispatch({ type: "connection", value: "connecting" });
+  assert.equal(told, 0);
+  store.dispatch({ type: "clock", clock: { now_ms: 1, rate: 0 } });
+  store.dispatch({ type: "clock", clock: { now_ms: 2 } });
+  assert.deepEqual(store.state.clock, { now_ms: 2, rate: 0 });
+  end();
+  store.dispatch({ type: "changed" });
+  assert.equal(told, 2);
+  assert.throws(() => store.dispatch({ type: "nothing" }));
+});
+
+test("a move counts the deliveries that the stream tells meanwhile", () => {
+  const store = createStore();
+  store.dispatch({ type: "moving", moving: { label: "1 day", from_ms: 0, now_ms: 0, deliveries: 0 } });
+  store.dispatch({ type: "attempts", rows: [row(5)] });
+  store.dispatch({ type: "attempts", rows: [row(5)] });
+  store.dispatch({ type: "attempts", rows: [row(3)], older: true, whole: true });
+  assert.deepEqual([store.state.moving.deliveries, store.state.moving.now_ms, store.state.journal.whole], [1, 5, true]);
+});
+
+test("after a reset the history begins anew, and pages of the old one are not taken in", () => {
+  const store = createStore(), { journal } = store.state;
+  store.dispatch({ type: "attempts", rows: [row(5)] });
+  store.dispatch({ type: "reset" });
+  store.dispatch({ type: "attempts", journal, rows: [row(3)], older: true });
+  assert.deepEqual([store.state.journal.rows.length, store.state.journal.whole], [0, true]);
+  store.dispatch({ type: "world", world: "w2" });
+  assert.deepEqual([store.state.world, store.state.journal.whole], ["w2", false]);
+});
+
+test("times and ids are short and say what they leave out", () => {
+  assert.equal(instant(1_767_225_600_000, "Europe/Berlin"), "Thu 1 Jan 2026 01:00:00");
+  assert.deepEqual([duration(12), duration(1500), duration(90_000), duration(3 * 86_400_000)], ["12 ms", "1.5 s", "1 min 30 s", "3 d"]);
+  assert.deepEqual([relative(22_000, 0), relative(0, 22_000), relative(5, 5)], ["in 22 s", "22 s ago", "now"]);
+  assert.equal(shortId("msg_26hZabcdefghijtM3fxx"), "msg_26hZ…tM3fxx");
+});
+
+test("JSON stays as it was written but for the spaces between", () => {
+  assert.equal(prettyJson('{"2":1,"1":12345678901234567890,"a":["x,y",[]]}'), '{\n  "2": 1,\n  "1": 12345678901234567890,\n  "a": [\n    "x,y",\n    []\n  ]\n}');
+  assert.equal(prettyJson("{no"), null);
+});
+
+test("a body is shown as what it is", () => {
+  assert.equal(bodyOf(null, btoa("\xff\x00A")).kind, "binary");
+  assert.equal(bodyOf("a=1&b=%20", null, "application/x-www-form-urlencoded").pretty, "a = 1\nb =  ");
+  assert.deepEqual([bodyOf("", null).kind, bodyOf("{}", null).kind, bodyOf("x", null).kind], ["empty", "json", "text"]);
+  assert.match(hex(Uint8Array.of(0x3c, 0xff)), /^000000 {2}3c ff +<·$/);
+});
+
+test("a call can be copied, whatever it holds", () => {
+  const call = { method: "POST", path: "/v2/publish/x", query: { a: ["1", "2"], b: null }, headers: { X: "it's" }, body: "@file" };
+  assert.equal(target(call), "/v2/publish/x?a=1&a=2");
+  assert.equal(asCurl(call, "http://h"), "curl \\\n  -X POST \\\n  'http://h/v2/publish/x?a=1&a=2' \\\n  -H 'X: it'\\''s' \\\n  --data-raw '@file'");
+  assert.match(asPython(call, "http://h"), /content="@file".encode\(\)/);
+});

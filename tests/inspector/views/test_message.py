@@ -1,0 +1,139 @@
+"""One message in a browser: what was sent and answered, its signature, what it is tied to, what can be done."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import emulator as product
+from tests.harness.browsers import copied, in_browser, needs_browser, opened
+from tests.harness.emulators import Server, control, service
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+URL, DOWN = "https://app.test/orders", "https://down.test/hook"
+JSON = {"Content-Type": "application/json"}
+BODY = {"order": 7, "paid": True, "note": None, "lines": [1.5, "é'\""]}
+
+
+def publish(emulator: Server, url: str = URL, body: object = b"", **headers: str) -> str:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    message_id: str = service(emulator, "POST", f"/v2/publish/{url}", named, body)["messageId"]
+    return message_id
+
+
+def fail(emulator: Server, times: int | None = None) -> None:
+    rule: dict[str, object] = {"match": {"url": DOWN}, "respond": {"status": 503, "headers": {"Retry-After": "10"}}}
+    control(emulator, "POST", "/destinations", rule | ({} if times is None else {"times": times}))
+
+
+@in_browser
+def test_a_body_is_shown_pretty_raw_and_hex(emulator: Server) -> None:
+    message_id = publish(emulator, body={"order": 7}, **JSON)
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        body = page.get_by_label("Request body")
+        expect(body).to_have_text('{\n  "order": 7\n}')
+        page.get_by_role("button", name="raw").click()
+        expect(body).to_have_text('{"order": 7}')
+        page.get_by_role("button", name="hex").click()
+        expect(body).to_contain_text("000000  7b 22 6f 72")
+        expect(page.get_by_role("complementary")).to_contain_text("Svc-Message-Id: msg_")
+
+
+@in_browser
+def test_the_signature_is_decoded_and_checked_with_each_key(emulator: Server) -> None:
+    message_id = publish(emulator, body=b"\xff\xfe")
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        panel = page.get_by_role("complementary")
+        expect(panel).to_contain_text("current key: valid")
+        expect(panel).to_contain_text("next key: not signed with it")
+        expect(panel).to_contain_text("URL matches")
+        expect(panel).to_contain_text("body matches")
+        expect(page.get_by_label("Signature, decoded")).to_contain_text(f'"sub": "{URL}"')
+        service(emulator, "POST", "/v2/keys/rotate")
+        page.reload()
+        expect(panel).to_contain_text("current key: not signed with it")
+
+
+@in_browser
+def test_callbacks_and_what_caused_them_are_links(emulator: Server) -> None:
+    message_id = publish(emulator, Svc_Callback="https://app.test/done")
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        panel = page.get_by_role("complementary")
+        panel.get_by_role("button", name="→ callback").click()
+        expect(panel).to_contain_text("https://app.test/done")
+        panel.get_by_role("button", name="→ caused by").click()
+        expect(panel).to_contain_text(URL)
+        assert f"select={message_id}" in page.url
+
+
+def assertion(page: Page) -> str:
+    page.get_by_role("button", name="Copy as pytest assertion").click()
+    expect(page.get_by_text("Copied: the assertion.")).to_be_visible()
+    return copied(page)
+
+
+@in_browser
+def test_the_assertion_that_is_copied_holds(emulator: Server) -> None:
+    fail(emulator, times=2)
+    message_id = publish(emulator, DOWN, BODY, **JSON)
+    control(emulator, "POST", "/clock/advance", {"by": "1m"})
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        text = assertion(page)
+    with product.Emulator.connect(emulator.url) as client:
+        exec(text, {"emulator": client})
+        with pytest.raises(AssertionError):
+            exec(text.replace("[503, 503, 200]", "[503, 200, 200]"), {"emulator": client})
+    assert "    at=[0, 10000, 20000],\n    status=[503, 503, 200],\n" in text
+    assert '    signed_with="current",\n' in text
+
+
+@in_browser
+def test_a_delivery_can_be_sent_again_with_curl(emulator: Server) -> None:
+    message_id = publish(emulator, body={"order": 7}, **JSON)
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        page.get_by_role("button", name="Copy request as curl").click()
+        expect(page.get_by_text("Copied: the request.")).to_be_visible()
+        text = copied(page)
+    assert text.startswith(f"curl \\\n  -X POST \\\n  '{URL}' \\\n")
+    assert "--data-raw '{\"order\": 7}'" in text
+    assert "-H 'Svc-Signature: " in text
+
+
+@in_browser
+def test_a_message_is_published_again_as_it_was(emulator: Server) -> None:
+    message_id = publish(
+        emulator, body={"order": 7}, Svc_Label="red", Svc_Forward_X_Sent="yes", Svc_Retries="2", **JSON
+    )
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        page.get_by_role("button", name="Publish again").click()
+        expect(page.get_by_text("Publish again: done.")).to_be_visible()
+        expect(page.locator(".row.past")).to_have_count(2)
+    first, second = control(emulator, "GET", "/deliveries")["deliveries"]
+    again = control(emulator, "GET", "/messages")["messages"][0]
+    assert (again["labels"], again["max_attempts"]) == (["red"], 3)
+    assert (second["body"], second["method"], second["url"]) == (first["body"], first["method"], first["url"])
+    own = ("Svc-Message-Id", "Svc-Signature")
+    assert {name: value for name, value in second["headers"].items() if name not in own} == {
+        name: value for name, value in first["headers"].items() if name not in own
+    }
+
+
+@in_browser
+def test_a_message_is_cancelled_and_a_dead_letter_retried(emulator: Server) -> None:
+    waiting = publish(emulator, Svc_Delay="1h")
+    fail(emulator, times=1)
+    failed = publish(emulator, DOWN, Svc_Retries="0")
+    with opened(emulator, f"#/timeline?select={waiting}") as page:
+        panel = page.get_by_role("complementary")
+        page.get_by_role("button", name="Cancel").click()
+        expect(panel).to_contain_text("canceled before its first attempt")
+        page.locator(".row.past").filter(has_text="down.test").click()
+        panel.get_by_role("button", name="Retry from the dead letters").click()
+        expect(panel).to_contain_text("the dead letter was published again as")
+        panel.get_by_role("button", name="→ published again").click()
+        expect(panel).to_contain_text("published again from dead letter")
+        expect(panel).to_contain_text("Delivered at")
+    assert failed not in json.dumps(control(emulator, "GET", "/dead-letters"))
