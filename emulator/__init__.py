@@ -104,7 +104,10 @@ __all__ = [
     "Application",
     "AsyncEmulator",
     "Attempt",
+<<<<<<< HEAD
     "Chaos",
+=======
+>>>>>>> c-fork
     "CheckResult",
     "ClockStatus",
     "Credentials",
