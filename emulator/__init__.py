@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
     from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
+    from emulator.client.exploring import explore
     from emulator.client.filters import DeadLetterFilters, Filters
     from emulator.client.meanings import Attempt, Firing, attempts, when
     from emulator.client.mounts import Answer, Application, Interface
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         ScheduleOptions,
     )
     from emulator.client.receivers import ReceiverOptions
-    from emulator.client.records import Delivery, Dialect, Request, Response
+    from emulator.client.records import Chaos, Delivery, Dialect, Request, Response
     from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
     from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
@@ -49,6 +50,7 @@ _MODULES = {
     "Application": "emulator.client.mounts",
     "Attempt": "emulator.client.meanings",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "Chaos": "emulator.client.records",
     "CheckResult": "emulator.conformance.records",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
@@ -92,6 +94,7 @@ _MODULES = {
     "WorkflowRun": "emulator.client.workflow_records",
     "WorkflowStep": "emulator.client.workflow_records",
     "attempts": "emulator.client.meanings",
+    "explore": "emulator.client.exploring",
     "when": "emulator.client.meanings",
 }
 
@@ -101,6 +104,7 @@ __all__ = [
     "Application",
     "AsyncEmulator",
     "Attempt",
+    "Chaos",
     "CheckResult",
     "ClockStatus",
     "Credentials",
@@ -144,6 +148,7 @@ __all__ = [
     "WorkflowRun",
     "WorkflowStep",
     "attempts",
+    "explore",
     "when",
 ]
 

@@ -24,6 +24,7 @@ import emulator
         "emulator.client.sync.queues",
         "emulator.client.sync.url_groups",
         "emulator.client.sync.dead_letters",
+        "emulator.client.exploring",
     ],
 )
 def test_every_example_in_a_docstring_is_true(module: str) -> None:

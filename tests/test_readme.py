@@ -240,6 +240,24 @@ def test_first_test_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
     assert "svc-emulator timeline" in failed.stdout
 
 
+@pytest.mark.slow
+def test_the_test_with_many_seeds_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "emulator_seeds" in match["code"])
+    assert "shipped = set()" in code
+    once = code.replace("set()", "[]").replace("shipped.add", "shipped.append").replace('{b"7"}', '[b"7"]')
+    for text, said in ((code, "1 passed"), (once, "duplicate of attempt")):
+        (tmp_path / "test_orders.py").write_text(text)
+        completed = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert said in completed.stdout, completed.stdout
+
+
 def test_emulator_example_of_the_readme_runs() -> None:
     code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "with Emulator(" in match["code"])
 

@@ -24,7 +24,7 @@ def destinations() -> None:
 
 def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
     rows = [
-        (each["id"], each["match"].get("method", "any"), each["match"]["url"], _does(each), _left(each))
+        (each["id"], each["match"].get("method", "any"), each["match"]["url"], _disturbs(each), _left(each))
         for each in answer["destinations"]
     ]
     yield from table(("ID", "METHOD", "URL", "DOES", "USED"), rows, "no destination rules")
@@ -40,12 +40,27 @@ def _does(rule: Mapping[str, Any]) -> str:
         return f"fault {rule['fault']}{_late(rule)}"
     if "forward_to" in rule:
         return f"forward to {rule['forward_to']}{_late(rule)}"
-    answers = rule["sequence"] if "sequence" in rule else [rule["respond"]]
-    return ", then ".join(f"answer {each['status']}{_late(each)}" for each in answers)
+    if "sequence" in rule or "respond" in rule:
+        answers = rule["sequence"] if "sequence" in rule else [rule["respond"]]
+        return ", then ".join(f"answer {each['status']}{_late(each)}" for each in answers)
+    return f"answer{_late(rule)}" if "latency" in rule else ""
+
+
+def _disturbs(rule: Mapping[str, Any]) -> str:
+    """What a rule does beside answering, and to how many attempts."""
+    found = [_does(rule)]
+    for name in ("duplicate", "reorder"):
+        if name in rule:
+            found.append(name if rule[name] is True else f"{name} {rule[name]}")
+    chance = f" (chance {rule['chance']:g})" if "chance" in rule else ""
+    return ", ".join(filter(None, found)) + chance
 
 
 def _late(what: Mapping[str, Any]) -> str:
-    return f" after {what['latency']}" if "latency" in what else ""
+    latency = what.get("latency")
+    if isinstance(latency, Mapping):
+        return f" after {latency['min']} to {latency['max']}"
+    return "" if latency is None else f" after {latency}"
 
 
 @destinations.command("list", epilog="Example: svc-emulator destinations list")
@@ -58,7 +73,7 @@ def list_(control: Control) -> Any:
 
 def _added(rule: Mapping[str, Any]) -> Iterator[str]:
     times = f", {counted(rule['times'], 'time')}" if "times" in rule else ""
-    yield f"{rule['id']}: {rule['match'].get('method', 'any method')} {rule['match']['url']}: {_does(rule)}{times}"
+    yield f"{rule['id']}: {rule['match'].get('method', 'any method')} {rule['match']['url']}: {_disturbs(rule)}{times}"
 
 
 @destinations.command(
@@ -74,6 +89,9 @@ def _added(rule: Mapping[str, Any]) -> Iterator[str]:
 )
 @click.option("--forward-to", metavar="ORIGIN", help="Send to this server instead, such as http://127.0.0.1:3000.")
 @click.option("--latency", type=Duration(), help="Let the answer come so much later, in virtual time.")
+@click.option("--chance", type=click.FloatRange(0, 1), help="Meet this share of attempts, drawn from the seed.")
+@click.option("--duplicate", is_flag=True, help="Make a delivery again.")
+@click.option("--reorder", is_flag=True, help="Let an attempt leave behind others of its instant.")
 @click.option("--times", type=click.IntRange(min=1), help="Decide so many attempts and no more. Default: all.")
 @answered(_added)
 @on_world
@@ -87,12 +105,16 @@ def add(
     fault: str | None,
     forward_to: str | None,
     latency: int | None,
+    chance: float | None,
+    duplicate: bool,
+    reorder: bool,
     times: int | None,
     **answer: Any,
 ) -> Any:
     """Add a rule for URLs like GLOB, behind the others; * stands for any characters.
 
-    It answers, unless --fault or --forward-to says otherwise. Sequences of answers are added with the control API
+    It answers, unless --fault or --forward-to says otherwise; with --duplicate or --reorder and no answer it leaves
+    that to the destination. Sequences of answers are added with the control API
     or in fixtures.
     """
     respond = {name: value for name, value in answer.items() if value is not None}
@@ -106,8 +128,13 @@ def add(
         rule |= {"fault": fault, **late}
     elif forward_to:
         rule |= {"forward_to": forward_to, **late}
-    else:
+    elif respond or not (duplicate or reorder):
         rule["respond"] = {**respond, **late}
+    else:
+        rule |= late
+    rule |= {name: True for name, is_wanted in (("duplicate", duplicate), ("reorder", reorder)) if is_wanted}
+    if chance is not None:
+        rule["chance"] = chance
     if times is not None:
         rule["times"] = times
     return control.call("POST", "destinations", rule)

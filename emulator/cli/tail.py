@@ -212,7 +212,8 @@ def _shown(event: StreamEvent) -> str:
             )
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
             target = f"{data['method']} {data['url']}"
-            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}"
+            chaos = f" chaos: {data['chaos']['did']}" if "chaos" in data else ""
+            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}{chaos}"
         case Kind.EVENT:
             state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""

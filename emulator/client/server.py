@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
 
     epoch: str | int | datetime
     seed: int
+    chaos: float
     clock: str | float
     fixtures: str | Path | Mapping[str, Any]
     dialect: str | Path
@@ -277,7 +278,7 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
         given["fixtures"] = str(fixtures)
     if "epoch" in given:
         given["epoch"] = str(instant(given["epoch"]))
-    for name in ("clock", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
+    for name in ("clock", "chaos", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
         if name in given:
             given[name] = str(given[name])
     for name in ("allow_host", "allow_control_host", "public_host", "allow_origin", "trust_proxy"):

@@ -12,6 +12,7 @@ from emulator.core.model import (
     Account,
     DeadLetter,
     DestinationRule,
+    Duplicate,
     FlowState,
     MessageId,
     Progress,
@@ -25,7 +26,7 @@ from emulator.core.model import (
 )
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.core.state_view import AccountState, Counters
+from emulator.core.state_view import AccountState, Counters, duplicate_subject
 from emulator.core.timers import Timer
 from emulator.core.wait_list import WaitList
 from emulator.core.workflows import WorkflowRun
@@ -75,6 +76,7 @@ class Checkpoint(Record):
     vector_indexes: tuple[VectorIndex, ...] = ()
     team: tuple[TeamMember, ...] = ()
     event_key: bytes = b""
+    duplicates: tuple[Duplicate, ...] = ()
 
 
 def capture(state: State) -> Checkpoint:
@@ -92,6 +94,7 @@ def capture(state: State) -> Checkpoint:
         vector_indexes=tuple(state.vector_indexes.values()),
         team=state.team,
         event_key=state.event_key,
+        duplicates=tuple(state.duplicates.values()),
     )
 
 
@@ -139,6 +142,7 @@ def restore(checkpoint: Checkpoint) -> State:
             owner = state.accounts[message.account_id]
             owner.wait_list(progress.hold).join(message.message_id, progress.ticket)
     state.rules = {rule.rule_id: rule for rule in checkpoint.rules}
+    state.duplicates = {duplicate_subject(each.message.message_id, each.number): each for each in checkpoint.duplicates}
     state.search_indexes = {index.id: index for index in checkpoint.search_indexes}
     state.vector_indexes = {index.id: index for index in checkpoint.vector_indexes}
     state.team = checkpoint.team

@@ -96,11 +96,12 @@ class AdvanceClock(Command[None]):
 
 
 class RecordAttempt(Command[None]):
-    """Attempt `number` of a message came back."""
+    """Attempt `number` of a message came back, or the duplicate of that attempt."""
 
     message_id: MessageId
     number: int
     outcome: AttemptOutcome
+    is_duplicate: bool = False
 
 
 # -- messages ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from emulator.core.model import (
     AttemptOutcome,
     DeadLetterId,
     DestinationRule,
+    Duplicate,
     FlowKey,
     GroupName,
     Hold,
@@ -83,6 +84,13 @@ class QueueSlotReleased(Record):
     queue: QueueName
 
 
+class DeliveryPostponed(Record):  # PENDING | RETRYING -> the same
+    """A destination rule put a due attempt back until `due_ms`, which may be the same instant (D-422)."""
+
+    message_id: MessageId
+    due_ms: int
+
+
 class AttemptStarted(Record):  # PENDING | RETRYING | HELD -> ACTIVE
     """Attempt `number` (1 for the first) left for its destination."""
 
@@ -138,6 +146,30 @@ class MessageGivenUp(Record):  # ACTIVE -> FAILED
 
     message_id: MessageId
     at_ms: int
+
+
+class DuplicateScheduled(Record):
+    """A destination rule has a delivery made again, whatever becomes of the message (D-421)."""
+
+    duplicate: Duplicate
+
+
+class DuplicateStarted(Record):
+    """The duplicate of attempt `number` left for its destination."""
+
+    message_id: MessageId
+    number: int
+    at_ms: int
+
+
+class DuplicateFinished(Record):
+    """The duplicate of attempt `number` has its outcome, which only the delivery journal shows."""
+
+    message_id: MessageId
+    number: int
+    started_ms: int
+    at_ms: int
+    outcome: AttemptOutcome
 
 
 class CancelRequested(Record):  # any live phase -> the same
@@ -404,6 +436,10 @@ Fact = (
     | QueueSlotTaken
     | QueueSlotReleased
     | ResponseDelayed
+    | DeliveryPostponed
+    | DuplicateScheduled
+    | DuplicateStarted
+    | DuplicateFinished
     | MessageFailed
     | MessageGivenUp
     | CancelRequested

@@ -83,6 +83,11 @@ def jwt_id(key: bytes, number: int) -> str:
     return "jwt_" + _characters(key, b"jwt", number, _SHORT_LENGTH)
 
 
+def draw(key: bytes, purpose: str, number: int) -> float:
+    """A number from 0 up to 1 that is the same for the same key, purpose and number (D-420). Raises: nothing."""
+    return int.from_bytes(_digest(key, b"chance", purpose, number)[:7], "big") / 2.0**56
+
+
 def dead_letter_id(at_ms: int, number: int) -> str:
     """The moment in epoch ms and a number that tells entries of one moment apart (D-060)."""
     return f"{at_ms}-{number}"

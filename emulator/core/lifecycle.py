@@ -3,6 +3,7 @@
 | fact              | from                     | to        |
 |-------------------|--------------------------|-----------|
 | MessageHeld       | PENDING, HELD, RETRYING  | HELD      |
+| DeliveryPostponed | PENDING, RETRYING        | unchanged |
 | AttemptStarted    | PENDING, HELD, RETRYING  | ACTIVE    |
 | ResponseDelayed   | ACTIVE                   | ACTIVE    |
 | AttemptFinished   | ACTIVE                   | ACTIVE    |
@@ -30,6 +31,7 @@ _LIVE = (*_STARTABLE, Phase.ACTIVE)
 
 TRANSITIONS: dict[tuple[Phase, type[object]], Phase] = {
     **{(phase, facts.MessageHeld): Phase.HELD for phase in _STARTABLE},
+    **{(phase, facts.DeliveryPostponed): phase for phase in (Phase.PENDING, Phase.RETRYING)},
     **{(phase, facts.AttemptStarted): Phase.ACTIVE for phase in _STARTABLE},
     (Phase.ACTIVE, facts.ResponseDelayed): Phase.ACTIVE,
     (Phase.ACTIVE, facts.AttemptFinished): Phase.ACTIVE,

@@ -100,6 +100,7 @@ class TimerKind(StrEnum):
     DEDUPLICATION_EXPIRY = "deduplication_expiry"
     DEAD_LETTER_EXPIRY = "dead_letter_expiry"
     ACCOUNT = "account"
+    DUPLICATE = "duplicate"
     WAIT = "wait"
 
     @property
@@ -367,7 +368,8 @@ class Progress(Record):
     place in every wait list for the dispatch that is due. `answer` and `outcome` belong to
     the attempt under way: the scripted answer chosen for it, and an outcome that a scripted
     latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
-    key, which a reset of the key's counters ends.
+    key, which a reset of the key's counters ends. `postponed` counts how often rules have put back
+    the attempt that is due.
     """
 
     message: Message
@@ -381,34 +383,84 @@ class Progress(Record):
     outcome: AttemptOutcome | None = None
     cancel_requested: bool = False
     holds_key_slot: bool = False
+    postponed: int = 0
 
 
 class ScriptedResponse(Record):
-    """A response as a destination rule writes it; `latency_ms` passes on the virtual clock."""
+    """A response as a destination rule writes it; `latency_ms` passes on the virtual clock.
+
+    With `latest_ms` the latency is drawn for each attempt, between the two (D-420).
+    """
 
     status: int = 200
     headers: Headers = ()
     body: bytes = b""
     latency_ms: int = 0
+    latest_ms: int | None = None
+
+
+class Disturbance(Record):
+    """What rules did to one attempt by chance, or beside its answer (D-420).
+
+    `is_answered` says that the rule answered or failed it instead of the destination, `latency_ms` is
+    a latency that was added, and `is_postponed` says that it left later than it was due.
+    """
+
+    is_answered: bool = False
+    latency_ms: int = 0
+    is_postponed: bool = False
+    is_duplicate: bool = False
 
 
 class ScriptedAnswer(Record):
-    """What a rule decided for one attempt: exactly one of the three is set."""
+    """What rules decided for one attempt.
+
+    At most one of the first three is set; with none of them the attempt goes where it would go
+    without a rule. `duplicate_ms` is how long after a delivery the message is delivered again, and
+    `others` are further rules that disturb the attempt.
+    """
 
     rule_id: RuleId
     respond: ScriptedResponse | None = None
     forward_to: str | None = None
     fault: Fault | None = None
     latency_ms: int = 0
+    duplicate_ms: int | None = None
+    disturbance: Disturbance | None = None
+    others: tuple[RuleId, ...] = ()
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says where the attempt goes."""
+        return self.respond is not None or self.forward_to is not None or self.fault is not None
+
+
+class Duplicate(Record):
+    """A delivery that is made again, as at-least-once allows: of attempt `number`, at `due_ms` (D-421).
+
+    It counts on no limit, and its outcome changes nothing. It is under way from `started_ms` on.
+    """
+
+    message: Message
+    number: int
+    due_ms: int
+    answer: ScriptedAnswer | None
+    started_ms: int | None = None
 
 
 class DestinationRule(Record):
     """What happens at a destination instead of, or before, the network.
 
     `url` is exact, or a glob in which `*` matches any characters; `times` limits how many
-    attempts the rule decides (None: all), `used` counts those it has decided. Exactly one of
+    attempts the rule decides (None: all), `used` counts those it has decided. At most one of
     `responses`, `forward_to` and `fault` is given; of several responses each attempt takes the
-    next, and the last repeats.
+    next, and the last repeats. A rule without any of them disturbs attempts and leaves the answer
+    to the rules after it.
+
+    `chance` is the probability that the rule meets an attempt (None: every one), and `spared` names
+    attempts that it never meets, such as `3.1` for the first one of the third message. `duplicate_ms`
+    is how long after a delivery it is made again. `reorder_ms` puts an attempt back: 0 behind others
+    of its instant, else for up to so long. `latest_ms` is the end of a range of latencies.
     """
 
     rule_id: RuleId
@@ -421,6 +473,16 @@ class DestinationRule(Record):
     times: int | None = None
     used: int = 0
     is_sequence: bool = False
+    chance: float | None = None
+    duplicate_ms: int | None = None
+    reorder_ms: int | None = None
+    latest_ms: int | None = None
+    spared: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """Whether it says where an attempt goes, so that no later rule is asked."""
+        return bool(self.responses) or self.forward_to is not None or self.fault is not None
 
 
 class Schedule(Record):
@@ -666,6 +728,7 @@ class Attempt(Record):
     answer: ScriptedAnswer | None
     signing_key: str
     region: str
+    is_duplicate: bool = False
 
     @property
     def retried(self) -> int:

@@ -24,6 +24,7 @@ from emulator.core.rules import (
     clock,
     dead_letters,
     destination_rules,
+    duplicates,
     flow_keys,
     outcomes,
     queues,
@@ -177,7 +178,9 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
     """What a due timer leads to. The first fact of each branch disarms or re-arms it."""
     match timer.kind:
         case TimerKind.DELIVERY:
-            yield from attempts.start_or_hold(state, MessageId(timer.subject))
+            yield from attempts.deliver(state, MessageId(timer.subject))
+        case TimerKind.DUPLICATE:
+            yield from duplicates.start(state, timer.subject)
         case TimerKind.SCHEDULE:
             yield from schedules.fire(state, timer.subject, timer.due_ms)
         case TimerKind.ANSWER:

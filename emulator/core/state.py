@@ -18,6 +18,7 @@ from emulator.core.model import (
     AccountId,
     DeadLetter,
     DestinationRule,
+    Duplicate,
     FlowKey,
     FlowState,
     HoldKind,
@@ -35,7 +36,14 @@ from emulator.core.model import (
     TimerKind,
     VectorIndex,
 )
-from emulator.core.state_view import AccountState, Counters, progress_of, subject_of, waiter_subject
+from emulator.core.state_view import (
+    AccountState,
+    Counters,
+    duplicate_subject,
+    progress_of,
+    subject_of,
+    waiter_subject,
+)
 from emulator.core.timers import Timers
 from emulator.core.wait_list import WaitList
 
@@ -69,6 +77,8 @@ class State:
         self.counters = Counters()
         self.messages: dict[MessageId, Progress] = {}
         self.rules: dict[RuleId, DestinationRule] = {}
+        # Deliveries to be made again, and those under way, by their timers' subjects.
+        self.duplicates: dict[str, Duplicate] = {}
         self.accounts: dict[AccountId, AccountState] = {account.id: AccountState(account) for account in accounts}
         self.search_indexes: dict[IndexId, SearchIndex] = {}
         # No command changes these two: they are what the world was made with.
@@ -154,9 +164,10 @@ class State:
         if message.flow_control is not None:
             self._count_dispatch(owner.flow_keys[message.flow_control.key], fact.at_ms)
         if fact.answer is not None:
-            rule = self.rules.get(fact.answer.rule_id)
-            if rule is not None:
-                self.rules[rule.rule_id] = replace(rule, used=rule.used + 1)
+            for rule_id in (fact.answer.rule_id, *fact.answer.others):
+                rule = self.rules.get(rule_id)
+                if rule is not None:
+                    self.rules[rule_id] = replace(rule, used=rule.used + 1)
         self._move_on(
             fact.message_id,
             facts.AttemptStarted,
@@ -166,7 +177,31 @@ class State:
             answer=fact.answer,
             outcome=None,
             holds_key_slot=message.flow_control is not None,
+            postponed=0,
         )
+
+    @_applies(facts.DeliveryPostponed)
+    def _delivery_postponed(self, fact: facts.DeliveryPostponed) -> None:
+        postponed = self.messages[fact.message_id].postponed + 1
+        self._move_on(fact.message_id, facts.DeliveryPostponed, due_ms=fact.due_ms, postponed=postponed)
+        self.timers.arm(TimerKind.DELIVERY, fact.message_id, fact.due_ms)
+
+    @_applies(facts.DuplicateScheduled)
+    def _duplicate_scheduled(self, fact: facts.DuplicateScheduled) -> None:
+        duplicate = fact.duplicate
+        subject = duplicate_subject(duplicate.message.message_id, duplicate.number)
+        self.duplicates[subject] = duplicate
+        self.timers.arm(TimerKind.DUPLICATE, subject, duplicate.due_ms)
+
+    @_applies(facts.DuplicateStarted)
+    def _duplicate_started(self, fact: facts.DuplicateStarted) -> None:
+        subject = duplicate_subject(fact.message_id, fact.number)
+        self.timers.disarm(TimerKind.DUPLICATE, subject)
+        self.duplicates[subject] = replace(self.duplicates[subject], started_ms=fact.at_ms)
+
+    @_applies(facts.DuplicateFinished)
+    def _duplicate_finished(self, fact: facts.DuplicateFinished) -> None:
+        del self.duplicates[duplicate_subject(fact.message_id, fact.number)]
 
     @_applies(facts.ResponseDelayed)
     def _response_delayed(self, fact: facts.ResponseDelayed) -> None:

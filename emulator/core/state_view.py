@@ -19,6 +19,7 @@ from emulator.core.model import (
     DeadLetter,
     DeadLetterId,
     DestinationRule,
+    Duplicate,
     FlowKey,
     FlowState,
     GroupName,
@@ -53,6 +54,11 @@ def subject_of(account_id: AccountId, name: str) -> str:
 def split_subject(subject: str) -> tuple[AccountId, str]:
     account_id, _, name = subject.partition("/")
     return AccountId(account_id), name
+
+
+def duplicate_subject(message_id: MessageId, number: int) -> str:
+    """A timer subject for the duplicate of a message's attempt."""
+    return f"{message_id}/{number}"
 
 
 def waiter_subject(account_id: AccountId, number: int, run_id: RunId) -> str:
@@ -210,6 +216,8 @@ class StateView(Protocol):
     def messages(self) -> Mapping[MessageId, Progress]: ...
     @property
     def rules(self) -> Mapping[RuleId, DestinationRule]: ...
+    @property
+    def duplicates(self) -> Mapping[str, Duplicate]: ...
     @property
     def accounts(self) -> Mapping[AccountId, AccountView]: ...
     @property

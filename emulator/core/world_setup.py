@@ -12,6 +12,7 @@ from emulator.core.errors import Malformed
 from emulator.core.identifiers import event_key, token_key, world_key
 from emulator.core.model import Plan
 from emulator.core.record import Record
+from emulator.core.rules.chaos import Chaos
 
 # The world that a server always has.
 DEFAULT: Final = "default"
@@ -42,6 +43,7 @@ class WorldSetup(Record):
     epoch_is_given: bool = True
     # The first account's, if whoever made the world chose it; empty otherwise (D-432).
     token: str = ""
+    chaos: Chaos = Chaos()
 
     def beginning(self, now_ms: int) -> WorldSetup:
         """The setup of the world if it begins now; `now_ms` is the wall clock, and is another epoch than before."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, assert_never
 
-from emulator.core.model import Attempt, AttemptOutcome, Headers, Response, Unsent, Via
+from emulator.core.model import Attempt, AttemptOutcome, Headers, Response, ScriptedAnswer, Unsent, Via
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Verdict
 from emulator.delivery.http import Failure, HttpClient
 from emulator.delivery.mounts import Mount, MountedRequest, call
@@ -68,7 +68,7 @@ class DeliveryTransport:
 
     def route(self, attempt: Attempt) -> Route:
         """Where an attempt goes; with its outcome, if it needs no network."""
-        url, rule = attempt.message.url, attempt.answer
+        url, rule = attempt.message.url, _deciding(attempt)
         if rule is not None:
             scripted = scripted_answer(rule, _host(url))
             if scripted is not None:
@@ -109,7 +109,7 @@ class DeliveryTransport:
                 body=message.body,
                 timeout_ms=message.timeout_ms,
             )
-        return self._outcome(answer, via if attempt.answer is None else Via.RULE, headers=headers)
+        return self._outcome(answer, via if _deciding(attempt) is None else Via.RULE, headers=headers)
 
     async def close(self) -> None:
         """Close the connections, unless the client is shared."""
@@ -147,6 +147,11 @@ class DeliveryTransport:
             unsent=unsent,
             non_retryable=is_non_retryable(answer.headers, answer.status, self._dialect.header_prefix),
         )
+
+
+def _deciding(attempt: Attempt) -> ScriptedAnswer | None:
+    """What a rule says about where the attempt goes; a rule that only disturbs it says nothing."""
+    return attempt.answer if attempt.answer is not None and attempt.answer.decides else None
 
 
 def _completion(attempt: Attempt) -> Response:

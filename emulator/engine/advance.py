@@ -37,6 +37,9 @@ class _Move:
                 assert isinstance(fact, facts.AttemptFinished)
                 self.deliveries += 1
                 self.succeeded += fact.outcome.succeeded
+            elif isinstance(fact, facts.DuplicateFinished):
+                self.deliveries += 1
+                self.succeeded += fact.outcome.succeeded
 
     def may_start(self, under_way: int) -> bool:
         return self.deliveries + under_way < self.max_deliveries

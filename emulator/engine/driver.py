@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.model import Attempt, Phase, Progress
+from emulator.core.model import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
-from emulator.core.state_view import StateView
+from emulator.core.state_view import StateView, duplicate_subject
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
 from emulator.engine.guard import InstantGuard
@@ -164,6 +164,9 @@ class Driver:
                 self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
             elif kind is facts.ClockMoved:
                 self._guard.begin()
+            elif isinstance(fact, facts.DuplicateStarted):
+                subject = duplicate_subject(fact.message_id, fact.number)
+                self._outbox.add(self._duplicate(self.state.duplicates[subject]))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
@@ -176,6 +179,21 @@ class Driver:
             answer=progress.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
+        )
+
+    def _duplicate(self, duplicate: Duplicate) -> Attempt:
+        """The duplicate that is under way: the same attempt again, with a signature of its own."""
+        message, number = duplicate.message, duplicate.number
+        account = self.state.accounts[message.account_id].account
+        assert duplicate.started_ms is not None
+        return Attempt(
+            message=message,
+            number=number,
+            at_ms=duplicate.started_ms,
+            answer=duplicate.answer,
+            signing_key=account.signing_keys.current,
+            region=account.region,
+            is_duplicate=True,
         )
 
     async def commit(self) -> None:
@@ -302,6 +320,9 @@ class Driver:
         ]
         for progress in sorted(under_way, key=lambda each: each.started_ms):
             self._outbox.add(self._attempt(progress))
+        for duplicate in self.state.duplicates.values():
+            if duplicate.started_ms is not None:
+                self._outbox.add(self._duplicate(duplicate))
         self._outbox.pump()
 
     def hurry(self) -> None:

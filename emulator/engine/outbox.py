@@ -292,7 +292,12 @@ class Outbox:
         attempt = entry.attempt
         try:
             self._door.handle(
-                RecordAttempt(message_id=attempt.message.message_id, number=attempt.number, outcome=outcome)
+                RecordAttempt(
+                    message_id=attempt.message.message_id,
+                    number=attempt.number,
+                    outcome=outcome,
+                    is_duplicate=attempt.is_duplicate,
+                )
             )
         finally:
             self.in_flight -= 1

@@ -66,15 +66,15 @@ _CALLBACK_STATE = """coalesce((
 _OF_NO_RUN = "events.number NOT IN (SELECT number FROM workflow_messages)"
 _SELECT_DELIVERIES = f"""
 SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome,
-       {_WHOLE_DELIVERY}
+       attempts.answered_by, {_WHOLE_DELIVERY}
 FROM attempts JOIN messages ON messages.number = attempts.number
 WHERE """
 _SELECT_TRACE = f"""
 SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome,
-       {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
+       NULL, {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
 FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ?1 AND events.seq <= ?2
 UNION ALL
-SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, {ATTEMPTS.is_whole}
+SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, answered_by, {ATTEMPTS.is_whole}
 FROM attempts WHERE seq > ?1 AND seq <= ?2
 ORDER BY 1
 """
@@ -211,8 +211,9 @@ class History:
                 message=message_of(definition),
                 attempt=attempt,
                 outcome=codec.decode_outcome(outcome),
+                answered_by=None if rule is None else codec.decode_rule(rule),
             )
-            for seq, at_ms, finished_ms, attempt, definition, outcome, _ in rows
+            for seq, at_ms, finished_ms, attempt, definition, outcome, rule, _ in rows
         ]
         return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
@@ -282,11 +283,18 @@ class History:
 
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
-    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, _ = row
+    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule, _ = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)
-    outcome = codec.decode_outcome(encoded)
-    return Delivery(seq=seq, at_ms=at_ms, finished_ms=finished_ms, message=message, attempt=attempt, outcome=outcome)
+    return Delivery(
+        seq=seq,
+        at_ms=at_ms,
+        finished_ms=finished_ms,
+        message=message,
+        attempt=attempt,
+        outcome=codec.decode_outcome(encoded),
+        answered_by=None if rule is None else codec.decode_rule(rule),
+    )
 
 
 def _event(seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, encoded: bytes | None) -> Event:

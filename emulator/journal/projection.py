@@ -16,6 +16,7 @@ from emulator.core.model import (
     AccountId,
     CreatedBy,
     DestinationRule,
+    Duplicate,
     EventState,
     Message,
     MessageId,
@@ -45,7 +46,7 @@ from emulator.journal.meters import (
     weight_of_answer,
     weight_of_request,
 )
-from emulator.queries.message_log import HOLDS, AnnotationKind, answering
+from emulator.queries.message_log import HOLDS, AnnotationKind, AnsweringRule, answering
 from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 Row = tuple[object, ...]
@@ -152,8 +153,12 @@ class Projector:
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
+        # Deliveries that are to be made again, by message and attempt.
+        self._duplicates: dict[tuple[MessageId, int], Duplicate] = {}
 
-    def seed(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
+    def seed(
+        self, messages: Iterable[Progress], rules: Iterable[DestinationRule], duplicates: Iterable[Duplicate]
+    ) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
         for rule in rules:
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
@@ -161,6 +166,8 @@ class Projector:
             message = progress.message
             self._live[message.message_id] = message
             self._note_rule(message.message_id, progress.answer)
+        for duplicate in duplicates:
+            self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
     def copy(self) -> Projector:
         """One that goes on from the same history by itself. Between two groups of facts nothing is left to count."""
@@ -169,7 +176,7 @@ class Projector:
         return twin
 
     def _note_rule(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
-        if answer is not None and (rule := self._rules.get(answer.rule_id)) is not None:
+        if answer is not None and (rule := self._encoded(answer)) is not None:
             self._answered_by[message_id] = rule
 
     def _meter(self, account_id: AccountId) -> Meter:
@@ -178,13 +185,26 @@ class Projector:
             meter = self._meters[account_id] = Meter(account_id)
         return meter
 
+    def _encoded(self, answer: ScriptedAnswer) -> bytes | None:
+        """The encoded rule that decides an attempt, and what it does beside that."""
+        encoded = self._rules.get(answer.rule_id)
+        if answer.disturbance is None:
+            return encoded
+        # The rule may have been removed before a duplicate of its attempt.
+        gone = AnsweringRule(
+            rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
+        )
+        rule = gone if encoded is None else codec.decode_rule(encoded)
+        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
+
     def __len__(self) -> int:
         """How many live messages there are."""
         return len(self._live)
 
     def live_numbers(self) -> Iterable[int]:
-        """The numbers of the live messages."""
-        return (message.number for message in self._live.values())
+        """The numbers of the live messages, and of those that are to be delivered again."""
+        yield from (message.number for message in self._live.values())
+        yield from (duplicate.message.number for duplicate in self._duplicates.values())
 
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
@@ -227,6 +247,11 @@ class Projector:
                     self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
                 case facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
+                case facts.DuplicateScheduled():
+                    duplicate = fact.duplicate
+                    self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
+                case facts.DuplicateFinished():
+                    self._duplicate_finished(rows, fact)
                 case facts.RunStarted():
                     self._run_meter(fact.run.account_id).add(fact.run.created_ms, RUN_STARTED)
                     self._run_began(rows, fact.run)
@@ -250,6 +275,8 @@ class Projector:
                         self._rules.pop(rule_id, None)
                 case (
                     facts.ResponseDelayed()
+                    | facts.DeliveryPostponed()
+                    | facts.DuplicateStarted()
                     | facts.RulesOrdered()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
@@ -356,6 +383,28 @@ class Projector:
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
+
+    def _duplicate_finished(self, rows: Rows, fact: facts.DuplicateFinished) -> None:
+        """A duplicate is no event and counts in no statistic: nobody asked for it (D-421)."""
+        self.seq += 1
+        duplicate = self._duplicates.pop((fact.message_id, fact.number))
+        outcome = fact.outcome
+        assert duplicate.answer is not None
+        rows.attempts.append(
+            (
+                self.seq,
+                duplicate.message.number,
+                fact.number,
+                fact.started_ms,
+                fact.at_ms,
+                int(outcome.succeeded),
+                0 if outcome.response is None else outcome.response.status,
+                codec.encode_outcome(outcome),
+                self._encoded(duplicate.answer),
+            )
+        )
+        said = str(outcome.response.status) if outcome.response is not None else outcome.error
+        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DUPLICATE, f"{fact.number} {said}")
 
     def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
         """The ERROR entry before a retry shows when that will be, as the RETRY entry does (D-044)."""

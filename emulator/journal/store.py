@@ -188,7 +188,7 @@ class Store:
         return state
 
     def _seed_projector(self, state: State) -> None:
-        self._projector.seed(state.messages.values(), state.rules.values())
+        self._projector.seed(state.messages.values(), state.rules.values(), state.duplicates.values())
 
     def _begin(self, checkpoint: Checkpoint) -> State:
         if not self._is_file:

@@ -18,6 +18,7 @@ from emulator.core.model import (
     Response,
 )
 from emulator.core.record import Record
+from emulator.queries.message_log import AnsweringRule
 
 T = TypeVar("T")
 
@@ -142,7 +143,10 @@ class DeadLetterQuery(Record):
 
 
 class Delivery(Record):
-    """One attempt in the delivery journal: what was sent, what came back, on the virtual clock."""
+    """One attempt in the delivery journal: what was sent, what came back, on the virtual clock.
+
+    `answered_by` is the rule that decided or disturbed it.
+    """
 
     seq: int
     at_ms: int
@@ -150,6 +154,7 @@ class Delivery(Record):
     message: Message
     attempt: int
     outcome: AttemptOutcome
+    answered_by: AnsweringRule | None = None
 
 
 class DeliveryQuery(Record):

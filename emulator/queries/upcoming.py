@@ -17,6 +17,7 @@ from emulator.core.model import (
     AccountId,
     DeadLetter,
     Destination,
+    Duplicate,
     FlowKey,
     FlowState,
     Message,
@@ -67,10 +68,11 @@ class ScheduleFiring(Record):
 
 
 class FirstAttempt(Record):
-    """A delayed message may leave."""
+    """A delayed message may leave. `is_postponed`: a rule has put it back."""
 
     at_ms: int
     message: Message
+    is_postponed: bool = False
 
 
 class Retry(Record):
@@ -80,6 +82,7 @@ class Retry(Record):
     message: Message
     number: int
     delay: RetryDelay | None
+    is_postponed: bool = False
 
 
 class Answer(Record):
@@ -91,6 +94,16 @@ class Answer(Record):
     started_ms: int
     rule_id: RuleId | None
     has_timed_out: bool
+    is_disturbed: bool = False
+
+
+class Redelivery(Record):
+    """A rule has a delivery made again, that of attempt `number` (D-421)."""
+
+    at_ms: int
+    message: Message
+    number: int
+    rule_id: RuleId | None
 
 
 class WaitDeadline(Record):
@@ -145,6 +158,7 @@ Item = (
     | FirstAttempt
     | Retry
     | Answer
+    | Redelivery
     | WaitDeadline
     | RateWindowEnd
     | DeduplicationExpiry
@@ -255,6 +269,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
             return _delivery(state.messages[MessageId(timer.subject)])
         case TimerKind.ANSWER:
             return _answer(state.messages[MessageId(timer.subject)], timer.due_ms)
+        case TimerKind.DUPLICATE:
+            return _redelivery(state.duplicates[timer.subject])
         case TimerKind.SCHEDULE:
             return _firing(state, timer)
         case TimerKind.RATE_WINDOW:
@@ -274,8 +290,14 @@ def _item(state: StateView, timer: Timer) -> Item | None:
 
 def _delivery(progress: Progress) -> Item:
     if progress.retried:
-        return Retry(at_ms=progress.due_ms, message=progress.message, number=progress.retried, delay=None)
-    return FirstAttempt(at_ms=progress.due_ms, message=progress.message)
+        return Retry(
+            at_ms=progress.due_ms,
+            message=progress.message,
+            number=progress.retried,
+            delay=None,
+            is_postponed=progress.postponed > 0,
+        )
+    return FirstAttempt(at_ms=progress.due_ms, message=progress.message, is_postponed=progress.postponed > 0)
 
 
 def _answer(progress: Progress, due_ms: int) -> Answer:
@@ -286,7 +308,13 @@ def _answer(progress: Progress, due_ms: int) -> Answer:
         started_ms=progress.started_ms,
         rule_id=None if progress.answer is None else progress.answer.rule_id,
         has_timed_out=destination_rules.times_out(progress.answer, progress.message.timeout_ms),
+        is_disturbed=progress.answer is not None and progress.answer.disturbance is not None,
     )
+
+
+def _redelivery(duplicate: Duplicate) -> Redelivery:
+    rule_id = None if duplicate.answer is None else duplicate.answer.rule_id
+    return Redelivery(at_ms=duplicate.due_ms, message=duplicate.message, number=duplicate.number, rule_id=rule_id)
 
 
 def _firing(state: StateView, timer: Timer) -> ScheduleFiring:

@@ -18,6 +18,7 @@ from emulator.api.proxies import Proxies
 from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
+from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy, Verdict
 from emulator.delivery.http import HttpClient
@@ -147,6 +148,7 @@ def _not_applied(
         "epoch": (iso(wanted.epoch_ms), iso(kept.setup.epoch_ms)),
         "seed": (wanted.seed, kept.setup.seed),
         "plan": (wanted.plan.value, kept.setup.plan.value),
+        "chaos": (wanted.chaos.level, kept.setup.chaos.level),
     }
     found = [
         f"{name} {asked} (it has {has})"
@@ -181,6 +183,7 @@ def _setup(settings: Settings) -> WorldSetup:
         rate=settings.rate,
         plan=Plan(settings.plan),
         epoch_is_given=bool(settings.epoch),
+        chaos=Chaos(level=settings.chaos_level),
     )
 
 

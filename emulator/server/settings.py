@@ -70,6 +70,12 @@ class Settings:
         least=-_EXACT,
         most=_EXACT,
     )
+    chaos: str = _setting(
+        "0",
+        "How much goes wrong, from 0 to 1: the share of attempts that fail, are late, out of order or made twice, "
+        "drawn from the seed.",
+        metavar="LEVEL",
+    )
     fixtures: str = _setting(
         "",
         "YAML or JSON file of accounts, indexes, URL groups, queues, schedules and destination rules. "
@@ -148,7 +154,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
         # Each raises for a value that is none.
-        _ = self.rate, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
+        _ = self.rate, self.chaos_level, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -178,6 +184,17 @@ class Settings:
         if not 0 <= rate <= 1_000_000:
             raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
         return rate
+
+    @property
+    def chaos_level(self) -> float:
+        """How much goes wrong, from 0 to 1 (D-423). Raises SettingsError."""
+        try:
+            level = float(self.chaos)
+        except ValueError:
+            level = math.nan
+        if not 0 <= level <= 1:
+            raise SettingsError(f"chaos: expected a number from 0 (nothing) to 1, got {self.chaos!r}")
+        return level
 
     def read_control_token(self) -> str:
         """The token that control requests must carry, empty if none is needed. Raises SettingsError."""

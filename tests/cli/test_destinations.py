@@ -34,6 +34,16 @@ pytestmark = pytest.mark.slow
             {"forward_to": "http://127.0.0.1:3000"},
             "PUT GLOB: forward to http://127.0.0.1:3000",
         ),
+        (
+            ["--duplicate", "--reorder", "--latency", "2s", "--chance", "0.5"],
+            {"duplicate": True, "reorder": True, "latency": "2s", "chance": 0.5},
+            "any method GLOB: answer after 2s, duplicate, reorder (chance 0.5)",
+        ),
+        (
+            ["--status", "503", "--chance", "0.25"],
+            {"respond": {"status": 503}, "chance": 0.25},
+            "any method GLOB: answer 503 (chance 0.25)",
+        ),
     ],
 )
 def test_a_rule_is_added_as_it_was_said(

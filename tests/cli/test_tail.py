@@ -29,7 +29,9 @@ URL = "https://api.example.com/orders"
 AT = {"at": "2026-01-01T00:00:10.000Z", "at_ms": 1_767_225_610_000}
 
 
-def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str = "msg_1") -> bytes:
+def attempt(
+    seq: int, *, status: int | None = 200, url: str = URL, message: str = "msg_1", chaos: str | None = None
+) -> bytes:
     data: dict[str, Any] = {
         "seq": seq,
         **AT,
@@ -40,6 +42,7 @@ def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str 
         "via": "rule",
         "response": None if status is None else {"status": status},
         "error": "connection refused" if status is None else None,
+        **({} if chaos is None else {"chaos": {"id": "3.2", "did": chaos}}),
     }
     return written(Kind.ATTEMPT, data, HistoryPosition(generation="9f3a1c02", seq=seq))
 
@@ -101,6 +104,12 @@ def test_a_line_for_each_delivery() -> None:
         f"2026-01-01T00:00:10.000Z POST {URL} -> connection refused (attempt 2, rule) msg_1\n"
     )
     assert (result.exit_code, result.stderr) == (0, "svc-emulator: the world default was deleted\n")
+
+
+def test_a_line_says_what_chance_did() -> None:
+    """D-420."""
+    (line,) = tail([attempt(1, status=503, chaos="503 instead of a delivery"), END]).stdout.splitlines()
+    assert line.endswith("(attempt 2, rule) msg_1 chaos: 503 instead of a delivery")
 
 
 def test_events_and_clock_moves_if_asked() -> None:

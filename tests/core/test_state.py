@@ -79,6 +79,7 @@ def progress_with_every_field(phase: Phase) -> Progress:
         "outcome": OUTCOME,
         "cancel_requested": True,
         "holds_key_slot": True,
+        "postponed": 3,
     }
     assert set(values) == set(Progress.__struct_fields__)
     return Progress(**values)
@@ -109,8 +110,14 @@ def state_with(progress: Progress) -> State:
         pytest.param(
             Phase.HELD,
             lambda message_id: facts.AttemptStarted(message_id=message_id, number=3, at_ms=NOW, answer=None),
-            {"phase", "ticket", "hold", "started_ms", "answer", "outcome"},
+            {"phase", "ticket", "hold", "started_ms", "answer", "outcome", "postponed"},
             id="started",
+        ),
+        pytest.param(
+            Phase.RETRYING,
+            lambda message_id: facts.DeliveryPostponed(message_id=message_id, due_ms=NOW),
+            {"due_ms", "postponed"},
+            id="postponed",
         ),
         pytest.param(
             Phase.ACTIVE,

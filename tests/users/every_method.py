@@ -64,6 +64,7 @@ from emulator import (
     WorkflowRun,
     WorkflowStep,
     attempts,
+    explore,
     when,
 )
 
@@ -168,7 +169,8 @@ def test_destinations(emulator: Emulator) -> None:
     emulator.destinations.forward("https://other.test/*", "http://127.0.0.1:3000", method="POST")
     emulator.destinations.fault("https://third.test/*", "refused", times=2)
     emulator.destinations.add({"match": {"url": APP}, "respond": {"status": 204}})
-    assert len(emulator.destinations.all()) == 5
+    emulator.destinations.disturb(APP, chance=0.5, duplicate=True, reorder="1s", latency=(0, "5s"))
+    assert len(emulator.destinations.all()) == 6
     emulator.destinations.remove(rule_id)
     emulator.destinations.clear()
 
@@ -228,7 +230,9 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert emulator.accounts()[0] == emulator.change_account()
     emulator.reset({"queues": [{"name": "mail"}]})
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
-    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine") as other:
+    with emulator.new_world(
+        seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine", chaos=0.5
+    ) as other:
         assert (other.world != emulator_server.world, other.token) == (True, "a-token-of-mine")
     with emulator.fork(id="what-if", token="the-token-of-a-fork") as forked:
         assert_type(forked, Emulator)
@@ -276,6 +280,14 @@ def test_a_server_of_its_own() -> None:
     with pytest.raises((Unreachable, NotAnEmulator)):
         Emulator.connect("http://127.0.0.1:9").start()
     server.close()
+
+
+def test_under_many_seeds() -> None:
+    def publishes(emulator: Emulator) -> None:
+        emulator.publish(APP, retries=0)
+        assert all(each.chaos is None or each.chaos.did for each in emulator.deliveries())
+
+    explore(publishes, seeds=range(2), chaos=0.5, without=["1.1"])
 
 
 def test_with_awaits() -> None:

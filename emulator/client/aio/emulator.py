@@ -115,12 +115,14 @@ class AsyncEmulator:
         fixtures: Mapping[str, Any] | None = None,
         plan: str | None = None,
         token: str | None = None,
+        chaos: float | Mapping[str, Any] | None = None,
     ) -> AsyncEmulator:
         """Another world of the same server, made when it is entered and deleted when it is left.
 
         It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
         given is the server's to choose. A `token` of your choice is carried by every call about the
         world, its making included, so that a load balancer can send them all to one server (D-432).
+        `chaos` from 0 to 1 is how much goes wrong, drawn from the seed.
         """
         wanted = {
             "id": id,
@@ -130,6 +132,7 @@ class AsyncEmulator:
             "fixtures": fixtures,
             "plan": plan,
             "token": token,
+            "chaos": chaos,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
         world._is_strict = self._is_strict

@@ -9,6 +9,7 @@ from __future__ import annotations
 from emulator.core.decision import Decision
 from emulator.core.facts import (
     AttemptStarted,
+    DeliveryPostponed,
     MessageHeld,
     QueueSlotReleased,
     QueueSlotTaken,
@@ -31,6 +32,16 @@ from emulator.core.state_view import AccountView, StateView
 TIMEOUT_ERROR = "timeout: no response in time"
 
 # -- starting ---------------------------------------------------------------------------------
+
+
+def deliver(state: StateView, message_id: MessageId) -> Decision[None]:
+    """A delivery's instant has come: its attempt starts or is held, unless a rule puts it back (D-422)."""
+    if state.rules:
+        due_ms = destination_rules.postponed_until_ms(state, state.messages[message_id])
+        if due_ms is not None:
+            yield DeliveryPostponed(message_id=message_id, due_ms=due_ms)
+            return
+    yield from start_or_hold(state, message_id)
 
 
 def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
@@ -57,7 +68,7 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
         message_id=message_id,
         number=progress.retried + 1,
         at_ms=state.now_ms,
-        answer=destination_rules.answer_for(state.rules, message) if state.rules else None,
+        answer=destination_rules.answer_for(state, progress) if state.rules else None,
     )
 
 

@@ -19,7 +19,7 @@ from emulator.core.facts import (
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
 from emulator.core.model import AttemptOutcome, CreatedBy, DeadLetterId, MessageId, Phase, Progress, RunPart
-from emulator.core.rules import destination_rules
+from emulator.core.rules import destination_rules, duplicates
 from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback
 from emulator.core.rules.retries import delay_after
@@ -32,6 +32,9 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
 
     An outcome of an attempt that is not under way (any more) says nothing and is dropped.
     """
+    if command.is_duplicate:
+        yield from duplicates.finish(state, command)
+        return
     progress = state.messages.get(command.message_id)
     if progress is None or progress.phase is not Phase.ACTIVE or progress.retried + 1 != command.number:
         return
@@ -63,6 +66,7 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
     yield _finished(state, progress, outcome)
     if outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
+        yield from duplicates.schedule(state, progress)
     elif progress.cancel_requested:
         # Canceled messages become no dead letters and have no callbacks (D-018).
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)

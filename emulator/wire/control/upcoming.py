@@ -13,6 +13,7 @@ from emulator.queries import upcoming
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
 from emulator.queries.workflow_steps import read_step, step_of
+from emulator.wire.control.deliveries import chaos_view
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
 from emulator.wire.control.workflow_names import run_fields
@@ -57,11 +58,25 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
             message = item.message
             delay_ms = item.at_ms - message.created_ms
             why = _sleep(message) or f"the first attempt, {format_duration(delay_ms)} after the message was made"
-            return _at("delivery", item.at_ms, why) | _of(message) | instant_fields("created", message.created_ms)
+            return (
+                _at("delivery", item.at_ms, why)
+                | _of(message)
+                | instant_fields("created", message.created_ms)
+                | _chaos(message, 1, item.is_postponed, "put back")
+            )
         case upcoming.Retry():
             return _retry(item)
         case upcoming.Answer():
             return _answer(item)
+        case upcoming.Redelivery():
+            rule = "a rule that is gone" if item.rule_id is None else item.rule_id
+            why = f"{rule} has attempt {item.number} made again"
+            return (
+                _at("duplicate", item.at_ms, why)
+                | _of(item.message)
+                | {"attempt": item.number, "rule_id": item.rule_id}
+                | _chaos(item.message, item.number, True, f"duplicate of attempt {item.number}")
+            )
         case upcoming.WaitDeadline():
             step = read_step(item.waiter.step).step_name
             why = (
@@ -128,6 +143,7 @@ def _retry(item: upcoming.Retry) -> dict[str, Json]:
             "set_by": None if delay is None else delay.reason.value,
             "arithmetic": None if delay is None else arithmetic(delay),
         }
+        | _chaos(message, item.number + 1, item.is_postponed, "put back")
     )
 
 
@@ -138,7 +154,12 @@ def _answer(item: upcoming.Answer) -> dict[str, Json]:
         kind, why = "timeout", f"attempt {item.attempt} times out after {duration}: {rule} keeps it waiting longer"
     else:
         kind, why = "answer", f"attempt {item.attempt} is answered after {duration}, the latency of {rule}"
-    return _at(kind, item.at_ms, why) | _of(item.message) | {"attempt": item.attempt, "rule_id": item.rule_id}
+    return (
+        _at(kind, item.at_ms, why)
+        | _of(item.message)
+        | {"attempt": item.attempt, "rule_id": item.rule_id}
+        | _chaos(item.message, item.attempt, item.is_disturbed, "answer held back")
+    )
 
 
 def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:
@@ -187,6 +208,10 @@ def waiting_view(waiting: Waiting) -> dict[str, Json]:
 
 def _at(kind: str, at_ms: int, why: str) -> dict[str, Json]:
     return {"kind": kind, **instant_fields("at", at_ms), "why": why}
+
+
+def _chaos(message: Message, attempt: int, is_disturbed: bool, did: str) -> dict[str, Json]:
+    return {"chaos": chaos_view(message, attempt, did)} if is_disturbed else {}
 
 
 def _of(message: Message) -> dict[str, Json]:

@@ -102,7 +102,9 @@ def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str,
     return tuple(headers)
 
 
-def headers_of_attempt(message: Message, number: int, at_ms: int, outcome: AttemptOutcome) -> Headers:
+def headers_of_attempt(
+    message: Message, number: int, at_ms: int, outcome: AttemptOutcome, *, is_duplicate: bool = False
+) -> Headers:
     """The headers of the request of an attempt that began at `at_ms`: as sent, or as they would have been."""
     unsent = outcome.unsent
     if unsent is None:
@@ -114,6 +116,7 @@ def headers_of_attempt(message: Message, number: int, at_ms: int, outcome: Attem
         answer=None,
         signing_key=unsent.signing_key,
         region=unsent.region,
+        is_duplicate=is_duplicate,
     )
     signature = sign(attempt, issuer=unsent.issuer, wall_ms=unsent.wall_ms)
     return request_headers(attempt, dialect=unsent, signature=signature, url=unsent.url)

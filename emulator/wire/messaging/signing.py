@@ -50,7 +50,8 @@ def claims_of(attempt: Attempt, *, issuer: str, wall_ms: int) -> dict[str, str |
         "exp": max(wall_ms, now_ms) // 1000 + LIFETIME_S,
         "nbf": 0,
         "iat": min(wall_ms, now_ms) // 1000,
-        "jti": jwt_id(message.message_id.encode(), attempt.number),
+        # Attempts are far fewer than 2^19; a duplicate has an id of its own (D-421).
+        "jti": jwt_id(message.message_id.encode(), attempt.number + (attempt.is_duplicate << 19)),
         "body": urlsafe_b64encode(sha256(message.body).digest()).decode("ascii"),
     }
 

@@ -58,6 +58,8 @@ async def test_a_move_ends_with_its_client_where_it_has_come_to(path: str) -> No
         assert further.json["to_ms"] == clock["now_ms"] + 60_000
 
 
+# -- undoable advances -------------------------------------------------------------------------
+
 HOOK = "https://api.example.com/hook"
 HOUR = 3_600_000
 
