@@ -1,5 +1,4 @@
-// Calls of this server; the page speaks to no other. A call is an object {method, path, query, headers, body}, as it is
-// made and shown: below /_emulator with the world and the control token, else with the token of the world.
+// Calls of this server; the page speaks to no other. A call is {method, path, query, headers, body}, as it is made and shown.
 
 const TOKEN_KEY = "emulator-control-token";
 
@@ -11,7 +10,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What calls are made with. `service` is the token of the world for the service's own API. */
+/** What calls are made with. `service` is the token of the world for the service's own API, which begins outside /_emulator. */
 export const session = {
   world: "default",
   service: null,
@@ -92,8 +91,6 @@ export async function follow(path, { query, headers, signal, opened }, take) {
   }
 }
 
-// -- a call to copy ---------------------------------------------------------------------------
-
 /** A call as a command for a shell. */
 export function asCurl(described, origin = location.origin) {
   const { method, headers = {}, body } = described, quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -104,22 +101,18 @@ export function asCurl(described, origin = location.origin) {
 }
 
 // JSON's escapes are Python's and JavaScript's too.
-const literal = (value) => JSON.stringify(value, null, 2);
+const literal = (value) => JSON.stringify(value, null, 4);
 
 /** A call in Python, with httpx. */
 export function asPython(described, origin = location.origin) {
-  const { method, headers = {}, body } = described, pairs = Object.entries(headers);
-  return ["import httpx\n", "response = httpx.request(", `    ${literal(method)},`, `    ${literal(origin + target(described))},`,
-    ...(pairs.length ? ["    headers={", ...pairs.map(([name, value]) => `        ${literal(name)}: ${literal(value)},`), "    },"] : []),
-    ...(body ? [`    content=${body instanceof Blob ? 'open("FILE", "rb")' : `${literal(body)}.encode()`},`] : []),
-    ")", "response.raise_for_status()"].join("\n");
+  const { method, headers = {}, body } = described;
+  const given = [literal(method), literal(origin + target(described)), Object.keys(headers).length && `headers=${literal(headers)}`,
+    body && `content=${body instanceof Blob ? 'open("FILE", "rb")' : `${literal(body)}.encode()`}`].filter(Boolean).join(",\n").replaceAll("\n", "\n    ");
+  return `import httpx\n\nresponse = httpx.request(\n    ${given},\n)\nresponse.raise_for_status()`;
 }
 
 /** A call in JavaScript, with fetch. */
 export function asJavaScript(described, origin = location.origin) {
-  const { method, headers, body } = described;
-  const options = Object.entries({ method, headers, body }).filter(([, value]) => value && Object.keys(value).length)
-    .map(([name, value]) => `  ${name}: ${literal(value).replaceAll("\n", "\n  ")},`);
-  return [`const response = await fetch(${literal(origin + target(described))}, {`, ...options, "});",
-    "if (!response.ok) throw new Error(await response.text());"].join("\n");
+  const { method, headers, body } = described, given = literal({ method, headers, body: body instanceof Blob ? "FILE" : body }).replace(/^    "(\w+)"/gm, "    $1");
+  return `const response = await fetch(${literal(origin + target(described))}, ${given});\nif (!response.ok) throw new Error(await response.text());`;
 }

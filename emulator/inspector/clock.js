@@ -1,6 +1,6 @@
 // The bar at the top: the world, its clock, and moving it. Before each move the world is kept, so that Undo can go back.
 
-import { call, describe, get, perform } from "./api.js";
+import { call, get } from "./api.js";
 import { eachFrame, h, replace } from "./dom.js";
 import { deliveries, duration, instant, timeOfDay, zoneName } from "./format.js";
 import { notice } from "./notices.js";
@@ -15,17 +15,16 @@ const STEPS = [["n", "next", "next", "next"], ["m", "+1m", "1 minute", "advance"
   ["d", "+1d", "1 day", "advance", { by: "1d" }], ["e", "drain", "until nothing but schedules is due", "drain"]];
 
 export function clockBar({ store, canAct, act, keys }) {
-  const part = (name, attributes = {}) => h("span", { class: name, ...attributes });
-  const shown = part("clock"), counts = part("counts"), progress = part("progress", { role: "status" }), connection = part("status bad");
+  const shown = h("span.clock"), counts = h("span.counts"), progress = h("span.progress", { role: "status" }), connection = h("span.status.bad");
   const bind = (key, text, run) => keys.bind(key, text, () => canAct && run(), "Clock");
-  const told = (clock) => store.dispatch({ type: "clock", clock });
   const moving = (value) => store.dispatch({ type: "moving", moving: value });
   let stopping = null, counted = null, stamp = null;
 
   const pace = h("select", { "aria-label": "Pace of the clock", disabled: !canAct, onchange: async () => {
-    told((await act("Pace", "PUT", "/_emulator/clock", { body: { rate: Number(pace.value) } })) ?? {});
+    await act("Pace", "PUT", "/_emulator/clock", { body: { rate: Number(pace.value) } });
+    await read();
   } });
-  const stop = h("button", { class: "main", onclick: () => stopping?.abort(), title: "Stop the clock where it is (Escape)" }, "Stop");
+  const stop = h("button.main", { onclick: () => stopping.abort(), title: "Stop the clock where it is (Escape)" }, "Stop");
   const back = h("button", { onclick: undo, title: "Back to before the last move: what happened since is forgotten (u)" }, "↶ undo");
   const buttons = STEPS.map(([key, text, label, path, body]) => {
     const title = `Move the clock: ${label}`, onclick = () => move(label, path, body);
@@ -46,38 +45,34 @@ export function clockBar({ store, canAct, act, keys }) {
   async function move(label, path, body) {
     if (stopping) return false;
     stopping = new AbortController();
-    const release = bind("Escape", "Stop the clock", () => stopping?.abort());
-    const { now_ms } = store.state.clock, called = describe("POST", `/_emulator/clock/${path}`, { body });
+    const { signal } = stopping, release = bind("Escape", "Stop the clock", () => stopping.abort()), { now_ms } = store.state.clock;
     moving({ label, from_ms: now_ms, now_ms, deliveries: 0 });
-    try {
-      await call("POST", SNAPSHOTS, { body: { name: `${UNDO}${Date.now()}` } });
-      await Promise.all((await kept()).slice(0, -KEPT).map(forget));
-      back.disabled = false;
-      const report = await perform(called, stopping.signal), by = report.to_ms - report.from_ms;
-      told({ now_ms: report.to_ms });
-      notice(`${by ? `Moved ${duration(by)}` : "The clock stands: nothing is due"}, ${deliveries(report.deliveries)}${report.failed ? `, ${report.failed} failed` : ""}.`,
-        { call: called });
-      return true;
-    } catch (error) {
-      if (error.name === "AbortError") notice(`Stopped at ${instant((await get("clock")).now_ms)} UTC.`);
-      else notice(`Move ${label}: ${error.message}`, { kind: "bad", call: called });
-      return false;
-    } finally {
-      release();
-      stopping = null;
-      moving(null);
-      told(await get("clock").catch(() => ({})));
-    }
+    const report = await act("Keep the world", "POST", SNAPSHOTS, { body: { name: `${UNDO}${Date.now()}` }, said: () => null })
+      && await act(`Move ${label}`, "POST", `/_emulator/clock/${path}`, { body, signal, said: ({ from_ms: from, to_ms: end, deliveries: many, failed }) =>
+        `${end > from ? `Moved ${duration(end - from)}` : "The clock stands: nothing is due"}, ${deliveries(many)}${failed ? `, ${failed} failed` : ""}.` });
+    release();
+    stopping = null;
+    await read();
+    await kept().then((names) => Promise.all(names.slice(0, -KEPT).map(forget))).catch(() => {});
+    moving(null);
+    if (signal.aborted) notice(`Stopped at ${instant(store.state.clock.now_ms)} UTC.`);
+    return Boolean(report);
   }
 
-  const kept = async () => (await get("snapshots")).snapshots.map(({ name }) => name).filter((name) => name.startsWith(UNDO)).sort();
+  const read = async () => store.dispatch({ type: "clock", clock: await get("clock").catch(() => ({})) });
   const forget = (name) => call("DELETE", `${SNAPSHOTS}/${name}`);
 
+  /** The names of the snapshots that Undo can go back to, the newest last. */
+  async function kept() {
+    const names = (await get("snapshots")).snapshots.map(({ name }) => name).filter((name) => name.startsWith(UNDO)).sort();
+    back.disabled = !canAct || !names.length;
+    return names;
+  }
+
   async function undo() {
-    const names = await kept(), name = names.pop();
+    const name = (await kept()).pop();
     if (name && (await act("Undo", "POST", `${SNAPSHOTS}/${name}/restore`)) !== undefined) await forget(name);
-    back.disabled = names.length === 0;
-    told(await get("clock"));
+    await Promise.all([kept(), read()]);
   }
 
   /** The instant now: a clock that runs is told only when it is moved. */
@@ -88,11 +83,11 @@ export function clockBar({ store, canAct, act, keys }) {
 
   function draw() {
     const { clock, moving: move, world, connection: reached } = store.state, { zone } = prefs;
-    replace(link, "world ", h("strong", {}, world));
+    replace(link, "world ", h("strong", world));
     replace(connection, reached === "lost" && "▲ connection lost");
     if (!clock) return;
     const ms = move ? move.now_ms : now(store.state), title = `${instant(ms, zone)} ${zone}: choose another zone`;
-    replace(shown, h("time", {}, instant(ms), " UTC"),
+    replace(shown, h("time", instant(ms), " UTC"),
       zone !== "UTC" && h("a", { href: "#/settings", title }, timeOfDay(Math.floor(ms / 1000) * 1000, zone), " ", zoneName(zone)));
     if (document.activeElement !== pace) {
       const known = PACES.some(([rate]) => rate === clock.rate) ? PACES : [...PACES, [clock.rate, `${clock.rate} × real time`]];
@@ -112,21 +107,21 @@ export function clockBar({ store, canAct, act, keys }) {
     try {
       const [upcoming, failed, refused] = await Promise.all([get("upcoming", { until: Math.floor(now(state) + DAY), limit: 1000 }),
         get("messages", { state: "failed", limit }), get("refused", { limit })]);
-      const due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry")).length, upTo = ({ length }) => (length < COUNTED ? length : `${COUNTED}+`);
-      const found = [[due, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(failed.messages), "failed", "messages?state=failed"],
-        [upTo(refused.refused), "refused", "refused"]];
-      replace(counts, found.map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}`, class: many ? null : "dim" }, `${many} ${text}`)]));
-      if (canAct) back.disabled = (await kept()).length === 0;
+      const upTo = ({ length }) => (length < COUNTED ? length : `${COUNTED}+`), due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry"));
+      replace(counts, [[due.length, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(failed.messages), "failed", "messages?state=failed"],
+        [upTo(refused.refused), "refused", "refused"]].map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}` }, `${many} ${text}`)]));
+      await kept();
     } catch {
       // The next change counts again; that the server is gone is said elsewhere.
     }
   }
 
-  const link = h("a", { class: "world", href: "#/worlds", title: "The world that is shown: choose another" });
+  const link = h("a.world", { href: "#/worlds", title: "The world that is shown: choose another" });
   store.subscribe(eachFrame(draw));
   prefs.changed(draw);
   setInterval(() => store.state.clock?.rate && !store.state.moving && draw(), TICK_MS);
   setInterval(recount, COUNT_AGAIN_MS);
   setTimeout(recount, TICK_MS);
-  return [h("strong", {}, "svc-emulator"), link, shown, pace, connection, h("span", { class: "moves" }, canAct && [back, buttons, target], stop, progress), counts];
+  const moves = h("span.moves", canAct && [back, buttons, target], stop, progress);
+  return [h("strong", "svc-emulator"), link, shown, pace, connection, moves, counts];
 }

@@ -53,9 +53,8 @@ export function duration(ms) {
 
 /** "in 22 s", "3 min ago", "now". */
 export function relative(ms, now) {
-  const distance = ms - now;
-  if (Math.abs(distance) < 1) return "now";
-  return distance > 0 ? `in ${duration(distance)}` : `${duration(distance)} ago`;
+  if (Math.abs(ms - now) < 1) return "now";
+  return ms > now ? `in ${duration(ms - now)}` : `${duration(now - ms)} ago`;
 }
 
 /** An id shortened in the middle, but for the prefix that says what it is of: "msg_26hZ…tM3fxx". */

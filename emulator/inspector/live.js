@@ -7,14 +7,10 @@ const AGAIN_MS = 1_000, PAGE = 1_000;
 let ending = null;
 
 /** Read a world and follow it. Whatever was followed before is given up. */
-export function connect(store) {
+export async function connect(store) {
   ending?.abort();
   ending = new AbortController();
-  run(store, ending.signal);
-}
-
-async function run(store, signal) {
-  const { dispatch } = store;
+  const { dispatch } = store, { signal } = ending;
   // What the stream told last: it goes on behind it.
   let last = null;
   while (!signal.aborted) {
@@ -64,7 +60,7 @@ export async function reload(store, name, path, query) {
   store.dispatch({ type: "listed", name, value });
 }
 
-const dialog = h("dialog", { class: "token", "aria-label": "Control token" });
+const dialog = h("dialog.token", { "aria-label": "Control token" });
 
 /** Ask for the control token, and begin anew with it. */
 export function askToken(store) {
@@ -76,8 +72,8 @@ export function askToken(store) {
     dialog.close();
     connect(store);
   };
-  replace(dialog, h("form", { onsubmit }, h("h2", {}, "This server has a control token"),
-    h("p", {}, "It is the value of --control-token. This tab keeps it until it is closed."), input, h("button", {}, "Open")));
+  replace(dialog, h("form", { onsubmit }, h("h2", "This server has a control token"),
+    h("p", "It is the value of --control-token. This tab keeps it until it is closed."), input, h("button", "Open")));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -15,11 +15,11 @@ const store = createStore(), keys = keyboard();
 const canAct = document.documentElement.dataset.mode === "on";
 let route = { view: VIEWS[0].path, query: {}, select: null };
 
-const menu = h("nav", { class: "menu", "aria-label": "Views" });
-const main = h("main", { class: "view", tabindex: "-1" });
-const detail = h("aside", { class: "detail", "aria-label": "Details", hidden: true });
+const menu = h("nav.menu", { "aria-label": "Views" });
+const main = h("main.view", { tabindex: "-1" });
+const detail = h("aside.detail", { "aria-label": "Details", hidden: true });
 
-// -- the address: "#/timeline?filter=status%3Afailed&select=msg_1&world=w2" ---------------------
+// The address, such as "#/timeline?filter=status%3Afailed&select=msg_1&world=w2"
 
 function writeAddress(changes, how = "replaceState") {
   route = { ...route, ...changes };
@@ -43,8 +43,6 @@ function openAddress() {
   route = { view: view || VIEWS[0].path, query, select };
   openView();
 }
-
-// -- views ------------------------------------------------------------------------------------
 
 /** What a view or its right column is opened with; see CONTRIBUTING.md. */
 function contextOf(view, ends) {
@@ -86,8 +84,6 @@ function contextOf(view, ends) {
   };
 }
 
-const viewOf = ({ view }) => VIEWS.find(({ path }) => path === view) ?? VIEWS[0];
-
 /** A function that leaves what it opened before, and makes `draw(context)` anew. */
 function opener(draw) {
   let ends = [];
@@ -95,7 +91,7 @@ function opener(draw) {
     ends.done = true;
     for (const end of ends.splice(0)) end();
     ends = [];
-    const view = viewOf(route);
+    const view = VIEWS.find(({ path }) => path === route.view) ?? VIEWS[0];
     draw(view, contextOf(view, ends));
   };
 }
@@ -120,23 +116,21 @@ function select(id) {
   openDetail();
 }
 
-/** Do what the user asked for, and say how it went. */
+/** Do what the user asked for, and say how it went: done, or what `options.said(answer)` is. */
 async function act(label, method, path, options) {
   const called = api.describe(method, path, options);
   try {
-    const answer = await api.perform(called);
-    notice(`${label}: done.`, { call: called });
+    const answer = await api.perform(called, options?.signal), text = options?.said ? options.said(answer) : `${label}: done.`;
+    if (text) notice(text, { call: called });
     return answer;
   } catch (error) {
-    notice(`${label}: ${error.message}`, { kind: "bad", call: called });
+    if (error.name !== "AbortError") notice(`${label}: ${error.message}`, { kind: "bad", call: called });
     return undefined;
   }
 }
 
-// -- the shell --------------------------------------------------------------------------------
-
 prefs.apply();
-document.body.append(h("header", { class: "bar" }, clockBar({ store, canAct, act, keys })), h("div", { class: "columns" }, menu, main, detail), noticeArea);
+document.body.append(h("header.bar", clockBar({ store, canAct, act, keys })), h("div.columns", menu, main, detail), noticeArea);
 for (const { key, title, path } of VIEWS) keys.bind(`g ${key}`, title, () => go(path), "Views");
 keys.bind("Escape", "Close the details", () => route.select && select(null));
 // A link that names no world stays in the one that is shown.

@@ -1,10 +1,8 @@
-// The state of the page: what is known of one world. Pure, without DOM and without calls. Actions, from the first
-// answers of the control API and from its stream, make a new state; views read it, and are told that it is another one.
+// The state of the page: what is known of one world. Pure. Actions make a new state; views are told that it is another one.
 
 import { createJournal, take } from "./timeline_rows.js";
 
-/** The state before anything is known. */
-export const initial = Object.freeze({
+const initial = {
   world: "default",
   // "connecting", "live", "lost" (the stream broke off; it is tried again) or "locked" (a control token is needed).
   connection: "connecting",
@@ -16,10 +14,10 @@ export const initial = Object.freeze({
   journal: createJournal(),
   seen: 0,
   // What `listed` actions brought, by name.
-  lists: Object.freeze({}),
+  lists: {},
   // How often the stream told of something that lists may show; a list reloads when it has changed.
   changes: 0,
-});
+};
 
 export function createStore(state = initial) {
   const listeners = new Set();

@@ -3,16 +3,20 @@
 import { duration, shortId } from "./format.js";
 
 const NOTHING = Object.freeze([]);
+// As many rows as a tab holds with ease; the lists find older ones.
+const MOST = 200_000;
 
 /** What the journal of one world is for the page: rows in the order of `seq`, and why retries came, by message and attempt. */
-export const createJournal = () => ({ rows: [], retries: new Map(), texts: new Map(), whole: false });
+export const createJournal = (most = MOST) => ({ rows: [], retries: new Map(), texts: new Map(), whole: false, most });
 
-/** Take in rows as the server tells them, live ones at the end, a page of older ones (newest first) at the beginning. Says how many were new. */
+/** Take in rows of the server, live ones at the end, a page of older ones (newest first) at the beginning. Says how many were new. */
 export function take(journal, raws, older = false) {
-  const { rows } = journal, first = rows[0]?.seq ?? Infinity, last = rows.at(-1)?.seq ?? 0;
+  const { rows, retries, most } = journal, first = rows[0]?.seq ?? Infinity, last = rows.at(-1)?.seq ?? 0;
   const fresh = raws.filter(({ seq }) => (older ? seq < first : seq > last)).map((raw) => pastRow(raw, journal));
   if (older) journal.rows = fresh.reverse().concat(rows);
   else rows.push(...fresh);
+  // A tenth at once, because each time moves all of them.
+  if (rows.length >= most + most / 10) for (const { id, n } of rows.splice(0, rows.length - most)) retries.delete(`${id} ${n}`);
   return fresh.length;
 }
 
@@ -54,9 +58,9 @@ export function why(row, { retries }) {
   if (!isPast(row)) return row.why;
   const { n, by, queue, group } = row, waited = row.at - row.created, source = shortId(row.source);
   if (n > 1) return `retry ${n - 1} of ${row.of - 1}: ${retries.get(`${row.id} ${n - 1}`) ?? "of an attempt that failed"}`;
+  const through = queue ? `queue ${queue}` : group ? `URL group ${group}` : by === "publish" ? "published" : by;
   const made = { callback: `callback of ${source}`, failure_callback: `failure callback of ${source}`, dead_letter: "again from the dead letters",
     schedule: `schedule ${row.schedule}` }[by];
-  const through = queue ? `queue ${queue}` : group ? `URL group ${group}` : by === "publish" ? "published" : by;
   return `${made ?? through}${waited > 0 ? `, ${duration(waited)} after it was made` : ""}`;
 }
 

@@ -10,9 +10,9 @@ let made = 0;
  * settled(from, to) is told what is visible. The box has one stop for the Tab key, and arrows move in it.
  */
 export function virtualList({ label, draw, open, selected, settled }) {
-  const prefix = `list${(made += 1)}`, space = h("div", { class: "space", role: "presentation" });
+  const prefix = `list${(made += 1)}`, space = h("div.space", { role: "presentation" });
   const openCurrent = () => items[at] && open(items[at]);
-  const box = h("div", { class: "scroller", "data-scroller": true, role: "listbox", tabindex: 0, "aria-label": label, onscroll: show, onkeydown: (event) => {
+  const box = h("div.scroller", { "data-scroller": true, role: "listbox", tabindex: 0, "aria-label": label, onscroll: show, onkeydown: (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page(), PageUp: -page(), Home: -Infinity, End: Infinity }[event.key];
     if (step) go(step);
     else if (event.key === "Enter") openCurrent();
@@ -76,8 +76,7 @@ export function virtualList({ label, draw, open, selected, settled }) {
     box.focus({ preventScroll: true });
   }
 
-  const watcher = new ResizeObserver(() => { resize(); redraw(); });
-  watcher.observe(box);
+  new ResizeObserver(() => { resize(); redraw(); }).observe(box);
   const centre = (index) => { box.scrollTop = (index + 1) * height - box.clientHeight / 2; };
-  return { box, set, go, redraw, centre, openCurrent, end: () => watcher.disconnect() };
+  return { box, set, go, redraw, centre, openCurrent };
 }

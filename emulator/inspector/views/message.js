@@ -14,7 +14,7 @@ const ADDED = /^(host|user-agent|accept-encoding|content-length)$|-region$/i;
 const LONGEST_BODY = 4_000;
 
 export function detail(context) {
-  const message = context.route.select, place = h("div", { class: "panel", "aria-busy": "true" });
+  const message = context.route.select, place = h("div.panel", { "aria-busy": "true" });
   const lists = [["explain", `messages/${encodeURIComponent(message)}/explain`], ["attempts", "deliveries", { message_id: message, limit: 1000 }],
     ["listed", "messages", { id: message, limit: 1 }]].map(([what, path, query]) => [`${what} ${message}`, path, query]);
   let drawn = "";
@@ -25,8 +25,8 @@ export function detail(context) {
     drawn = text;
     place.removeAttribute("aria-busy");
     const [explained, { deliveries = [] }, { messages: [listed] = [] }] = found;
-    replace(place, h("header", {}, h("h2", {}, id(message)), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×")),
-      explained.error ? h("p", { class: "problem" }, explained.error) : panel(context, explained, deliveries, listed ?? {}));
+    replace(place, h("header", h("h2", id(message)), h("button.quiet", { onclick: () => context.select(null), "aria-label": "Close" }, "×")),
+      explained.error ? h("p.problem", explained.error) : panel(context, explained, deliveries, listed ?? {}));
   };
   for (const [name, path, query] of lists) {
     context.load(name, `/_emulator/${path}`, query);
@@ -41,22 +41,22 @@ function panel(context, explained, deliveries, listed) {
   const verify = first && asPytest(url, deliveries, context.state);
   const act = (text, method, path, options, attributes) => action(context, text, () => context.act(text, method, `/v2/${path}`, options), attributes);
   return [
-    facts([["Destination", h("bdi", {}, url)], ["State", state.toLowerCase()], ["Why", h("bdi", {}, summary)],
-      ["Labels", listed.labels?.map((label) => h("bdi", { class: "tag" }, label))]]),
-    h("div", { class: "buttons" },
+    facts([["Destination", h("bdi", url)], ["State", state.toLowerCase()], ["Why", h("bdi", summary)],
+      ["Labels", listed.labels?.map((label) => h("bdi.tag", label))]]),
+    h("div.buttons",
       /PENDING|HELD|ACTIVE|RETRYING/.test(state) && act("Cancel", "DELETE", `messages/${message}`),
       letter && act("Retry from the dead letters", "POST", "dlq/retry", { query: { dlqIds: letter } }, { class: "main" }),
       first && act("Publish again", "POST", `publish/${url}`, again(context.state, first, listed)),
       verify && h("button", { onclick: () => copy(verify, "the assertion"), title: verify }, "Copy as pytest assertion")),
-    h("div", {}, h("h3", {}, "How it came here"),
-      h("ol", {}, reasons.map((reason) => h("li", {}, when(reason.at_ms, context), " ", h("bdi", {}, reason.text), " ", ties(context, reason))))),
+    h("div", h("h3", "How it came here"),
+      h("ol", reasons.map((reason) => h("li", when(reason.at_ms, context), " ", h("bdi", reason.text), " ", ties(context, reason))))),
     deliveries.map((delivery, at) => attempt(context, delivery, at === deliveries.length - 1)),
   ];
 }
 
 /** Ways to what a reason speaks of: the message that caused this one, those that it caused, its schedule. */
 function ties({ select }, { kind, source_message_id: source, message_id: made, schedule_id: schedule }) {
-  const link = (text, other) => other && h("button", { class: "quiet", onclick: () => select(other) }, `→ ${text} ${shortId(other)}`);
+  const link = (text, other) => other && h("button.quiet", { onclick: () => select(other) }, `→ ${text} ${shortId(other)}`);
   return [link("caused by", source), link(kind === "callback" ? "callback" : "published again", made),
     schedule && h("a", { href: `#/schedules?select=${encodeURIComponent(schedule)}` }, `→ schedule ${schedule}`)];
 }
@@ -64,11 +64,11 @@ function ties({ select }, { kind, source_message_id: source, message_id: made, s
 function attempt(context, delivery, open) {
   const { response, method, url, error } = delivery;
   const sent = { method, path: "", headers: flat(delivery.headers), body: delivery.body };
-  return h("details", { open }, h("summary", {}, `Attempt ${delivery.attempt} `, status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
+  return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `, status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
     ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via}`),
-  h("div", { class: "panel" }, error && h("p", { class: "problem" }, error), exchange("Request", `${method} ${url}`, delivery),
+  h("div.panel", error && h("p.problem", error), exchange("Request", `${method} ${url}`, delivery),
     response && exchange("Response", response.status, response), signature(delivery, context.state),
-    h("div", { class: "buttons" }, h("button", { onclick: () => copy(asCurl(sent, url), "the request") }, "Copy request as curl"))));
+    h("div.buttons", h("button", { onclick: () => copy(asCurl(sent, url), "the request") }, "Copy request as curl"))));
 }
 
 /** The options of a call that publishes the same once more. */
@@ -101,6 +101,6 @@ function asPytest(url, deliveries, state) {
 
 function python(value) {
   if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (value && typeof value === "object") return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${python(each)}`).join(", ")}}`;
+  if (value && typeof value === "object") return `{${Object.entries(value).map((pair) => pair.map(python).join(": ")).join(", ")}}`;
   return { null: "None", true: "True", false: "False" }[JSON.stringify(value)] ?? JSON.stringify(value);
 }

@@ -20,16 +20,16 @@ export const bytesOf = ({ body, body_base64: base64 }) => (body === null ? fromB
 export function exchange(title, line, { headers, body: text, body_base64: base64 }) {
   const type = Object.entries(headers).find(([name]) => /^content-type$/i.test(name))?.[1][0];
   const { kind, pretty, raw, size } = bodyOf(text, base64, type), isEmpty = kind === "empty", shown = codeBox(`${title} body`);
-  const show = (content, limit = SHOWN) => replace(shown, h("bdi", {}, content.slice(0, limit)), content.length > limit
-    && h("button", { class: "quiet", onclick: () => show(content, Infinity) }, ` … show all ${bytes(size)}`));
+  const show = (content, limit = SHOWN) => replace(shown, h("bdi", content.slice(0, limit)), content.length > limit
+    && h("button.quiet", { onclick: () => show(content, Infinity) }, ` … show all ${bytes(size)}`));
   const forms = kind === "binary" ? [["hex", raw]] : [...(pretty === raw ? [] : [["pretty", pretty]]), ["raw", raw], ["hex"]];
-  const buttons = forms.map(([name, content]) => h("button", { class: "quiet", "aria-pressed": "false", onclick: (event) => {
+  const buttons = forms.map(([name, content]) => h("button.quiet", { "aria-pressed": "false", onclick: (event) => {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each === event.currentTarget));
     show(content ?? hex(encode(raw)));
   } }, name));
   if (!isEmpty) buttons[0].click();
-  return h("div", {}, h("h3", {}, `${title} · ${isEmpty ? "no body" : `${kind}, ${bytes(size)}`} `, !isEmpty && buttons),
-    h("pre", {}, line, "\n", Object.entries(headers).map(([name, values]) => values.map((value) => [h("bdi", {}, `${name}: ${value}`), "\n"]))),
+  return h("div", h("h3", `${title} · ${isEmpty ? "no body" : `${kind}, ${bytes(size)}`} `, !isEmpty && buttons),
+    h("pre", line, "\n", Object.entries(headers).map(([name, values]) => values.map((value) => [h("bdi", `${name}: ${value}`), "\n"]))),
     !isEmpty && shown);
 }
 
@@ -37,8 +37,8 @@ export function exchange(title, line, { headers, body: text, body_base64: base64
 export function signature(delivery, state) {
   const token = delivery.headers[`${prefixOf(state)}Signature`]?.[0];
   if (!token) return null;
-  const place = h("div", {}, h("h3", {}, "Signature"));
-  verify(token, delivery, state.credentials.queue).catch(({ message }) => [h("p", { class: "problem" }, `It cannot be read: ${message}`)])
+  const place = h("div", h("h3", "Signature"));
+  verify(token, delivery, state.credentials.queue).catch(({ message }) => [h("p.problem", `It cannot be read: ${message}`)])
     .then((found) => place.append(...found));
   return place;
 }
@@ -48,7 +48,7 @@ async function verify(token, delivery, keys) {
   const claims = JSON.parse(body), decoded = codeBox("Signature, decoded", `${head}\n${prettyJson(body)}`);
   // Browsers have it on localhost and with https alone.
   const { subtle } = globalThis.crypto ?? {};
-  if (!subtle) return [h("p", { class: "dim" }, "Open the page on localhost or with https to have it verified."), decoded];
+  if (!subtle) return [h("p.dim", "Open the page on localhost or with https to have it verified."), decoded];
   const checks = await Promise.all(["current", "next"].map(async (name) => {
     const key = await subtle.importKey("raw", encode(keys[`${name}_signing_key`]), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
     const fits = await subtle.verify("HMAC", key, fromBase64(mac), encode(`${header}.${payload}`));
@@ -58,5 +58,5 @@ async function verify(token, delivery, keys) {
   for (const [name, fits] of [["URL", claims.sub === delivery.url], ["body", String(fromBase64(claims.body)) === digest]]) {
     checks.push(status(`${name} ${fits ? "matches" : "is another one"}`, fits ? "good" : "bad"));
   }
-  return [h("p", { class: "checks" }, checks, h("span", { class: "dim" }, `expires ${instant(claims.exp * 1000)} UTC`)), decoded];
+  return [h("p.checks", checks, h("span.dim", `expires ${instant(claims.exp * 1000)} UTC`)), decoded];
 }

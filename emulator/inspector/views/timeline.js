@@ -16,19 +16,18 @@ export const path = "timeline";
 export const key = "t";
 
 const GROUPS = ["", "message", "schedule", "destination"];
-// As many rows as a tab holds with ease; older ones are found by the lists.
-const MOST = 200_000, LARGE = 5_000, DRAW_LARGE_MS = 500;
+const LARGE = 5_000, DRAW_LARGE_MS = 500;
 
 export function render(context) {
   const { query } = context.route, open = new Set();
-  const note = h("span", { class: "dim", role: "status" }), wrong = h("p", { class: "problem", role: "alert", hidden: true });
-  const teach = h("div", { class: "place" }), jump = h("button", { class: "jump", hidden: true, onclick: () => list.centre(nowAt) });
+  const note = h("span.dim", { role: "status" }), wrong = h("p.problem", { role: "alert", hidden: true });
+  const teach = h("div.place"), jump = h("button.jump", { hidden: true, onclick: () => list.centre(nowAt) });
   const list = virtualList({ label: "Deliveries", draw: content, open: choose, settled, selected: ({ id }) => Boolean(id) && id === context.route.select });
   let nowAt = -1, terms = null, matches = null, shownBy = null, waits = null;
 
   // A control whose value stands in the address.
-  const asked = (name) => function change() {
-    context.setQuery({ [name]: this.value.trim() });
+  const asked = (name) => ({ target }) => {
+    context.setQuery({ [name]: target.value.trim() });
     draw();
   };
   const filter = h("input", { type: "search", value: query.filter ?? "", placeholder: "status:failed url:*/orders label:nightly", title: HINT,
@@ -39,8 +38,9 @@ export function render(context) {
   function draw() {
     clearTimeout(waits);
     waits = null;
-    const { journal: { rows, whole }, lists: { upcoming, "live messages": live } } = context.state;
+    const { journal, lists: { upcoming, "live messages": live } } = context.state;
     if (!upcoming) return;
+    const { rows } = journal;
     if (terms !== filter.value) {
       terms = filter.value;
       const parsed = parse(terms), found = problem(parsed);
@@ -58,8 +58,8 @@ export function render(context) {
     if (!isBare) list.set(items, nowAt, shownBy !== by.value);
     shownBy = isBare ? null : by.value;
     const shown = (wanted) => items.filter(({ kind }) => kind === wanted).length;
-    replace(note, by.value ? count(shown("group"), "group") : deliveries(matches ? shown("past") : rows.length),
-      matches && !by.value && ` of ${rows.length.toLocaleString("en-GB")}`, !whole && rows.length > 0 && (canRead(rows) ? ", more are read…" : ", older ones are left out"));
+    replace(note, by.value ? count(shown("group"), "group") : [deliveries(shown("past")), matches && ` of ${rows.length.toLocaleString("en-GB")}`],
+      !journal.whole && rows.length > 0 && (canRead(journal) ? ", more are read…" : ", older ones are left out"));
   }
 
   function settled(from, to) {
@@ -79,20 +79,18 @@ export function render(context) {
 
   function content(item) {
     const now = context.state.clock?.now_ms ?? item.at, { kind, at, labels, last, next } = item;
-    if (kind === "now") return h("span", {}, "now ", instant(now, context.zone));
+    if (kind === "now") return h("span", "now ", instant(now, context.zone));
     if (kind === "group") {
-      return cells({ when: [item.isOpen ? "▾ " : "▸ ", deliveries(item.count)], tries: last, state: stateOf(last ?? next),
-        what: tame(by.value === "message" ? `${shortId(item.key)} ${shortUrl(item.url)}` : shortUrl(item.key)),
-        why: [item.failed > 0 && h("b", {}, `${item.failed} failed `), next && `next ${relative(next.at, now)}: ${next.why}`] });
+      const name = by.value === "message" ? `${shortId(item.key)} ${shortUrl(item.url)}` : shortUrl(item.key);
+      return cells(last ?? next, [item.isOpen ? "▾ " : "▸ ", deliveries(item.count)], tame(name),
+        [item.failed > 0 && h("b", `${item.failed} failed `), next && `next ${relative(next.at, now)}: ${next.why}`]);
     }
     const failed = kind === "past" ? cause(item) : null, reason = why(item, context.state.journal);
-    return cells({
-      when: at === null ? "waiting" : [onDay(at, now, context.zone), kind !== "past" && dim(` ${relative(at, now)}`)],
-      what: [dim(`${item.method || item.what || ""} `), h("span", { title: item.url }, tame(shortUrl(item.url)))], tries: item, state: stateOf(item),
-      why: [failed ? [h("b", {}, tame(failed.text)), `${item.retry ? ` · retried: ${item.retry}` : ""} · ${failed.advice}`] : reason,
-        labels.map((label) => [" ", h("span", { class: "tag" }, tame(label))])],
-      titles: { when: at === null ? null : `${instant(at)} UTC`, why: failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason },
-    });
+    return cells(item, at === null ? "waiting" : [onDay(at, now, context.zone), kind !== "past" && dim(` ${relative(at, now)}`)],
+      [dim(`${item.method || item.what} `), h("span", { title: item.url }, tame(shortUrl(item.url)))],
+      [failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
+        labels.map((label) => [" ", h("span.tag", tame(label))])],
+      at && `${instant(at)} UTC`, failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason);
   }
 
   list.box.setAttribute("aria-busy", "true");
@@ -100,39 +98,36 @@ export function render(context) {
   context.load("live messages", "/_emulator/messages", { state: "live", limit: 1000 });
   // Pages of a large journal come faster than it is worth drawing all of it.
   const soon = () => (shownBy === null || context.state.journal.rows.length < LARGE ? draw() : waits ??= setTimeout(draw, DRAW_LARGE_MS));
-  for (const pick of [({ lists }) => lists.upcoming, ({ lists }) => lists["live messages"], ({ clock }) => clock?.now_ms, ({ seen }) => seen]) context.watch(pick, soon);
+  for (const pick of [({ lists }) => lists.upcoming, ({ lists }) => lists["live messages"], ({ clock }) => clock?.now_ms, ({ seen }) => seen]) {
+    context.watch(pick, soon);
+  }
   context.watch(({ world, journal }) => `${world} ${journal.whole} ${journal.rows.length > 0}`, () => readAll(context));
   for (const [key, text, run] of [["j", "Next row", () => list.go(1)], ["k", "Previous row", () => list.go(-1)], ["Enter", "Open the row", list.openCurrent],
     ["n", "To the line of now", () => list.centre(nowAt)], ["/", "Filter", () => filter.focus()], ["b", "Group by something else", () => {
       by.selectedIndex = (by.selectedIndex + 1) % GROUPS.length;
       by.dispatchEvent(new Event("change"));
     }]]) context.bind(key, text, run);
-  context.ends.push(list.end, () => clearTimeout(waits));
-  return h("section", { class: "timeline" }, h("div", { class: "tools" }, h("h1", { class: "unseen" }, title), filter, by, note), wrong, teach, h("div", { class: "axis" }, list.box, jump));
+  context.ends.push(() => clearTimeout(waits));
+  return h("section.timeline", h("div.tools", h("h1.unseen", title), filter, by, note), wrong, teach, h("div.axis", list.box, jump));
 }
 
-const dim = (text) => h("span", { class: "dim" }, text);
+const dim = (text) => h("span.dim", text);
 
-/** The cells of a row; `tries` is the row whose attempts are counted. */
-function cells({ titles = {}, tries, ...row }) {
-  const parts = { ...row, try: tries?.n ? `${tries.n}/${tries.of ?? "?"}` : "" };
-  return ["when", "what", "try", "state", "why"].map((name) => (name === "state" ? row.state : h("span", { class: name, title: titles[name] }, parts[name])));
-}
-
-/** How it stands with a delivery. */
-function stateOf(row) {
-  if (row?.kind === "past") return status(row.status ?? "error", isGood(row) ? "good" : "bad");
-  return status(row?.what === "retry" ? "retry" : row?.kind === "waits" ? "waits" : "due", "wait");
-}
+/** The cells of a row; `row` is the one whose attempts and state are shown. */
+const cells = (row, when, what, why, whenTitle, whyTitle) => [h("span.when", { title: whenTitle }, when), h("span.what", what),
+  h("span.try", row?.n && `${row.n}/${row.of ?? "?"}`),
+  row?.kind === "past" ? status(row.status ?? "error", isGood(row) ? "good" : "bad")
+    : status(row?.what === "retry" ? "retry" : row?.kind === "waits" ? "waits" : "due", "wait"),
+  h("span.why", { title: whyTitle }, why)];
 
 // Marks of direction would turn what stands beside them.
 const tame = (text) => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "�");
 
-const canRead = (rows) => rows.length > 0 && rows.length < MOST;
+const canRead = ({ rows, most }) => rows.length > 0 && rows.length < most;
 
 /** Read the older pages one after another, while the view is open. */
 async function readAll({ store, ends }) {
-  while (!ends.done && canRead(store.state.journal.rows) && (await older(store))) await new Promise((done) => setTimeout(done));
+  while (!ends.done && canRead(store.state.journal) && (await older(store))) await new Promise((done) => setTimeout(done));
 }
 
 /** A time, with its day if that is not today's. */
