@@ -1,7 +1,7 @@
 """The pytest plugin: a fresh world for every test, and its timeline in the report of a test that fails.
 
     def test_reminder(emulator: Emulator) -> None:
-        emulator.publish("https://app.example.com/remind", headers={"Svc-Delay": "1d"})
+        emulator.publish("https://app.example.com/remind", delay="1d")
         emulator.clock.advance("1d")
         emulator.verify(url="https://app.example.com/remind", at="1d")
 
@@ -18,9 +18,10 @@ import importlib.util
 import os
 import re
 import secrets
+import shlex
 import sys
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from emulator import AsyncEmulator, Emulator
 
 TITLE = "svc-emulator timeline"
+SEEDS_TITLE = "svc-emulator seeds"
 # The head of the ids at the end of a timeline. The module that writes it is not imported without need.
 IDS = "Whole ids:"
 
@@ -49,6 +51,7 @@ _TIMEOUT_S = 10.0
 
 _HELP = {
     "seed": f"seeds the ids and tokens of every test's world (default: {DEFAULT_SEED})",
+    "without": "attempts that the chaos of a test with many seeds spares, as its failure names them (3.1,4.1)",
     "epoch": f"the first instant of every test's world, ISO 8601 (default: {DEFAULT_EPOCH})",
     "dialect": "the names on the wire: svc, upstash or a TOML file (default: svc)",
     "url": "use the emulator that runs there, such as a CI service container, instead of starting one "
@@ -68,6 +71,27 @@ class _Options:
     url: str | None
     control_token: str | None
     is_strict: bool
+    # The seed of the command line alone, which a marked test then runs under; the ini file's is for all tests.
+    only_seed: int | None
+    without: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Seeds:
+    """What the marker `emulator_seeds` asks for."""
+
+    seeds: Sequence[int]
+    chaos: float
+
+
+@dataclass
+class _SeededRun:
+    """One run of a marked test, and the disturbances that it met if it failed."""
+
+    seed: int
+    chaos: float
+    without: tuple[str, ...]
+    met: Mapping[str, str]
 
 
 class SvcEmulatorWarning(pytest.PytestWarning):
@@ -77,6 +101,8 @@ class SvcEmulatorWarning(pytest.PytestWarning):
 _OPTIONS = pytest.StashKey[_Options]()
 _OFF = pytest.StashKey[str]()
 _WORLD = pytest.StashKey["Emulator"]()
+_SEEDS = pytest.StashKey[_Seeds]()
+_RUN = pytest.StashKey[_SeededRun]()
 
 
 # -- options ----------------------------------------------------------------------------------
@@ -93,6 +119,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read the options, so that one that cannot be used is refused before any test runs."""
+    config.addinivalue_line(
+        "markers",
+        "emulator_seeds(seeds, chaos=0.2): run the test under many seeds, a number of them or the seeds themselves, "
+        "each time in a fresh world with chaos",
+    )
     reason = _why_off()
     if reason is not None:
         config.stash[_OFF] = reason
@@ -107,6 +138,8 @@ def pytest_configure(config: pytest.Config) -> None:
         url=_option(config, "url"),
         control_token=_option(config, "control-token"),
         is_strict=bool(config.getoption("emulator_strict") or config.getini("emulator_strict")),
+        only_seed=_read_seed(config.getoption("emulator_seed")) if config.getoption("emulator_seed") else None,
+        without=_read_without(_option(config, "without")),
     )
 
 
@@ -156,6 +189,14 @@ def _read_seed(text: str | None) -> int:
         return int(text)
     except ValueError:
         raise pytest.UsageError(f"--emulator-seed: expected an integer, got {text!r}") from None
+
+
+def _read_without(text: str | None) -> tuple[str, ...]:
+    marks = tuple(each.strip() for each in (text or "").split(",") if each.strip())
+    for mark in marks:
+        if not re.fullmatch(r"[1-9][0-9]*\.[1-9][0-9]*", mark):
+            raise pytest.UsageError(f"--emulator-without: expected attempts such as 3.1,4.1, got {mark!r}")
+    return marks
 
 
 def _read_epoch_ms(text: str | None) -> int:
@@ -216,7 +257,12 @@ def emulator(request: pytest.FixtureRequest, emulator_server: Emulator) -> Itera
     """
     options = request.config.stash[_OPTIONS]
     id = world_id(request.node.nodeid, shared=options.url is not None)
-    with emulator_server.new_world(id=id, seed=options.seed, epoch=options.epoch_ms) as world:
+    # Every call of the test carries it, and a load balancer before several servers can tell them by it (D-432).
+    token = None if options.url is None else secrets.token_urlsafe(24)
+    run = request.node.stash.get(_RUN, None)
+    seed = options.seed if run is None else run.seed
+    chaos = None if run is None else {"level": run.chaos, "except": list(run.without)}
+    with emulator_server.new_world(id=id, seed=seed, epoch=options.epoch_ms, token=token, chaos=chaos) as world:
         request.node.stash[_WORLD] = world
         yield world
         del request.node.stash[_WORLD]
@@ -276,6 +322,110 @@ def _is_strict(server: Emulator) -> bool:
     return bool(answer["strict"])
 
 
+# -- many seeds -------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Read the markers, so that one that cannot be used is refused before any test runs."""
+    for item in items:
+        marker = item.get_closest_marker("emulator_seeds")
+        if marker is not None:
+            item.stash[_SEEDS] = _read_marker(item, marker)
+
+
+def _read_marker(item: pytest.Item, marker: pytest.Mark) -> _Seeds:
+    def read(seeds: object, chaos: object = 0.2) -> _Seeds:
+        found = range(seeds) if isinstance(seeds, int) else seeds
+        if not isinstance(found, Iterable) or isinstance(found, str) or not (listed := list(found)):
+            raise TypeError(f"expected a number of seeds, or the seeds, got {seeds!r}")
+        if not all(isinstance(each, int) for each in listed):
+            raise TypeError(f"expected whole numbers, got {seeds!r}")
+        if not isinstance(chaos, int | float) or not 0 <= chaos <= 1:
+            raise TypeError(f"chaos: expected a number from 0 to 1, got {chaos!r}")
+        if "emulator" not in getattr(item, "fixturenames", ()):
+            raise TypeError("the test uses no fixture `emulator`, whose world would have the seed")
+        return _Seeds(seeds=listed, chaos=float(chaos))
+
+    try:
+        return read(*marker.args, **marker.kwargs)
+    except TypeError as error:
+        raise pytest.UsageError(f"{item.nodeid}: emulator_seeds: {error}") from None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a marked test under its seeds until it fails; it is one test, and has the reports of its last run."""
+    wanted, options = item.stash.get(_SEEDS, None), item.config.stash.get(_OPTIONS, None)
+    if wanted is None or options is None:
+        return None
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports: list[pytest.TestReport] = []
+    for seed in wanted.seeds if options.only_seed is None else [options.only_seed]:
+        run = _SeededRun(seed=seed, chaos=wanted.chaos, without=options.without, met={})
+        reports = _run_seeded(item, run)
+        if not all(each.passed for each in reports):
+            break
+    if any(each.failed for each in reports):
+        may_shrink = options.only_seed is None and not item.config.getoption("usepdb")
+        reports = _shrunk(item, run, reports) if may_shrink else reports
+    del item.stash[_RUN]
+    # Each run has kept what the test shares with its module; what the next test does not need ends now.
+    ending = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), when="teardown")
+    if ending.excinfo is not None:
+        reports.append(hook.pytest_runtest_makereport(item=item, call=ending))
+    for report in reports:
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _run_seeded(item: pytest.Item, run: _SeededRun) -> list[pytest.TestReport]:
+    """One run of the test from its setup to its teardown, with function fixtures of its own."""
+    from _pytest.runner import runtestprotocol
+
+    item.stash[_RUN] = run
+    # What earlier runs printed.
+    item._report_sections.clear()
+    # What the test shares with its neighbours is kept: the next test, as far as that goes, is the parent.
+    return runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+
+
+def _shrunk(item: pytest.Item, first: _SeededRun, reports: list[pytest.TestReport]) -> list[pytest.TestReport]:
+    """The reports of the smallest run that fails in the same phase, with what remains of the disturbances."""
+    from emulator.client.exploring import fewest, report
+
+    smallest, phase = reports, next(each.when for each in reports if each.failed)
+
+    def again(spared: Sequence[str]) -> Mapping[str, str] | None:
+        nonlocal smallest
+        run = _SeededRun(seed=first.seed, chaos=first.chaos, without=(*first.without, *spared), met={})
+        found = _run_seeded(item, run)
+        if not any(each.failed and each.when == phase for each in found):
+            return None
+        smallest = found
+        return run.met
+
+    spared, remaining = fewest(first.met, again)
+    line = f"pytest {shlex.quote(item.nodeid)} --emulator-seed {first.seed}"
+    if marks := (*first.without, *spared):
+        line += f" --emulator-without {','.join(marks)}"
+    failed = next(each for each in smallest if each.failed)
+    failed.sections.append((SEEDS_TITLE, report(first.seed, first.met, remaining, line)))
+    return smallest
+
+
+def _disturbances(world: Emulator) -> Mapping[str, str]:
+    """What the test met, as far as its emulator can still tell: a report is made in any case."""
+    from emulator import EmulatorError
+    from emulator.client.exploring import disturbances_of
+
+    try:
+        return disturbances_of(world, _TIMEOUT_S)
+    except (EmulatorError, TimeoutError):
+        return {}
+
+
 # -- reports ----------------------------------------------------------------------------------
 
 
@@ -300,6 +450,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Result[pytes
     result = yield
     world = item.stash.get(_WORLD, None)
     if world is not None and (report := result.get_result()).failed:
+        if (run := item.stash.get(_RUN, None)) is not None:
+            run.met = _disturbances(world)
         text = timeline(world)
         if text.partition("\n")[0] in report.longreprtext:
             # A failed `verify` shows the tables already, but not all ids.

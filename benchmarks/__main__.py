@@ -3,7 +3,7 @@
 Machines are shared and differ, so what counts are ratios: against a floor measured in the same run,
 or against another checkout of the project that is measured in turns with this one. Alone, each
 figure is the best of a few rounds. Compared, it is the median one, and the ratio is the median of
-those of the pairs.
+those of the pairs. A target that is missed is shown, and is no failure.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import tee
+from pathlib import Path
 
-from benchmarks import measuring, starting
+from benchmarks import measuring, plot, starting, tables
 from benchmarks.checkouts import HERE, Checkout, NoCheckout
-from benchmarks.figures import Figure, ratio_text
-from benchmarks.rows import ROWS
+from benchmarks.rows import GROWTH, ROWS, NoRow, Row, chosen
 
 
-def main() -> int:
-    arguments = _arguments()
-    wanted: Sequence[str] = arguments.rows or [name for name, row in ROWS.items() if not row.is_long]
-    unknown = [name for name in wanted if name not in ROWS]
-    if unknown:
-        print(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}", file=sys.stderr)
-        return 2
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 whatever the figures are. Wrong usage ends the process with 2."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
     try:
-        other = None if arguments.against is None else Checkout.at(arguments.against)
-    except NoCheckout as error:
-        print(error, file=sys.stderr)
-        return 2
+        other = None if options.against is None else Checkout.at(options.against)
+        rows = _rows(options)
+    except (NoCheckout, NoRow) as error:
+        parser.error(str(error))
     starting.warm_up(HERE)
     if other is None:
-        _print_alone(wanted, arguments.rounds)
+        lines = _measured(rows, options)
     else:
         starting.warm_up(other)
-        _print_compared(wanted, other, arguments.rounds)
+        lines = _compared(rows, other, options)
+    for line in lines:
+        print(line, flush=True)
     return 0
 
 
-def _arguments() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     long_rows = ", ".join(name for name, row in ROWS.items() if row.is_long)
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -50,37 +50,47 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="what to measure")
     parser.add_argument("--against", metavar="PATH", help="another checkout of the project")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often, instead of what each row says")
-    return parser.parse_args()
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--short", action="store_true", help="little of most rows, once: for a look, in less than 40 s")
+    form.add_argument("--readme", action="store_true", help="all rows; print the table of the README and nothing else")
+    parser.add_argument("--plot", metavar="FILE", help=f"write the growth with work as an SVG; without names, {GROWTH}")
+    return parser
 
 
-def _print_alone(wanted: Sequence[str], rounds: int | None) -> None:
-    print(f"| {'what':44} | {'figure':72} | {'target':25} | |\n|---|---|---|---|")
-    for name in wanted:
-        row = ROWS[name]
-        for figure in measuring.best(row, HERE, rounds or row.rounds):
-            target = "(no target)" if figure.target is None else figure.target.text(figure.unit)
-            verdict = "ok" if figure.is_met else "MISSED"
-            print(f"| {figure.what:44} | {figure.text:72} | {target:25} | {verdict} |", flush=True)
+def _rows(options: argparse.Namespace) -> list[Row]:
+    """Raises NoRow."""
+    default: list[str] | None = None
+    if options.readme:
+        default = list(ROWS)
+    elif options.plot and not options.short:
+        default = [GROWTH]
+    names = options.rows or default
+    found = chosen(names, is_short=options.short)
+    if options.plot and ROWS[GROWTH] not in found:
+        raise NoRow(f"--plot shows the row {GROWTH}, which is not among those to measure")
+    return found
 
 
-def _print_compared(wanted: Sequence[str], other: Checkout, rounds: int | None) -> None:
-    print(f"this:  {HERE.path}\nother: {other.path}\n")
-    titles = f"| {'what':44} | {'this':>18} | {'other':>18} | {'this/floor':>10} | {'other/floor':>11} |"
-    print(f"{titles} this/other | of the pairs |\n|---|---|---|---|---|---|---|")
-    for name in wanted:
-        row = ROWS[name]
-        for found in measuring.compare(row, HERE, other, rounds or row.rounds):
-            ours, theirs, ratios = found.ours, found.theirs, found.ratios
-            print(
-                f"| {found.what:44} | {ours.unit.text(ours.value):>18} | {theirs.unit.text(theirs.value):>18} "
-                f"| {_to_floor(ours):>10} | {_to_floor(theirs):>11} "
-                f"| {found.ratio:10.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f} |",
-                flush=True,
-            )
+def _measured(rows: Sequence[Row], options: argparse.Namespace) -> tables.Lines:
+    found = (each for row in rows for each in measuring.best(row, HERE, options.rounds or row.rounds))
+    shown, kept = tee(found)
+    yield from tables.of_figures(shown, for_readme=options.readme)
+    if options.plot:
+        _write(options.plot, [plot.Line(figure=each) for each in kept if each.steps])
 
 
-def _to_floor(figure: Figure) -> str:
-    return "" if figure.to_floor is None else ratio_text(figure.to_floor)
+def _compared(rows: Sequence[Row], other: Checkout, options: argparse.Namespace) -> tables.Lines:
+    found = (each for row in rows for each in measuring.compare(row, HERE, other, options.rounds or row.rounds))
+    shown, kept = tee(found)
+    yield from tables.of_comparisons(shown, other=other.commit, for_readme=options.readme)
+    if options.plot:
+        pairs = [each for each in kept if each.ours.steps]
+        ours = [plot.Line(figure=each.ours, name="this") for each in pairs]
+        _write(options.plot, ours + [plot.Line(figure=each.theirs, name=other.commit) for each in pairs])
+
+
+def _write(path: str, lines: Sequence[plot.Line]) -> None:
+    Path(path).write_text(plot.svg(lines), "utf-8")
 
 
 if __name__ == "__main__":

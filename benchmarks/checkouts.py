@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -42,6 +43,15 @@ class Checkout:
             "PYTHONIOENCODING": "utf-8",
             "PYTHONPYCACHEPREFIX": str(_BYTECODE),
         }
+
+    @property
+    def commit(self) -> str:
+        """What it is called: the commit it is at, or without one the name of its folder."""
+        command = ["git", "-C", str(self.path), "rev-parse", "--short", "HEAD"]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return self.path.name
 
     def serve(self, *options: str) -> list[str]:
         """The command that runs a server."""

@@ -34,10 +34,6 @@ class Target:
     limit: float
     of_floor: bool = False
 
-    def text(self, unit: Unit) -> str:
-        bound = "at least" if unit.is_more_better else "at most"
-        return f"{bound} {self.limit} of the floor" if self.of_floor else f"{bound} {unit.text(self.limit)}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -45,7 +41,8 @@ class Figure:
 
     `floor` is in the same unit and from the same moment: what no emulator could beat, or what the
     same one does without the load in question; `beside` says which. `count` is how many things the
-    time was spent on, `things` what they are.
+    time was spent on, `things` what they are. `steps` has what the same took in each of the equal
+    steps of the work, where the figure is about its growth.
     """
 
     what: str
@@ -55,12 +52,22 @@ class Figure:
     beside: str = "the floor"
     count: int = 0
     things: str = ""
+    steps: tuple[float, ...] = ()
     target: Target | None = None
 
     @property
     def to_floor(self) -> float | None:
         """The ratio to the floor."""
         return None if self.floor is None else self.value / self.floor
+
+    @property
+    def target_text(self) -> str:
+        if self.target is None:
+            return "(no target)"
+        bound = "at least" if self.unit.is_more_better else "at most"
+        if not self.target.of_floor:
+            return f"{bound} {self.unit.text(self.target.limit)}"
+        return f"{bound} {self.target.limit} {'of' if self.unit.is_more_better else 'times'} {self.beside}"
 
     @property
     def is_met(self) -> bool:
@@ -81,10 +88,13 @@ class Figure:
     @property
     def text(self) -> str:
         shown = self.unit.text(self.value)
-        if self.floor is not None and self.to_floor is not None and self.unit is Unit.PER_SECOND:
-            return f"{ratio_text(self.to_floor)} of {self.beside} ({self.value:,.0f} of {self.floor:,.0f} a second)"
         if self.floor is not None and self.to_floor is not None:
-            return f"{shown}, {ratio_text(self.to_floor)} times {self.beside} ({self.unit.text(self.floor)})"
+            ratio = ratio_text(self.to_floor)
+            if not self.unit.is_more_better:
+                return f"{shown}, {ratio} times {self.beside} ({self.unit.text(self.floor)})"
+            if self.target is not None and not self.target.of_floor:
+                return f"{shown}, {ratio} of {self.beside} ({self.unit.text(self.floor)})"
+            return f"{ratio} of {self.beside} ({self.value:,.0f} of {self.floor:,.0f} a second)"
         if self.count and self.unit is Unit.SECONDS:
             return f"{shown} ({self.count / self.value:,.0f} {self.things} a second)"
         if self.count and self.unit is Unit.CPU_SECONDS:

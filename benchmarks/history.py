@@ -1,94 +1,94 @@
-"""Whether what happens gets dearer with what has happened: deliveries after a million of them, and statistics."""
+"""Whether what happens gets dearer with what has happened: a million deliveries, those after them, and statistics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 
 import httpx
 
-from benchmarks import recorded, servers
+from benchmarks import servers
 from benchmarks.checkouts import Checkout
 from benchmarks.figures import Figure, Target, Unit
 
-_PERIODS = ("1h", "3h", "12h", "1d", "3d", "7d", "30d")
-_FIRST_DAYS = 3
+_LONGEST = "30d"
+_PERIODS = ("1h", "3h", "12h", "1d", "3d", "7d", _LONGEST)
+_SCHEDULES = 24
+_STEP_DAYS = 3
+# About 100,000, so that ten steps are a million and the eleventh comes after them.
+_STEP = _STEP_DAYS * 1440 * _SCHEDULES
+_STEPS = 11
 
 
 def growth(checkout: Checkout) -> Iterator[Figure]:
-    """The next 100,000 deliveries after a million, beside the first 100,000."""
-    per_day = recorded.PER_MINUTE * 1440
+    """Steps of 100,000 deliveries, answered by a rule: the one after a million beside the first, and statistics."""
     with (
         servers.database(in_memory=False) as database,
         servers.emulator(checkout, "--db", database, *servers.FROZEN) as emulator,
     ):
-        recorded.schedule(emulator)
-        first_s, first_cpu_s = _days(emulator, _FIRST_DAYS)
-        first_mb = emulator.resident_mb
-        _days(emulator, 30 - _FIRST_DAYS)
-        next_s, next_cpu_s = _days(emulator, _FIRST_DAYS)
-        next_mb = emulator.resident_mb
-    count = f"{_FIRST_DAYS * per_day:,}"
-    beside = f"the first {count}"
+        emulator.rule("https://api.example.com/*", respond={"status": 200})
+        for number in range(_SCHEDULES):
+            emulator.schedule("* * * * *", f"https://api.example.com/{number}")
+        steps = []
+        for _ in range(_STEPS):
+            steps.append((*_advance(emulator), emulator.resident_mb))
+        statistics = list(_statistics(emulator))
+    took_s, cpu_s, resident_mb = zip(*steps, strict=True)
+    what, beside = "100,000 deliveries after a million", "the first 100,000"
+    yield Figure(what=what, value=took_s[-1], unit=Unit.SECONDS, floor=took_s[0], beside=beside)
     yield Figure(
-        what=f"{count} deliveries after a million", value=next_s, unit=Unit.SECONDS, floor=first_s, beside=beside
+        what=f"{what}, CPU of each",
+        value=_each_us(cpu_s[-1]),
+        unit=Unit.MICROSECONDS,
+        floor=_each_us(cpu_s[0]),
+        beside=beside,
+        count=_STEP,
+        things="deliveries",
+        target=Target(limit=1.05, of_floor=True),
+        steps=tuple(_each_us(each) for each in cpu_s),
     )
     yield Figure(
-        what=f"{count} deliveries after a million, CPU",
-        value=next_cpu_s,
-        unit=Unit.CPU_SECONDS,
-        floor=first_cpu_s,
+        what="resident after a million deliveries",
+        value=resident_mb[-1],
+        unit=Unit.MEGABYTES,
+        floor=resident_mb[0],
         beside=beside,
     )
-    yield Figure(
-        what="resident after a million deliveries", value=next_mb, unit=Unit.MEGABYTES, floor=first_mb, beside=beside
-    )
+    yield from statistics
 
 
-def _days(emulator: servers.Emulator, days: int) -> tuple[float, float]:
-    """Seconds and seconds of CPU that so many days take."""
+def _advance(emulator: servers.Emulator) -> tuple[float, float]:
+    """Seconds and seconds of CPU that one step takes."""
     emulator.settle()
     before_s, began = emulator.cpu_s, time.perf_counter()
-    report = emulator.advance(f"{days}d")
+    report = emulator.advance(f"{_STEP_DAYS}d")
     took_s = time.perf_counter() - began
     emulator.settle()
-    expected = days * recorded.PER_MINUTE * 1440
-    if report["succeeded"] != expected:
-        raise RuntimeError(f"expected {expected} deliveries, got {report}")
+    if report["succeeded"] != _STEP:
+        raise RuntimeError(f"expected {_STEP} deliveries, got {report}")
     return took_s, emulator.cpu_s - before_s
 
 
-def statistics(checkout: Checkout) -> Iterator[Figure]:
-    """Statistics of an account with a million recorded deliveries beside those of an account with none."""
-    with servers.database(in_memory=False) as database:
-        options = ("--db", database, *servers.FROZEN)
-        with servers.emulator(checkout, *options) as emulator:
-            login = emulator.client.get("/_emulator/credentials").json()["management"]
-            auth = httpx.BasicAuth(login["username"], login["password"])
-            busy, idle = [each["id"] for each in emulator.client.get("/v2/queue/users", auth=auth).json()][:2]
-        if recorded.is_known(Path(database)):
-            with servers.emulator(checkout, *options) as emulator:
-                emulator.advance("30d")
-            recorded.fill(Path(database), busy)
-        else:
-            with servers.emulator(checkout, *options) as emulator:
-                recorded.schedule(emulator)
-                # An advance makes at most a million deliveries.
-                for _ in range(2):
-                    emulator.advance("15d")
-        with servers.emulator(checkout, *options) as emulator:
-            for period in _PERIODS:
-                took, floor = (_answer_ms(emulator.client, auth, each, period) for each in (busy, idle))
-                yield Figure(
-                    what=f"statistics of {recorded.DELIVERIES:,}, {period}",
-                    value=took,
-                    unit=Unit.MILLISECONDS,
-                    floor=floor,
-                    beside="an account without any",
-                    target=Target(limit=50),
-                )
+def _each_us(cpu_s: float) -> float:
+    return cpu_s / _STEP * 1e6
+
+
+def _statistics(emulator: servers.Emulator) -> Iterator[Figure]:
+    """Those of an account with a million recorded deliveries beside those of an account with none."""
+    login = emulator.client.get("/_emulator/credentials").json()["management"]
+    auth = httpx.BasicAuth(login["username"], login["password"])
+    busy, idle = [each["id"] for each in emulator.client.get("/v2/queue/users", auth=auth).json()][:2]
+    for period in _PERIODS:
+        took_ms, floor_ms = (_answer_ms(emulator.client, auth, each, period) for each in (busy, idle))
+        yield Figure(
+            what=f"statistics of a million deliveries, {period}",
+            value=took_ms,
+            unit=Unit.MILLISECONDS,
+            floor=floor_ms,
+            beside="an account without any",
+            target=Target(limit=12) if period == _LONGEST else None,
+        )
 
 
 def _answer_ms(client: httpx.Client, auth: httpx.BasicAuth, account_id: str, period: str) -> float:

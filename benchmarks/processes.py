@@ -13,7 +13,6 @@ from benchmarks.checkouts import Checkout
 
 # A server with a million pending messages writes them all down before it ends.
 _PATIENCE_S = 300
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -47,4 +46,4 @@ def cpu_s(pid: int) -> float:
     """The time that all threads of a process have spent so far, in user and system mode."""
     # The name of the program, in parentheses, may hold blanks; user and system time are the 14th and 15th fields.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

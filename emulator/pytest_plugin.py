@@ -1,7 +1,7 @@
 """The pytest plugin by the name of a module, `-p emulator.pytest_plugin`, for runs that load no plugin by themselves.
 
 The plugin itself is the module `svc_emulator_pytest` beside this package (D-290). Installing the
-distribution registers that one.
+distribution registers that one. How it runs a test under many seeds is in D-425.
 """
 
 from __future__ import annotations

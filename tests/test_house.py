@@ -30,7 +30,17 @@ AT_THE_ROOT = {
     "version.py",
 }
 # Folders of tests that are about no single module.
-NO_MIRROR = {"campaign", "container", "contracts", "examples", "golden", "properties", "scenarios", "users"}
+NO_MIRROR = {
+    "benchmarks",
+    "campaign",
+    "container",
+    "contracts",
+    "examples",
+    "golden",
+    "properties",
+    "scenarios",
+    "users",
+}
 # Tests of a package as a whole.
 OF_A_PACKAGE = {
     "api/messaging/test_options_have_effect.py",

@@ -561,3 +561,111 @@ def test_a_strict_run_needs_a_strict_server(pytester: pytest.Pytester, run: Run)
             [f"*svc-emulator: {server.url} is not strict, as emulator_strict wants it (serve --strict)"]
         )
     run().assert_outcomes(passed=3)
+
+
+# -- many seeds -------------------------------------------------------------------------------
+
+ONCE = """
+import pytest
+
+@pytest.fixture(scope="module")
+def shared():
+    print("module begins")
+    yield
+    print("module ends")
+
+@pytest.mark.emulator_seeds(100)
+def test_once(emulator, shared):
+    bodies = []
+    emulator.mount("https://app.test", lambda request: bodies.append(request.body))
+    for number in range(3):
+        emulator.publish("https://app.test/hook", str(number), delay="1m")
+    emulator.clock.drain()
+    assert len(bodies) == len(set(bodies))
+
+def test_another(emulator, shared):
+    assert emulator.destinations.all() == []
+"""
+
+
+def test_a_marked_test_is_shrunk_and_repeated_by_one_line(pytester: pytest.Pytester, run: Run) -> None:
+    """D-425."""
+    pytester.makepyfile(test_app=ONCE)
+    result = run("-s")
+    result.assert_outcomes(failed=1, passed=1)
+    assert result.stdout.str().count("module begins") == 1
+    result.stdout.fnmatch_lines(["*- svc-emulator timeline -*", "*- svc-emulator seeds -*", "It fails under seed *"])
+    text = result.stdout.str()
+    (line,) = re.findall("Repeat it: pytest (.*)", text)
+    assert line.startswith("test_app.py::test_once --emulator-seed ")
+    (remaining,) = re.findall(r"^  [0-9]+[.][0-9]+  .*duplicate of attempt.*$", text, re.MULTILINE)
+    again = run(*line.split())
+    again.assert_outcomes(failed=1)
+    assert remaining.split("  ")[1] not in line
+    again.stdout.fnmatch_lines(["*chaos: duplicate of attempt 1"])
+
+
+def test_a_marked_test_that_passes_is_one_test(pytester: pytest.Pytester, run: Run) -> None:
+    """D-425."""
+    pytester.makepyfile("""
+import pytest
+
+tried = []
+
+@pytest.mark.emulator_seeds([5, 6, 7], chaos=0.5)
+def test_all(emulator):
+    tried.append([rule["chance"] for rule in emulator.destinations.all()])
+
+def test_after():
+    assert tried == [[0.5, 0.5, 0.5, 0.25, 0.125, 0.125]] * 3
+""")
+    run("-pno:randomly").assert_outcomes(passed=2)
+
+
+def test_a_marked_asynchronous_test_is_run_under_its_seeds(pytester: pytest.Pytester, run: Run) -> None:
+    """D-425."""
+    pytester.makepyfile("""
+import pytest
+
+worlds = []
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.emulator_seeds(3)
+async def test_all(async_emulator):
+    worlds.append(async_emulator.token)
+    assert len(worlds) < 3 or len(set(worlds)) == 3
+""")
+    run("-panyio").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("0", "expected a number of seeds, or the seeds, got 0"),
+        ("'ten'", "expected a number of seeds, or the seeds, got 'ten'"),
+        ("[1, 'a']", "expected whole numbers"),
+        ("10, chaos=2", "chaos: expected a number from 0 to 1, got 2"),
+        ("10, mess=1", "unexpected keyword argument 'mess'"),
+    ],
+)
+def test_a_marker_that_cannot_be_used_is_refused(pytester: pytest.Pytester, run: Run, marker: str, said: str) -> None:
+    """D-425."""
+    pytester.makepyfile(f"""
+import pytest
+
+@pytest.mark.emulator_seeds({marker})
+def test_all(emulator):
+    pass
+""")
+    result = run()
+    assert result.ret is pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*test_all: emulator_seeds: *{said.replace('[', '[[]')}*"])
+
+
+def test_a_marked_test_without_a_world_is_refused(pytester: pytest.Pytester, run: Run) -> None:
+    """D-425."""
+    pytester.makepyfile("import pytest\n\n@pytest.mark.emulator_seeds(3)\ndef test_all():\n    pass\n")
+    result = run()
+    assert result.ret is pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the test uses no fixture `emulator`*"])

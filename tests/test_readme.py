@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,6 +23,7 @@ from emulator.cli import main
 from emulator.server.settings import Settings
 from emulator.version import VERSION
 from tests.harness.emulators import server
+from tests.harness.job_receivers import JobReceiver, as_function, served
 
 README = Path(__file__).parent.parent / "README.md"
 COMMAND = re.compile(r"svc-emulator ([a-z][^`\n#|]*)")
@@ -29,6 +31,8 @@ CONSOLE = re.compile(r"```console\n(?P<lines>.*?)```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(?P<code>.*?)```", re.DOTALL)
 YAML = re.compile(r"```yaml\n(?P<text>.*?)```", re.DOTALL)
 SERVE = "svc-emulator serve"
+# The receiver of the reader.
+RECEIVER = "http://localhost:3000/jobs"
 # What runs until somebody ends it.
 ENDLESS = (SERVE, "svc-emulator tail", "docker run")
 # What a block of commands may need, and is not run here, with the reason.
@@ -184,19 +188,26 @@ def test_every_command_of_the_table_runs(tmp_path: Path, monkeypatch: pytest.Mon
     ran = []
     with server(db=str(tmp_path / "state.db")):
         pass
-    with server() as running:
+    jobs = JobReceiver()
+    with server() as running, served(jobs) as receiver:
+        keys = {"SVC_CURRENT_SIGNING_KEY": jobs.current, "SVC_NEXT_SIGNING_KEY": jobs.following}
         published = httpx.post(
             f"{running.url}/v2/publish/https://app.example.com",
             headers={"Authorization": f"Bearer {running.token}"},
             trust_env=False,
         )
         message_id = published.json()["messageId"]
+        httpx.post(
+            f"{running.url}/v2/publish/https://app.example.com",
+            headers={"Authorization": f"Bearer {running.token}", "Svc-Label": "reminder", "Svc-Delay": "60d"},
+            trust_env=False,
+        ).raise_for_status()
         for match in re.finditer(r"^\| `svc-emulator ([^`]*)` \|", table, re.MULTILINE):
             command = match.group(1)
             if command in ("serve", "tail"):
                 continue  # They do not end; the blocks above run the one, and tests/cli the other.
-            arguments = command.replace("MESSAGE_ID", message_id).split()
-            variables = {"EMULATOR_URL": running.url, "EMULATOR_PORT": str(running.port)}
+            arguments = command.replace("MESSAGE_ID", message_id).replace(RECEIVER, receiver).split()
+            variables = {"EMULATOR_URL": running.url, "EMULATOR_PORT": str(running.port), **keys}
             result = CliRunner().invoke(main, arguments, env=variables)
             assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
             ran.append(command.split()[0])
@@ -227,6 +238,24 @@ def test_first_test_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
     failed = run(code.replace('"1d1m"', '"1d5m"'))
     assert "attempt 2: expected +1d5m (2026-01-02T00:05:00.000Z), began +1d1m" in failed.stdout
     assert "svc-emulator timeline" in failed.stdout
+
+
+@pytest.mark.slow
+def test_the_test_with_many_seeds_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "emulator_seeds" in match["code"])
+    assert "shipped = set()" in code
+    once = code.replace("set()", "[]").replace("shipped.add", "shipped.append").replace('{b"7"}', '[b"7"]')
+    for text, said in ((code, "1 passed"), (once, "duplicate of attempt")):
+        (tmp_path / "test_orders.py").write_text(text)
+        completed = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert said in completed.stdout, completed.stdout
 
 
 def test_emulator_example_of_the_readme_runs() -> None:
@@ -268,6 +297,20 @@ def test_second(shop, emulator):
         timeout=60,
     )
     assert "2 passed" in completed.stdout, completed.stdout
+
+
+def test_lines_that_check_a_receiver_run() -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "check_receiver" in match["code"])
+    with Emulator() as emulator:
+        keys = emulator.credentials
+        for mistake in ("", "works twice for duplicates"):
+            jobs = JobReceiver(
+                "https://app.example.com/remind", mistake, keys.current_signing_key, keys.next_signing_key
+            )
+            names: dict[str, Any] = {"my_app": as_function(jobs), "sent_mails": jobs.done}
+            exec(compile(code, str(README), "exec"), names)
+            with pytest.raises(AssertionError, match="idempotency") if mistake else nullcontext():
+                names["test_the_receiver_is_right"](emulator)
 
 
 def test_readme_lists_every_method_and_every_option_of_publish() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from emulator.core.errors import Refused
 from emulator.core.model import AccountId
 from emulator.core.record import Record
-from emulator.wire.credentials import basic_credentials, bearer_token
+from emulator.core.world_setup import DEFAULT
+from emulator.wire.credentials import authorization_token, basic_credentials, bearer_token
 from emulator.wire.parts import RequestParts
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
@@ -30,6 +31,19 @@ def known_caller(worlds: Worlds, parts: RequestParts) -> Known | None:
     except Refused:
         return None
     return None if token is None else known_token(worlds, token)
+
+
+def meant_world(worlds: Worlds, parts: RequestParts) -> World:
+    """The world that a control call is about (D-433). Raises NotFound.
+
+    It is the one that the query names, or else the one whose token is in `Authorization`, or else `default`.
+    """
+    named = [value for name, value in parts.query if name == "world"]
+    if named:
+        return worlds.get(named[-1])
+    token = authorization_token(parts)
+    caller = None if token is None else worlds.by_token(token)
+    return worlds.get(DEFAULT) if caller is None else caller.world
 
 
 def known_token(worlds: Worlds, token: str) -> Known | None:

@@ -196,6 +196,7 @@ async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = Fa
             raw_headers=scope["headers"],
             body=b"" if is_streamed else await _read_body(scope, receive),
             client_ip="127.0.0.1" if client is None else client[0],
+            scheme=scope.get("scheme", "http"),
         ),
         path_parameters=scope.get("path_params", {}),
         pieces=partial(_pieces, receive) if is_streamed else _nothing,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import cast
+from urllib.parse import unquote
 
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from emulator.api.endpoint import Answer, Endpoint
 from emulator.api.proxies import Proxies
 from emulator.api.refused import RefusedCallLog, timed
-from emulator.api.senders import Senders
+from emulator.api.senders import Senders, follows_link
 from emulator.core.errors import Forbidden
 
 _CONTROL = "/_emulator"
@@ -27,24 +28,37 @@ _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _PREFLIGHT_S = 600
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*,\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
+_ENCODED_SLASH = re.compile("%(2f)", re.IGNORECASE)
 _ASKED = {
     b"host": "host",
     b":authority": "host",
     b"origin": "origin",
     b"sec-fetch-site": "sec-fetch-site",
+    b"sec-fetch-mode": "sec-fetch-mode",
+    b"sec-fetch-dest": "sec-fetch-dest",
 }
 
 
 class Front:
-    """ASGI middleware. `messaging` are the routes that allowed pages may call; `refused` keeps what is refused."""
+    """ASGI middleware. Allowed pages may call the routes `messaging`, and any site may link to the routes `pages`.
+
+    `refused` keeps what is refused.
+    """
 
     def __init__(
-        self, app: ASGIApp, senders: Senders, proxies: Proxies, messaging: Sequence[Route], refused: RefusedCallLog
+        self,
+        app: ASGIApp,
+        senders: Senders,
+        proxies: Proxies,
+        messaging: Sequence[Route],
+        pages: Sequence[Route],
+        refused: RefusedCallLog,
     ) -> None:
         self._app = app
         self._senders = senders
         self._proxies = proxies
         self._messaging = messaging
+        self._pages = pages
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,6 +66,7 @@ class Front:
             await self._app(scope, receive, send)
             return
         scope["client"] = self._proxies.client_of(scope)
+        _keep_encoded_slashes(scope)
         send = timed(scope, send)
         try:
             page = self._check(scope)
@@ -80,16 +95,14 @@ class Front:
             found.setdefault(name, value)
         if "origin" not in found and "sec-fetch-site" not in found:
             return None
-        return self._senders.check_page(
-            found, takes_pages=self._route(scope) is not None, is_read=scope["method"] in _READS
-        )
-
-    def _route(self, scope: Scope) -> Route | None:
-        return next((route for route in self._messaging if route.matches(scope)[0] is not Match.NONE), None)
+        if scope["method"] == "GET" and follows_link(found) and _route(self._pages, scope) is not None:
+            return None
+        takes_pages = _route(self._messaging, scope) is not None
+        return self._senders.check_page(found, takes_pages=takes_pages, is_read=scope["method"] in _READS)
 
     def _preflight(self, scope: Scope) -> Response:
         """What a browser asks before an allowed page's call (D-271)."""
-        route = self._route(scope)
+        route = _route(self._messaging, scope)
         assert route is not None, "only operations of the messaging API take pages"
         endpoint = cast(Endpoint[object], route.endpoint)
         asked = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -131,3 +144,14 @@ class Front:
             await send(message)
 
         return complete
+
+
+def _route(routes: Sequence[Route], scope: Scope) -> Route | None:
+    return next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
+
+
+def _keep_encoded_slashes(scope: Scope) -> None:
+    """A slash that is percent-encoded belongs to a name, and is no end of one: the operation is found so (D-303)."""
+    raw_path = scope.get("raw_path") or b""
+    if b"%2f" in raw_path.lower():
+        scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))

@@ -63,6 +63,15 @@ class Senders(Record):
         return None
 
 
+def follows_link(headers: Mapping[str, str]) -> bool:
+    """Whether a browser opens a page as a whole, wherever the link to it was: no script of the other site sees it."""
+    return (
+        "origin" not in headers
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
 def _not_for_pages(pages: str, *, takes_pages: bool) -> str:
     if takes_pages:
         return f"the messaging API is not served to {pages} (--allow-origin)"

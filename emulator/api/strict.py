@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator.api.callers import known_caller
+from emulator.api.callers import known_caller, meant_world
 from emulator.api.endpoint import Request, read_request, refusal
 from emulator.contract import files as contract_files
 from emulator.contract.check import Contract
 from emulator.contract.document import Api
 from emulator.contract.operations import Match
-from emulator.core.errors import Refused
+from emulator.core.errors import NotFound, Refused, WorldBroken
 from emulator.core.world_setup import DEFAULT
 from emulator.wire.parts import RequestParts
 from emulator.worlds.registry import Worlds
@@ -69,8 +69,10 @@ class StrictMode:
     def _world_of(self, parts: RequestParts) -> World:
         """The world that a call is about, the default one if it names none: tests in parallel see their own (D-337)."""
         if parts.path.lower().startswith("/_emulator"):
-            named = dict(parts.query).get("world", DEFAULT)
-            return next((world for world in self._worlds.all() if world.id == named), self._worlds.get(DEFAULT))
+            try:
+                return meant_world(self._worlds, parts)
+            except (NotFound, WorldBroken):
+                return self._worlds.get(DEFAULT)
         caller = known_caller(self._worlds, parts)
         return self._worlds.get(DEFAULT) if caller is None else caller.world
 

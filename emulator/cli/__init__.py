@@ -28,12 +28,25 @@ _MODULES = {
     "tail": "emulator.cli.tail",
     "upcoming": "emulator.cli.upcoming",
     "explain": "emulator.cli.explain",
+    "when": "emulator.cli.when",
+    "messages": "emulator.cli.messages",
+    "show": "emulator.cli.messages",
+    "cancel": "emulator.cli.messages",
+    "deliveries": "emulator.cli.deliveries",
+    "schedules": "emulator.cli.schedules",
+    "queues": "emulator.cli.queues",
+    "flow-control": "emulator.cli.queues",
+    "groups": "emulator.cli.queues",
+    "dead-letters": "emulator.cli.dead_letters",
+    "destinations": "emulator.cli.destinations",
+    "refused": "emulator.cli.refused",
     "worlds": "emulator.cli.worlds",
     "reset": "emulator.cli.worlds",
     "snapshot": "emulator.cli.snapshot",
     "db": "emulator.cli.db",
     "fixtures": "emulator.cli.fixtures",
     "contract": "emulator.cli.contract",
+    "check": "emulator.cli.check",
 }
 
 
@@ -47,7 +60,7 @@ class Program(click.Group):
         module = _MODULES.get(cmd_name)
         if module is None:
             return None
-        command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # as click declares it

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec
 
 import click
 
+from emulator.cli.advancing import INTERRUPTED, shown_steps
 from emulator.cli.control import Control, on_world
 from emulator.cli.options import Duration, Instant, Rate
 from emulator.cli.output import answered
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
+
+P = ParamSpec("P")
 
 _max_deliveries = click.option(
     "--max-deliveries", type=click.IntRange(min=1), help="Stop after so many deliveries. Default: a million."
@@ -53,7 +58,9 @@ def _report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         f"deliveries: {report['deliveries']} ({report['succeeded']} succeeded, {report['failed']} failed); "
         f"messages created: {report['messages_created']}; schedules fired: {report['schedules_fired']}"
     )
-    if "stopped" in report:
+    if report.get("stopped") == INTERRUPTED:
+        yield f"interrupted: the clock stands at {report['to']}; the rest of the way is not lost, advance again"
+    elif "stopped" in report:
         yield f"stopped early by {report['stopped'].replace('_', ' ')}"
     if "idle" in report:
         yield "idle: nothing is due" if report["idle"] else "not idle: more is due later"
@@ -67,14 +74,44 @@ def show(control: Control) -> Any:
     return control.call("GET", "clock")
 
 
+def _exit_if_interrupted(command: Callable[P, Any]) -> Callable[P, None]:
+    """Ends a command with the exit code of Ctrl-C, if its report says that it was."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if command(*args, **kwargs).get("stopped") == INTERRUPTED:
+            raise click.exceptions.Exit(130)
+
+    return run
+
+
 @clock.command(epilog="Example: svc-emulator clock advance 2d3h")
+@_exit_if_interrupted
 @click.argument("duration", type=Duration())
 @_max_deliveries
+@click.option("--undoable", is_flag=True, help="Keep the world as it is now, so that `clock undo` returns to it.")
 @answered(_report_lines)
 @on_world
-def advance(control: Control, *, duration: int, max_deliveries: int | None) -> Any:
-    """Move the clock ahead by DURATION, such as 1d2h30m, doing all due work on the way."""
-    return control.call("POST", "clock/advance", _given(by=duration, max_deliveries=max_deliveries), doing="advancing")
+def advance(control: Control, *, duration: int, max_deliveries: int | None, undoable: bool) -> Any:
+    """Move the clock ahead by DURATION, such as 1d2h30m, doing all due work on the way.
+
+    On a terminal a long one shows how far it is. Ctrl-C ends it between two steps: the clock stands where it is
+    then, and nothing is lost.
+    """
+    # One that can be taken back has to be a single one.
+    if undoable or not sys.stderr.isatty():
+        wanted = _given(by=duration, max_deliveries=max_deliveries, undoable=undoable or None)
+        return control.call("POST", "clock/advance", wanted, doing="advancing")
+    with shown_steps(duration) as steps:
+        return steps.advance(control, duration, max_deliveries)
+
+
+@clock.command(epilog="Example: svc-emulator clock undo")
+@answered(lambda world: _status_lines(world["clock"]))
+@on_world
+def undo(control: Control) -> Any:
+    """Take the last undoable advance back, with all that has happened since; again, the one before."""
+    return control.call("POST", "clock/undo")
 
 
 @clock.command("set", epilog="Example: svc-emulator clock set 2026-12-31T23:59:00Z")

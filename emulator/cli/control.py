@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 import click
 
 from emulator.cli.failures import Failure, WrongUsage
-from emulator.cli.options import Url
+from emulator.cli.options import Url, read_settings, settings_options
 from emulator.cli.output import expected_of, progress
+from emulator.core.world_setup import DEFAULT
+from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -61,6 +63,19 @@ class Control:
         """The JSON object of an answer, None without one."""
         with self._connected() as (api, http), progress(doing):
             return api.read(http.send(api.request(http, method, path, body, query=query, content=content)))
+
+    def of_service(
+        self, method: str, path: str, account_id: str, *, query: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any]:
+        """The JSON of a call of the service's own API, as the account does it; an object without fields for none."""
+        accounts = self.call("GET", "accounts")["accounts"]
+        token = next(each["token"] for each in accounts if each["id"] == account_id)
+        with self._connected() as (api, http):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = http.send(api.request(http, method, path, query=query, headers=headers))
+            api.check(answer)
+            content: Mapping[str, Any] = answer.json() if answer.content else {}
+            return content
 
     def download(self, path: str, to: BinaryIO) -> None:
         """Write the file that is there to a stream, piece by piece."""
@@ -154,11 +169,9 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
     @click.option(
         "--url",
         type=Url(),
-        default=DEFAULT_URL,
-        show_default=True,
         envvar=f"{PREFIX}URL",
         show_envvar=True,
-        help="Address of the running server.",
+        help="Address of the running server. Default: where a server with these settings is, http://127.0.0.1:8080.",
     )
     @click.option(
         "--control-token",
@@ -184,27 +197,44 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
     )
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        url, world, token, token_file, ca = (
-            kwargs.pop(name, None) for name in ("url", "world", "control_token", "control_token_file", "ca")
-        )
-        control = click.get_current_context().find_object(Control) or Control(
-            url=str(url),
-            world=str(world or "default"),
-            token=_token(token, token_file),
-            ca=str(ca) if ca else None,
-        )
+        given = {
+            name: str(kwargs.pop(name, None) or "")
+            for name in ("url", "world", "control_token", "control_token_file", "ca")
+        }
+        control = click.get_current_context().find_object(Control) or find_server(**given)
+        # For what is printed of the answer.
+        click.get_current_context().params["url"] = control.url
         with expected_of(control.url):
             return command(control, *args, **kwargs)
 
     return run
 
 
-def _token(token: object, file: object) -> str | None:
-    """The control token that was given, or that stands in a file. Raises WrongUsage."""
+@click.command()
+@settings_options("host", "port", "tls_cert", "tls_key", "control_token", "control_token_file")
+def _described(**values: Any) -> Settings:
+    """What variables and emulator.toml say of the server that `serve` starts here."""
+    return read_settings(**values)
+
+
+def find_server(*, url: str, world: str, control_token: str, control_token_file: str, ca: str) -> Control:
+    """The server that is named, or else the one that variables and emulator.toml describe (D-341). Raises WrongUsage.
+
+    A token that was given is used alone, so that one for another server is never sent there.
+    """
+    with _described.make_context(None, []) as context:
+        settings: Settings = context.invoke(_described, **context.params)
     try:
-        return Settings(control_token=str(token or ""), control_token_file=str(file or "")).read_control_token() or None
+        if control_token or control_token_file:
+            token = Settings(control_token=control_token, control_token_file=control_token_file).read_control_token()
+        else:
+            token = "" if url else settings.read_control_token()
+        if not url and settings.port == 0:
+            raise SettingsError("port: 0 names no server, say where it is with --url")
+        url = url or local_url(settings.scheme, settings.host, settings.port)
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
+    return Control(url=url, world=world or DEFAULT, token=token or None, ca=ca or None)
 
 
 def on_world(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:

@@ -45,6 +45,8 @@ def check(*, file: Path) -> None:
 
 def _all_of(file: Path) -> Iterator[Path]:
     """A database, those of the other worlds, and all snapshots."""
+    from emulator.journal.files import found_in
+
     yield file
-    yield from sorted(file.with_name(f"{file.name}-worlds").glob("[!.]*.db"))
-    yield from sorted(file.with_name(f"{file.name}-snapshots").glob("*/[!.]*.db"))
+    yield from sorted(found_in(file.with_name(f"{file.name}-worlds"), "[!.]*.db"))
+    yield from sorted(found_in(file.with_name(f"{file.name}-snapshots"), "*/[!.]*.db"))

@@ -31,6 +31,8 @@ class Format(StrEnum):
     SHELL = "shell"
     DOTENV = "dotenv"
     JSON = "json"
+    POWERSHELL = "powershell"
+    FISH = "fish"
 
 
 @click.command(epilog='Example: eval "$(svc-emulator env)"')
@@ -40,7 +42,7 @@ class Format(StrEnum):
     type=click.Choice(list(Format), case_sensitive=False),
     default=Format.SHELL,
     show_default=True,
-    help="Lines for a shell to evaluate, lines of an .env file, or a JSON object.",
+    help="Lines for sh, PowerShell or fish to evaluate, lines of an .env file, or a JSON object.",
 )
 @settings_options("dialect", "fixtures", "seed")
 @on_world
@@ -119,7 +121,7 @@ def variables_of(emulation: Emulation, url: str) -> dict[str, str]:
 
 
 def written(values: Mapping[str, str], form: Format) -> str:
-    """The variables as lines for a shell to evaluate, lines of an `.env` file, or a JSON object."""
+    """The variables in one of the forms."""
     match form:
         case Format.SHELL:
             return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
@@ -127,6 +129,21 @@ def written(values: Mapping[str, str], form: Format) -> str:
             return "\n".join(f"{name}={_dotenv_value(value)}" for name, value in values.items())
         case Format.JSON:
             return json.dumps(dict(values), indent=2)
+        case Format.POWERSHELL:
+            return "\n".join(f"$env:{name} = {_powershell_value(value)}" for name, value in values.items())
+        case Format.FISH:
+            return "\n".join(f"set -gx {name} {_fish_value(value)}" for name, value in values.items())
+
+
+def _powershell_value(value: str) -> str:
+    """In single quotes, in which nothing but a quote has a meaning. PowerShell reads typographic ones as quotes too."""
+    return "'" + re.sub("(['‘’‚‛])", r"\1\1", value) + "'"
+
+
+def _fish_value(value: str) -> str:
+    """In single quotes, in which a backslash escapes itself and the quote."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _dotenv_value(value: str) -> str:

@@ -11,6 +11,8 @@ import click
 
 from emulator.server.terminals import printable
 
+_LONGEST = 1000
+
 
 class Failure(click.ClickException):
     """A command cannot go on."""
@@ -24,7 +26,14 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
-            click.echo(f"svc-emulator: {printable(line)}", file=file or sys.stderr)
+            click.echo(f"svc-emulator: {printable(_shortened(line))}", file=file or sys.stderr)
+
+
+def _shortened(line: str) -> str:
+    """A line that can be read: what was given, and is quoted in it, may be as long as an argument can be."""
+    if len(line) <= _LONGEST:
+        return line
+    return f"{line[: _LONGEST // 2]}[...]{line[-_LONGEST // 2 :]}"
 
 
 def failure_of_fixtures(problems: Sequence[str], file: str) -> Failure:

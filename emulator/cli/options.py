@@ -6,6 +6,7 @@ A setting is a flag, an environment variable and a key of `emulator.toml`.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
@@ -15,9 +16,9 @@ import click
 
 from emulator.cli.failures import WrongUsage
 from emulator.core.errors import Malformed
-from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, read_file
+from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, check_variables, read_file
 from emulator.wire.durations import parse_control_duration_ms
-from emulator.wire.instants import read_instant_ms
+from emulator.wire.instants import number_or_text, read_instant_ms
 from emulator.wire.urls import read_target
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -50,8 +51,9 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 
 def read_settings(**values: Any) -> Settings:  # by name, of whatever type the field has
-    """The settings of a command's options. Raises WrongUsage."""
+    """The settings of a command's options. Raises WrongUsage, also for a variable that no setting has."""
     try:
+        check_variables(os.environ)
         return Settings(**values)
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
@@ -114,7 +116,7 @@ class Duration(click.ParamType[int]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return parse_control_duration_ms(_number_or_text(value))
+            return parse_control_duration_ms(number_or_text(str(value)))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 
@@ -126,7 +128,7 @@ class Instant(click.ParamType[int]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return read_instant_ms(_number_or_text(value))
+            return read_instant_ms(number_or_text(str(value)))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 
@@ -160,8 +162,3 @@ class Url(click.ParamType[str]):
             hint = f" (did you mean http://{text}?)" if read_target(f"http://{text}") and "://" not in text else ""
             self.fail(f"expected an address such as http://127.0.0.1:8080, got {text!r}{hint}", param, ctx)
         return text.rstrip("/")
-
-
-def _number_or_text(value: object) -> int | str:
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else text

@@ -7,7 +7,7 @@ import functools
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TextIO
 
 import click
@@ -39,10 +39,44 @@ def print_document(text: str) -> None:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows as lines of aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    """Rows as lines of aligned columns; cells may have a style."""
+    shown = [[printable_styled(cell) for cell in row] for row in rows]
+    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*shown, strict=True)]
+    for row in shown:
+        padded = (cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> Iterator[str]:
+    """A table under its headings; without rows the sentence about that."""
+    if not rows:
+        yield nothing
+        return
+    yield from columns([[click.style(heading, bold=True) for heading in headings], *rows])
+
+
+# Ids of messages differ in the letters at their end.
+_END_OF_ID = 8
+
+
+def end_of(message_id: str) -> str:
+    """So much of a message's id as every command takes for it."""
+    return message_id[-_END_OF_ID:]
+
+
+_STATES = {"DELIVERED": "green", "FAILED": "red", "CANCELED": "yellow", "HELD": "yellow", "RETRYING": "yellow"}
+
+
+def styled_state(state: str) -> str:
+    """The state of a message in its colour."""
+    return click.style(state, fg=_STATES.get(state))
+
+
+def styled_status(response: Mapping[str, Any] | None, error: str | None) -> str:
+    """What came of an attempt: the status of the answer, or why there was none."""
+    if response is None:
+        return click.style(str(error), fg="red")
+    return click.style(str(response["status"]), fg="green" if 200 <= response["status"] < 300 else "red")
 
 
 def counted(number: int, noun: str) -> str:
@@ -50,20 +84,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def answered(lines: Callable[[Any], Iterable[str]]) -> Callable[[Callable[P, Any]], Callable[P, None]]:
-    """Prints the answer that a command returns: as JSON with the option `--json`, else as `lines` of it."""
+def answered(lines: Callable[[Any], Iterable[str]]) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Prints what a command returns: as JSON with the option `--json`, else as `lines` of it. It is passed on."""
 
-    def decorate(command: Callable[P, Any]) -> Callable[P, None]:
+    def decorate(command: Callable[P, Any]) -> Callable[P, Any]:
         @click.option("--json", "as_json", is_flag=True, help="Print the server's answer as it is.")
         @functools.wraps(command)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
             as_json = kwargs.pop("as_json")
             answer = command(*args, **kwargs)
             if as_json:
                 print_json(answer)
-                return
+                return answer
             with expected_of(click.get_current_context().params["url"]):
                 print_lines(lines(answer))
+            return answer
 
         return run
 

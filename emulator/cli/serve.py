@@ -95,6 +95,8 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
                 ending=emulation.ending,
             )
         finally:
+            # What is there now goes with the process.
+            gc.disable()
             _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
     if failures := emulation.worlds.failures:
         raise Failure("; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()))

@@ -10,6 +10,7 @@ import stat
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ import click
 
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.failures import Failure
+from emulator.cli.finding import find_message
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
 from emulator.server.terminals import printable, printable_styled, wants_colours
@@ -51,7 +53,9 @@ class Wanted:
 
 
 @click.command(epilog="Example: svc-emulator tail --to 'https://api.example.com/*'")
-@click.option("--message", metavar="ID", help="Only what concerns this message.")
+@click.option(
+    "--message", metavar="ID", help="Only what concerns this message: its id, the end of it, a URL or a label."
+)
 @click.option("--to", "destination", metavar="GLOB", help="Only what goes to such URLs; * stands for any characters.")
 @click.option(
     "--events",
@@ -59,22 +63,36 @@ class Wanted:
     help="Also print the events of messages, firings that made no message, refused calls, and moves of the clock.",
 )
 @click.option("--from-start", is_flag=True, help="Begin with all that has happened in the world.")
+@click.option("--last", type=click.IntRange(0, 100_000), metavar="N", help="Begin with the last N entries of such.")
+@click.option(
+    "--follow/--no-follow", default=True, help="Wait for more, or end with what has happened. Default: --follow."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each entry as a line of JSON, as the server sends it.")
 @on_world
 def tail(
-    control: Control, *, message: str | None, destination: str | None, events: bool, from_start: bool, as_json: bool
+    control: Control,
+    *,
+    message: str | None,
+    destination: str | None,
+    events: bool,
+    from_start: bool,
+    last: int | None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     """Print the deliveries of a running server as they happen, until Ctrl-C.
 
     A line has the virtual time, the method and URL, what came of it, the attempt, what answered (the
     network, a rule, capture or a mount), and the message. When the server goes away, tail waits for
-    it, and goes on where it was.
+    it, and goes on where it was. With --no-follow it prints what has happened, all of it or the --last entries.
     """
-    wanted = Wanted(events=events, message=message, url=destination)
+    message_id = None if message is None else find_message(control, message)
+    wanted = Wanted(events=events, message=message_id, url=destination)
     is_coloured = sys.stdout.isatty() and wants_colours()
     show = _shown_as_json if as_json else _shown
     _end_with_the_pipe()
-    for event in followed(control, from_start=from_start):
+    stream = followed(control, from_start=from_start or last is not None or not follow, follow=follow)
+    for event in stream if last is None else _without_older(stream, wanted, last):
         if wanted.includes(event):
             click.echo(printable_styled(show(event)), color=is_coloured)
         elif event.kind == Kind.RESET:
@@ -82,6 +100,19 @@ def tail(
         elif event.kind == Kind.END:
             error = _object(event)["error"]
             _say(f"the world {control.world} " + (f"has stopped: {error}" if error else "was deleted"))
+
+
+def _without_older(stream: Iterator[StreamEvent], wanted: Wanted, last: int) -> Iterator[StreamEvent]:
+    """A stream from the start without what came before the last wanted entries of what had happened when it began."""
+    kept: deque[StreamEvent] = deque(maxlen=last)
+    for event in stream:
+        # The first clock event says where the clock stands, after all that has happened.
+        if event.kind == Kind.CLOCK:
+            yield from kept
+            break
+        if wanted.includes(event):
+            kept.append(event)
+    yield from stream
 
 
 def _say(text: str) -> None:
@@ -98,17 +129,17 @@ def _object(event: StreamEvent) -> Mapping[str, Any]:
 
 
 def followed(
-    control: Control, *, from_start: bool, pause: Callable[[float], None] = time.sleep
+    control: Control, *, from_start: bool, follow: bool = True, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[StreamEvent]:
     """The events of a stream until its last one; a broken connection is resumed at the last event.
 
-    Raises Failure if there is no server at first, or it refuses.
+    Without `follow` only those that have happened. Raises Failure if there is no server at first, or it refuses.
     """
     place: str | None = None
     is_waiting = False
     while True:
         try:
-            for event in _connected(control, place, from_start=from_start):
+            for event in _connected(control, place, from_start=from_start, follow=follow):
                 if is_waiting:
                     _say("the server is back")
                     is_waiting = False
@@ -120,15 +151,18 @@ def followed(
         except (NoServer, BrokenOff):
             if place is None:
                 raise
+        else:
+            if not follow:
+                return
         if not is_waiting:
             _say(f"the server at {control.url} has gone; waiting for it")
             is_waiting = True
         pause(RETRY_MS / 1000)
 
 
-def _connected(control: Control, place: str | None, *, from_start: bool) -> Iterator[StreamEvent]:
+def _connected(control: Control, place: str | None, *, from_start: bool, follow: bool) -> Iterator[StreamEvent]:
     """The events of one connection, until it ends. Raises Failure."""
-    query = {"from": "start"} if from_start else {}
+    query = ({"from": "start"} if from_start else {}) | ({} if follow else {"follow": "false"})
     headers = {} if place is None else {ID_HEADER: place}
     reader = StreamReader()
     for line in control.lines("stream", query, headers, silent_s=4 * KEEP_ALIVE_S):
@@ -177,11 +211,13 @@ def _shown(event: StreamEvent) -> str:
                 str(data["error"] if response is None else response["status"]), fg="green" if succeeded else "red"
             )
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
-            return f"{data['at']} {data['method']} {data['url']} -> {result} {details} {data['message_id']}"
+            target = f"{data['method']} {data['url']}"
+            chaos = f" chaos: {data['chaos']['did']}" if "chaos" in data else ""
+            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}{chaos}"
         case Kind.EVENT:
             state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""
-            return f"{data['at']} {state} {data['url']}{due} {data['message_id']}"
+            return f"{data['at']} {state} {data['url']}{due} {data['message_id']}{_run_of(data)}"
         case Kind.FIRING:
             text = click.style("REFUSED", fg="red")
             return f"{data['at']} {text} schedule {data['schedule_id']} fired and made no message: {data['error']}"
@@ -193,3 +229,11 @@ def _shown(event: StreamEvent) -> str:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"
             return click.style(f"{data['now']} clock: {rate}{moved}", dim=True)
+
+
+def _run_of(data: Mapping[str, Any]) -> str:
+    """The workflow run and the step of an entry, if it is a run's."""
+    if "workflow_run_id" not in data:
+        return ""
+    step = "" if data["step"] is None else f' step "{data["step"]}"'
+    return click.style(f" {data['workflow_run_id']}{step}", fg="cyan")

@@ -42,21 +42,22 @@ def _item_lines(items: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[str
 
 
 def _subject(entry: Mapping[str, Any]) -> str:
-    names = ("message_id", "schedule_id", "dead_letter_id", "key", "url")
+    names = ("workflow_run_id", "message_id", "schedule_id", "dead_letter_id", "key", "url")
     return "  ".join(entry[name] for name in names if name in entry) or entry["account_id"]
 
 
 @click.command(epilog="Example: svc-emulator upcoming --until 2026-12-31T00:00:00Z")
 @click.option("--until", type=Instant(), help="Last instant to list, ISO 8601. With it every firing is listed.")
+@click.option("--all", "all_", is_flag=True, help="Also list what ends by age: deduplications, dead letters, messages.")
 @click.option("--limit", type=click.IntRange(min=1, max=10_000), help="List at most so much. Default: 1000.")
 @answered(preview_lines)
 @on_world
-def upcoming(control: Control, *, until: int | None, limit: int | None) -> Any:
+def upcoming(control: Control, *, until: int | None, all_: bool, limit: int | None) -> Any:
     """List the due work to come, in order, without doing any of it.
 
-    Firings of schedules, first attempts, retries with what set their delay, ends of rate periods,
-    expiries; and behind them what waits for something else than an instant. Without --until each
+    Firings of schedules, first attempts, retries with what set their delay, ends of rate periods; and
+    behind them what waits for something else than an instant. Without --until each
     schedule is listed with its next firing only.
     """
     query = {name: str(value) for name, value in (("until", until), ("limit", limit)) if value is not None}
-    return control.call("GET", "upcoming", query=query)
+    return control.call("GET", "upcoming", query={"expiries": str(all_).lower(), **query})

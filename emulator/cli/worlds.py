@@ -16,7 +16,7 @@ from emulator.cli.output import answered, columns
 
 @click.group(epilog="Example: svc-emulator worlds create --epoch 2026-01-01")
 def worlds() -> None:
-    """List, create and delete the worlds of a running server."""
+    """List, create, fork and delete the worlds of a running server."""
 
 
 def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -49,11 +49,26 @@ def list_(control: Control) -> Any:
 @click.option("--epoch", type=Instant(), help="First instant of its clock, ISO 8601. Default: now.")
 @click.option("--rate", type=Rate(), help="How fast its clock goes. Default: frozen.")
 @click.option("--plan", type=click.Choice(("free", "paid")), help="Plan of its account. Default: the server's.")
+@click.option("--token", help="Token of its account, 8 characters or more. Default: one that follows from the seed.")
 @answered(_created)
 @on_server
 def create(control: Control, /, **wanted: Any) -> Any:
     """Create a world, named ID or by the server. Its clock is frozen unless --rate says otherwise."""
     return control.call("POST", "worlds", {name: value for name, value in wanted.items() if value is not None})
+
+
+@worlds.command(epilog="Example: svc-emulator worlds fork what-if --world team-a")
+@click.argument("id", required=False)
+@click.option("--token", help="Token of its account, 8 characters or more. Default: one that follows from the seed.")
+@answered(_created)
+@on_world
+def fork(control: Control, /, **wanted: Any) -> Any:
+    """Make a second world that goes on from where --world is, named ID or by the server.
+
+    It has the same state, pending work, history and clock, and tokens of its own.
+    """
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return control.call("POST", f"worlds/{quote(control.world, safe='')}/fork", given)
 
 
 @worlds.command(epilog="Example: svc-emulator worlds delete team-a")

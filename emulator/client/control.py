@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
+from emulator.wire.credentials import CONTROL_TOKEN
 
 __tracebackhide__ = is_emulator_error
 
@@ -24,6 +25,8 @@ _PREFIX = "/_emulator/"
 # Operations about the server itself, which take no world.
 _OF_SERVER = ("health", "worlds")
 _CONNECT_S = 5.0
+# What a load balancer or a proxy answers for a server that it does not reach.
+_BY_A_BALANCER = (502, 503, 504)
 
 # An advance may take as long as it likes.
 TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
@@ -35,11 +38,16 @@ Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlApi:
-    """The APIs of the server at `url`, for one of its worlds; `token` is the control token."""
+    """The APIs of the server at `url`, for one of its worlds; `token` is the control token.
+
+    With the token of the world that its maker chose, every control call carries that too, so that a load
+    balancer can tell by it where the world is (D-433).
+    """
 
     url: str
     world: str
     token: str | None = None
+    world_token: str | None = None
 
     def request(
         self,
@@ -61,8 +69,11 @@ class ControlApi:
         if not path.startswith("/"):
             if path.partition("/")[0] not in _OF_SERVER:
                 query = {"world": self.world, **query}
+            if self.world_token is not None:
+                headers = {"Authorization": f"Bearer {self.world_token}", **headers}
             if self.token is not None:
-                headers = {"Authorization": f"Bearer {self.token}", **headers}
+                place = ("Authorization", f"Bearer {self.token}")
+                headers = dict((place if self.world_token is None else (CONTROL_TOKEN, self.token),)) | headers
             path = _PREFIX + path
         if body is not None:
             content = json.dumps(body).encode()
@@ -81,13 +92,21 @@ class ControlApi:
             raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
 
     def check(self, response: httpx.Response) -> None:
-        """Raises Refused with what the server says, and NotAnEmulator if another program answered."""
+        """Raises Refused with what the server says, NotAnEmulator if another program answered.
+
+        Unreachable if that is a load balancer that finds no server.
+        """
         if response.is_success:
             return
         try:
             refusal = response.json()
             text, field = str(refusal["error"]), refusal.get("field")
         except (ValueError, LookupError, TypeError, AttributeError):
+            if response.status_code in _BY_A_BALANCER:
+                raise Unreachable(
+                    f"no emulator answers behind {self.url}: what stands before it answered {response.status_code}, "
+                    "as it does when a server has ended or cannot be reached"
+                ) from None
             raise self.stranger(response) from None
         raise Refused(text, status=response.status_code, field=field)
 

@@ -17,7 +17,10 @@ _AIO = Path(__file__).with_name("aio")
 
 _WORDS = (
     (r"\bemulator\.client\.aio\b", "emulator.client.sync"),
-    (r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages)\b", r"\1"),
+    (
+        r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages|Workflows)\b",
+        r"\1",
+    ),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\b__a(enter|exit)__\b", r"__\1__"),

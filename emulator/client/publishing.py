@@ -204,8 +204,8 @@ def _seconds(keyword: str, value: Any) -> float:
     return value
 
 
-def _retry_delay(keyword: str, value: Any) -> str:
-    """Milliseconds, as the service's expressions count."""
+def retry_delay_text(keyword: str, value: Any) -> str:
+    """A delay or an expression as the header says it, in milliseconds. Raises ValueError and TypeError."""
     if not isinstance(value, str):
         return str(round(_seconds(keyword, value) * 1000))
     try:
@@ -236,7 +236,7 @@ _WRITERS: Mapping[str, tuple[str, Callable[[str, Any], str]]] = {
     "delay": ("Delay", _wait),
     "not_before": ("Not-Before", _not_before),
     "retries": ("Retries", _number),
-    "retry_delay": ("Retry-Delay", _retry_delay),
+    "retry_delay": ("Retry-Delay", retry_delay_text),
     "timeout": ("Timeout", _wait),
     "method": ("Method", _text),
     "label": ("Label", _several),

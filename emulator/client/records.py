@@ -53,12 +53,20 @@ class Response(Content):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chaos:
+    """What rules did to an attempt by chance: `did` in words, and the `id` by which a rule can spare the attempt."""
+
+    id: str
+    did: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Content):
     """One attempt of a message: the exact request, and the exact response or why there is none.
 
     `at_ms` is when it started and `created_ms` when its message was made, both epoch ms of the
     virtual clock; `attempt` counts from 1; `via` says what answered. `error` is set if and only
-    if `response` is not.
+    if `response` is not. `chaos` says what rules did to it by chance.
     """
 
     seq: int
@@ -74,6 +82,7 @@ class Delivery(Content):
     response: Response | None
     error: str | None
     duration_ms: int
+    chaos: Chaos | None = None
 
     @property
     def at(self) -> datetime:
@@ -124,6 +133,7 @@ def read_delivery(entry: Mapping[str, Any]) -> Delivery:
         else Response(response["status"], headers=_headers(response["headers"]), body=_body(response)),
         error=entry["error"],
         duration_ms=entry["duration_ms"],
+        chaos=Chaos(id=entry["chaos"]["id"], did=entry["chaos"]["did"]) if "chaos" in entry else None,
     )
 
 

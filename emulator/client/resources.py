@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from httpx import Headers
 
 from emulator.client.publishing import FlowControl
 from emulator.client.records import Content, Response
+from emulator.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message(Content):
+class Message(Record, Content):
     """A message as the service shows it; redacted parts are shown as their hashes."""
 
     message_id: str
@@ -40,7 +40,6 @@ class Message(Content):
     caller_ip: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(Message):
     """A message whose last attempt has failed; `response` is None if none came."""
 
@@ -48,8 +47,7 @@ class DeadLetter(Message):
     response: Response | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageStatus:
+class MessageStatus(Record):
     """A message of the world, and where it stands.
 
     `state` is PENDING, HELD, ACTIVE, RETRYING, DELIVERED, FAILED or CANCELED. `attempts` counts
@@ -80,8 +78,7 @@ class MessageStatus:
     dead_letter_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule(Content):
+class Schedule(Record, Content):
     """A schedule, and the messages that it makes; `last_states` is how those of its last firing fare."""
 
     schedule_id: str
@@ -107,8 +104,7 @@ class Schedule(Content):
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class Queue(Record):
     """A queue; `lag` counts its messages that have not ended."""
 
     name: str
@@ -119,16 +115,14 @@ class Queue:
     updated_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Record, kw_only=False):
     """One endpoint of a URL group."""
 
     url: str
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlGroup:
+class UrlGroup(Record):
     """A URL group; `headers` are the defaults of what is published to it."""
 
     name: str
@@ -187,8 +181,7 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_status(entry: Mapping[str, Any]) -> MessageStatus:
     """A message of the control API's list."""
-    names = MessageStatus.__dataclass_fields__
-    return MessageStatus(**{**{name: entry[name] for name in names}, "labels": tuple(entry["labels"])})
+    return msgspec.convert(entry, MessageStatus)
 
 
 def read_schedule(entry: Mapping[str, Any]) -> Schedule:

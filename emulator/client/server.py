@@ -23,6 +23,7 @@ from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
 from emulator.client.values import check_names, instant
+from emulator.delivery.mounts import Mount
 from emulator.engine.outbox import NOT_FROM_A_HANDLER
 from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
@@ -44,6 +45,7 @@ class Options(TypedDict, total=False):
 
     epoch: str | int | datetime
     seed: int
+    chaos: float
     clock: str | float
     fixtures: str | Path | Mapping[str, Any]
     dialect: str | Path
@@ -183,9 +185,9 @@ class Server:
         if self._emulation is None:
             raise EmulatorError(
                 f"mount needs an emulator in this process, and this one is a server at {self.url}: "
-                "serve the application on a port and destinations.forward(url, to='http://127.0.0.1:PORT'), script "
-                "its answers with destinations.respond(...), or run without --emulator-url (EMULATOR_URL), "
-                "or with Emulator() instead of Emulator.connect(...)"
+                "serve the application where that server can reach it and destinations.forward(url, "
+                "to='http://HOST:PORT'), script its answers with destinations.respond(...), or have an emulator here, "
+                "without --emulator-url and EMULATOR_URL, or by Emulator() instead of Emulator.connect(...)"
             )
         return self._emulation
 
@@ -210,6 +212,10 @@ class Server:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mounted application")
         transport.mount(origin, mount_of(application, interface, loop, self._threads, (self, world)))
+
+    def mount_at(self, world: str, url: str) -> Mount | None:
+        """The application that answers for a URL's origin in a world; None without one, and for a server elsewhere."""
+        return None if self._emulation is None else self._emulation.worlds.get(world).transport.mount_at(url)
 
     def check_may_move_clock(self, world: str) -> None:
         """Raises Refused in the handler of an application that is mounted in this world (D-293)."""
@@ -272,7 +278,7 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
         given["fixtures"] = str(fixtures)
     if "epoch" in given:
         given["epoch"] = str(instant(given["epoch"]))
-    for name in ("clock", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
+    for name in ("clock", "chaos", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
         if name in given:
             given[name] = str(given[name])
     for name in ("allow_host", "allow_control_host", "public_host", "allow_origin", "trust_proxy"):

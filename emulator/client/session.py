@@ -7,11 +7,14 @@ there and wait for them, each in its own way.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +23,7 @@ import msgspec
 
 from emulator.client.background import Background
 from emulator.client.control import Content, ControlApi, segment
-from emulator.client.errors import is_emulator_error
+from emulator.client.errors import Refused, is_emulator_error
 from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
 from emulator.client.server import Options, Server, check_options
 from emulator.queries.reports import ClockStatus, Credentials
@@ -31,6 +34,7 @@ T = TypeVar("T")
 __tracebackhide__ = is_emulator_error
 
 _PAGE = "1000"
+_LOST = "the server that had it has ended or was started again, and the world is lost: run the test again"
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -40,9 +44,10 @@ class Session:
     Every call raises Refused with what the emulator says, and Unreachable if it does not answer.
     """
 
-    def __init__(self, server: Server, world: str) -> None:
+    def __init__(self, server: Server, world: str, token: str | None = None) -> None:
+        """`token` is the world's, if its maker chose it."""
         self.server = server
-        self.api = ControlApi(url=server.url, world=world, token=server.control_token)
+        self.api = ControlApi(url=server.url, world=world, token=server.control_token, world_token=token)
         self._answer: Mapping[str, Any] = {}
 
     @property
@@ -88,8 +93,23 @@ class Session:
             response = await http.send(
                 self.api.request(http, method, path, body, query=query, content=content, headers=headers)
             )
-        self.api.check(response)
+        try:
+            self.api.check(response)
+        except Refused as refused:
+            if await self._is_lost(path, refused):
+                raise Refused(f"world {self.world} not found; {_LOST}", status=refused.status) from None
+            raise
         return response
+
+    async def _is_lost(self, path: str, refused: Refused) -> bool:
+        """Whether a call was refused because the world, which was made here, is on no server any more (D-436)."""
+        if self.api.world_token is None or path == "worlds":
+            return False
+        if refused.status == HTTPStatus.UNAUTHORIZED and path.startswith("/"):
+            with self.api.failures():
+                asked = self.api.request(self.server.http, "GET", f"worlds/{segment(self.world)}")
+                return (await self.server.http.send(asked)).status_code == HTTPStatus.NOT_FOUND
+        return refused.status == HTTPStatus.NOT_FOUND and str(refused).startswith(f"world {self.world} not found")
 
     async def control(
         self,
@@ -123,14 +143,19 @@ class Session:
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[AsyncIterator[str]]:
         """The lines of the world's event stream, from now on."""
-        http = self.server.streams
+        async with self._streamed(self.server.streams, "stream") as response:
+            yield response.aiter_lines()
+
+    @asynccontextmanager
+    async def _streamed(self, http: httpx.AsyncClient, path: str) -> AsyncIterator[httpx.Response]:
+        """The answer to a control call whose body is not read yet."""
         with self.api.failures():
-            response = await http.send(self.api.request(http, "GET", "stream"), stream=True)
+            response = await http.send(self.api.request(http, "GET", path), stream=True)
             try:
                 if not response.is_success:
                     await response.aread()
                 self.api.check(response)
-                yield response.aiter_lines()
+                yield response
             finally:
                 await response.aclose()
 
@@ -159,9 +184,17 @@ class Session:
     # -- snapshots in files -----------------------------------------------------------------
 
     async def export_snapshot(self, name: str, file: Path) -> None:
-        """Write a snapshot to a file. Raises OSError."""
-        answer = await self.request("GET", f"snapshots/{segment(name)}/file")
-        await asyncio.to_thread(file.write_bytes, answer.content)
+        """Write a snapshot to a file, which is there when it is complete. Raises OSError."""
+        path = f"snapshots/{segment(name)}/file"
+        part = file.with_name(f".{file.name}.part")
+        try:
+            with await asyncio.to_thread(part.open, "wb") as opened:
+                async with self._streamed(self.server.streams, path) as answer:
+                    async for piece in answer.aiter_bytes(_PIECE_BYTES):
+                        await asyncio.to_thread(opened.write, piece)
+            os.replace(part, file)
+        finally:
+            part.unlink(missing_ok=True)
 
     async def import_snapshot(self, name: str, file: Path) -> Any:
         """Take a file in as a snapshot; the snapshot's JSON. Raises OSError."""
@@ -217,14 +250,39 @@ def connected(url: str, control_token: str | None, world: str, verify: ssl.SSLCo
 def new_world(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
     """Another world of the server of `parent`, deleted at the end with everything in it."""
 
+    token = wanted.get("token")
+    if token is not None and "id" not in wanted:
+        # Behind a load balancer every server would begin to count at the same number (D-436).
+        wanted = {**wanted, "id": f"world-{sha256(str(token).encode()).hexdigest()[:16]}"}
+
     async def make() -> Session:
-        made = await parent.control("POST", "worlds", wanted)
-        return await open_session(parent.server, made["id"])
+        made = await Session(parent.server, parent.world, token).control("POST", "worlds", wanted)
+        return await open_session(parent.server, made["id"], token)
+
+    return _deleted_at_the_end(parent, make)
+
+
+def fork(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
+    """A world that goes on from where that of `parent` is, deleted at the end with everything in it."""
+
+    async def make() -> Session:
+        made = await parent.control("POST", f"worlds/{segment(parent.world)}/fork", wanted)
+        return await open_session(parent.server, made["id"], wanted.get("token"))
+
+    return _deleted_at_the_end(parent, make)
+
+
+def _deleted_at_the_end(parent: Session, make: Callable[[], Coroutine[Any, Any, Session]]) -> SessionSource:
 
     async def delete(session: Session) -> None:
         if session.server.is_own:
             await session.server.unmount_all(session.world)
-        await session.control("DELETE", f"worlds/{segment(session.world)}")
+        try:
+            await session.control("DELETE", f"worlds/{segment(session.world)}")
+        except Refused as refused:
+            # Its server has ended, and the world with it.
+            if not str(refused).endswith(_LOST):
+                raise
 
     submit = parent.server.background.submit
     return SessionSource(lambda: submit(make()), lambda session: submit(delete(session)))
@@ -235,9 +293,9 @@ def shared(session: Session) -> SessionSource:
     return SessionSource(lambda: _done(session), lambda _: _done(None))
 
 
-async def open_session(server: Server, world: str) -> Session:
+async def open_session(server: Server, world: str, token: str | None = None) -> Session:
     """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
-    session = Session(server, world)
+    session = Session(server, world, token)
     answer = await session.request("GET", "health")
     if session.api.read(answer).get("status") != "ok":
         raise session.api.stranger(answer)

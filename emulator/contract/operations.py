@@ -77,5 +77,7 @@ def _pattern(path: str, in_path: Mapping[str, JsonObject]) -> re.Pattern[str]:
         segment(in_path.get(piece, {})) if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
     )
     if path.endswith("}") and in_path.get(pieces[-2], {}).get("x-raw-path") is True:
-        pattern = f"{pattern.removesuffix('/.+')}(?:/.*)?"
+        # Without a destination, or a queue before it, the operation is still meant (D-310).
+        before = len(pieces) // 2 - 1
+        pattern = re.escape(pieces[0].removesuffix("/")) + "(?:/[^/]*" * before + "(?:/.*)?" + ")?" * before
     return re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL)

@@ -12,6 +12,7 @@ from emulator.core.model import (
     Account,
     DeadLetter,
     DestinationRule,
+    Duplicate,
     FlowState,
     MessageId,
     Progress,
@@ -25,9 +26,10 @@ from emulator.core.model import (
 )
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.core.state_view import AccountState, Counters
+from emulator.core.state_view import AccountState, Counters, duplicate_subject
 from emulator.core.timers import Timer
 from emulator.core.wait_list import WaitList
+from emulator.core.workflows import WorkflowRun
 
 
 class DeduplicationCheckpoint(Record):
@@ -56,6 +58,7 @@ class AccountCheckpoint(Record):
     flow_keys: tuple[FlowState, ...]
     deduplications: tuple[DeduplicationCheckpoint, ...]
     dead_letters: tuple[DeadLetter, ...]
+    runs: tuple[WorkflowRun, ...] = ()
 
 
 class Checkpoint(Record):
@@ -73,6 +76,7 @@ class Checkpoint(Record):
     vector_indexes: tuple[VectorIndex, ...] = ()
     team: tuple[TeamMember, ...] = ()
     event_key: bytes = b""
+    duplicates: tuple[Duplicate, ...] = ()
 
 
 def capture(state: State) -> Checkpoint:
@@ -90,6 +94,7 @@ def capture(state: State) -> Checkpoint:
         vector_indexes=tuple(state.vector_indexes.values()),
         team=state.team,
         event_key=state.event_key,
+        duplicates=tuple(state.duplicates.values()),
     )
 
 
@@ -112,6 +117,7 @@ def _capture_account(owner: AccountState) -> AccountCheckpoint:
             for key, (message_id, until_ms) in owner.deduplications.items()
         ),
         dead_letters=tuple(owner.dead_letters.values()),
+        runs=tuple(owner.runs.values()),
     )
 
 
@@ -127,11 +133,16 @@ def restore(checkpoint: Checkpoint) -> State:
     for each in checkpoint.accounts:
         _restore_account(state.accounts[each.account.id], each)
     for progress in checkpoint.messages:
-        state.messages[progress.message.message_id] = progress
+        message = progress.message
+        state.messages[message.message_id] = progress
+        if message.run is not None:
+            of_run = state.accounts[message.account_id].run_messages.setdefault(message.run.run_number, {})
+            of_run[message.message_id] = None
         if progress.hold is not None:
-            owner = state.accounts[progress.message.account_id]
-            owner.wait_list(progress.hold).join(progress.message.message_id, progress.ticket)
+            owner = state.accounts[message.account_id]
+            owner.wait_list(progress.hold).join(message.message_id, progress.ticket)
     state.rules = {rule.rule_id: rule for rule in checkpoint.rules}
+    state.duplicates = {duplicate_subject(each.message.message_id, each.number): each for each in checkpoint.duplicates}
     state.search_indexes = {index.id: index for index in checkpoint.search_indexes}
     state.vector_indexes = {index.id: index for index in checkpoint.vector_indexes}
     state.team = checkpoint.team
@@ -155,3 +166,7 @@ def _restore_account(owner: AccountState, checkpoint: AccountCheckpoint) -> None
         owner.flow_wait_lists[flow.key] = WaitList()
     owner.deduplications = {each.key: (each.message_id, each.until_ms) for each in checkpoint.deduplications}
     owner.dead_letters = {letter.dead_letter_id: letter for letter in checkpoint.dead_letters}
+    owner.runs = {run.run_id: run for run in checkpoint.runs}
+    waiting = sorted((waiter.number, waiter.event_id, run.run_id) for run in checkpoint.runs for waiter in run.waiters)
+    for number, event_id, run_id in waiting:
+        owner.waiting_runs.setdefault(event_id, {})[number] = run_id

@@ -22,14 +22,17 @@ from emulator.core.model import (
     MessageFilter,
     MessageId,
     MessageOptions,
+    Phase,
     QueueName,
     RuleId,
+    RunId,
     ScheduleId,
     SearchIndex,
     SigningKeys,
 )
 from emulator.core.plans import PlanName
 from emulator.core.record import Record
+from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, Waiter, WorkflowRun
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -93,24 +96,29 @@ class AdvanceClock(Command[None]):
 
 
 class RecordAttempt(Command[None]):
-    """Attempt `number` of a message came back."""
+    """Attempt `number` of a message came back, or the duplicate of that attempt."""
 
     message_id: MessageId
     number: int
     outcome: AttemptOutcome
+    is_duplicate: bool = False
 
 
 # -- messages ---------------------------------------------------------------------------------
 
 
 class PublishItem(Record):
-    """One thing to publish: to a URL or group, through a queue if one is named."""
+    """One thing to publish: to a URL or group, through a queue if one is named.
+
+    `invoker` is the run that gets the result of the run that this starts.
+    """
 
     destination: Destination
     body: bytes
     options: MessageOptions
     caller_ip: str
     queue: QueueName | None = None
+    invoker: Invoker | None = None
 
 
 class Publish(Command[PublishReply]):
@@ -164,6 +172,129 @@ class RetryDeadLetters(Command[tuple[Published, ...]]):
     entries: tuple[DeadLetterContent, ...]
     overrides: MessageOptions
     strict: bool
+
+
+# -- workflow runs ----------------------------------------------------------------------------
+
+
+class TriggeredRun(Record):
+    """A run that was started; `deduplicated`: it is active already and nothing was sent."""
+
+    run_id: RunId
+    created_ms: int
+    deduplicated: bool = False
+
+
+class TriggerRuns(Command[tuple[TriggeredRun, ...]]):
+    """Start runs for clients that are no workflow endpoints; all are refused, or none."""
+
+    account_id: AccountId
+    items: tuple[PublishItem, ...]
+
+
+class FinishRun(Command[None]):
+    """The run returned `response`. `has_existed`: history knows a run of that id."""
+
+    account_id: AccountId
+    run_id: RunId
+    response: bytes
+    has_existed: bool
+
+
+class CancelRun(Command[None]):
+    """`has_existed`: history knows a run of that id."""
+
+    account_id: AccountId
+    run_id: RunId
+    has_existed: bool
+
+
+class CancelRuns(Command[int]):
+    """Cancel all live runs that match, oldest first, at most `count`; the reply counts them."""
+
+    account_id: AccountId
+    wanted: RunFilter
+    count: int | None
+
+
+class FailedRun(Record):
+    """The dead letter of a run with what the journal keeps: the run with its steps, and the message that failed.
+
+    `failure_call` is the phase of the latest call of the failure function, None without one.
+    """
+
+    dead_letter_id: DeadLetterId
+    run: WorkflowRun
+    message: Message
+    outcome: AttemptOutcome
+    failure_call: Phase | None = None
+
+
+class ResumeRuns(Command[tuple[TriggeredRun, ...]]):
+    """Go on with failed runs, as new ones; entries that are gone do not count, unless `strict` makes one a refusal."""
+
+    account_id: AccountId
+    entries: tuple[FailedRun, ...]
+    overrides: MessageOptions
+    strict: bool
+
+
+class RestartRuns(Command[tuple[TriggeredRun, ...]]):
+    """Run failed runs again from the beginning, as new ones; as ResumeRuns."""
+
+    account_id: AccountId
+    entries: tuple[FailedRun, ...]
+    overrides: MessageOptions
+    strict: bool
+
+
+class CallFailureFunction(Command[TriggeredRun]):
+    """Call the failure function of a failed run again; the reply names that run."""
+
+    account_id: AccountId
+    entry: FailedRun
+
+
+class CancelFailureFunction(Command[None]):
+    """Cancel the call of a failure function."""
+
+    account_id: AccountId
+    entry: FailedRun
+
+
+class WaitForEvent(Command[None]):
+    """Let a step of a run wait for an event; the fields are those of a waiter, the time counts from now."""
+
+    account_id: AccountId
+    run_id: RunId
+    event_id: str
+    url: str
+    headers: ListedHeaders
+    options: MessageOptions
+    timeout: str
+    timeout_ms: int
+    timeout_url: str
+    timeout_headers: ListedHeaders
+    timeout_options: MessageOptions
+    step: bytes
+
+
+class NotifiedWaiter(Record):
+    """A waiter that an event resumed, and the message that tells its run."""
+
+    waiter: Waiter
+    message_id: MessageId
+    run_id: RunId
+    run_created_ms: int
+
+
+class Notify(Command[tuple[NotifiedWaiter, ...]]):
+    """An event: it resumes whoever waits for it, or with `run_id` that run alone, which saves it if need be."""
+
+    account_id: AccountId
+    event_id: str
+    body: bytes
+    run_id: RunId | None = None
 
 
 # -- schedules --------------------------------------------------------------------------------

@@ -39,6 +39,17 @@ class OverLimit(InvalidInput):
     """A value that the service would accept from an account of a larger plan."""
 
 
+class InvalidRunMessage(InvalidInput):
+    """A message of a workflow run has a value that the service does not accept.
+
+    Not told like other wrong values: the client takes a 400 for the end of the run and says nothing.
+    """
+
+
+class RunOver(Refused):
+    """The message belongs to a workflow run that has ended, or never began."""
+
+
 class NotFound(Refused):
     """Nothing with that identifier exists (any more) in this account."""
 

@@ -13,6 +13,7 @@ from emulator.core.model import (
     AttemptOutcome,
     DeadLetterId,
     DestinationRule,
+    Duplicate,
     FlowKey,
     GroupName,
     Hold,
@@ -22,6 +23,7 @@ from emulator.core.model import (
     Queue,
     QueueName,
     RuleId,
+    RunId,
     Schedule,
     ScheduleId,
     ScriptedAnswer,
@@ -30,6 +32,7 @@ from emulator.core.model import (
     UrlGroup,
 )
 from emulator.core.record import Record
+from emulator.core.workflows import RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
 
 
 class ClockMoved(Record):
@@ -81,6 +84,13 @@ class QueueSlotReleased(Record):
     queue: QueueName
 
 
+class DeliveryPostponed(Record):  # PENDING | RETRYING -> the same
+    """A destination rule put a due attempt back until `due_ms`, which may be the same instant (D-422)."""
+
+    message_id: MessageId
+    due_ms: int
+
+
 class AttemptStarted(Record):  # PENDING | RETRYING | HELD -> ACTIVE
     """Attempt `number` (1 for the first) left for its destination."""
 
@@ -128,6 +138,38 @@ class MessageFailed(Record):  # ACTIVE -> FAILED
     message_id: MessageId
     at_ms: int
     dead_letter_id: DeadLetterId
+    run_number: int | None = None
+
+
+class MessageGivenUp(Record):  # ACTIVE -> FAILED
+    """No further attempt is made, and no dead letter: the message's run goes on without it, or has ended."""
+
+    message_id: MessageId
+    at_ms: int
+
+
+class DuplicateScheduled(Record):
+    """A destination rule has a delivery made again, whatever becomes of the message (D-421)."""
+
+    duplicate: Duplicate
+
+
+class DuplicateStarted(Record):
+    """The duplicate of attempt `number` left for its destination."""
+
+    message_id: MessageId
+    number: int
+    at_ms: int
+
+
+class DuplicateFinished(Record):
+    """The duplicate of attempt `number` has its outcome, which only the delivery journal shows."""
+
+    message_id: MessageId
+    number: int
+    started_ms: int
+    at_ms: int
+    outcome: AttemptOutcome
 
 
 class CancelRequested(Record):  # any live phase -> the same
@@ -293,6 +335,77 @@ class RulesOrdered(Record):
     rule_ids: tuple[RuleId, ...]
 
 
+# -- workflow runs ----------------------------------------------------------------------------
+
+
+class RunStarted(Record):
+    """A run began; its first step is its payload."""
+
+    run: WorkflowRun
+
+
+class RunRewritten(Record):
+    """The endpoint of a triggered run published the init message itself: other options and payload from now on."""
+
+    run: WorkflowRun
+
+
+class StepAccepted(Record):
+    """A result joined the steps of a run."""
+
+    account_id: AccountId
+    run_id: RunId
+    run_number: int
+    step: WorkflowStep
+    at_ms: int
+
+
+class RunEnded(Record):
+    """A run has its final state: `response` of a success, the dead letter of a failure."""
+
+    account_id: AccountId
+    run_id: RunId
+    run_number: int
+    at_ms: int
+    state: RunState
+    response: bytes | None = None
+    dead_letter_id: DeadLetterId | None = None
+
+
+class WaitBegan(Record):
+    """A step of a run waits for an event, until the waiter's deadline."""
+
+    account_id: AccountId
+    run_id: RunId
+    run_number: int
+    at_ms: int
+    waiter: Waiter
+
+
+class WaitEnded(Record):
+    """The event came, or the deadline; the step's result is published."""
+
+    account_id: AccountId
+    run_id: RunId
+    waiter_number: int
+
+
+class EventSaved(Record):
+    """An event came for a run that did not wait for it (yet)."""
+
+    account_id: AccountId
+    run_id: RunId
+    event: SavedEvent
+
+
+class SavedEventTaken(Record):
+    """The oldest saved event of an id was used by a wait."""
+
+    account_id: AccountId
+    run_id: RunId
+    event_id: str
+
+
 # -- search indexes ---------------------------------------------------------------------------
 
 
@@ -323,7 +436,12 @@ Fact = (
     | QueueSlotTaken
     | QueueSlotReleased
     | ResponseDelayed
+    | DeliveryPostponed
+    | DuplicateScheduled
+    | DuplicateStarted
+    | DuplicateFinished
     | MessageFailed
+    | MessageGivenUp
     | CancelRequested
     | MessageCanceled
     | DeduplicationsExpired
@@ -349,4 +467,12 @@ Fact = (
     | SearchIndexCreated
     | SearchIndexChanged
     | SearchIndexDeleted
+    | RunStarted
+    | RunRewritten
+    | StepAccepted
+    | RunEnded
+    | WaitBegan
+    | WaitEnded
+    | EventSaved
+    | SavedEventTaken
 )

@@ -23,6 +23,7 @@ _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 
 _SHORT_LENGTH = 28
 _MESSAGE_LENGTH = 53
+_RUN_LENGTH = 21
 
 # Every byte as one base58 character: for identifiers that are made in the thousands a second.
 _CHARACTER_OF_BYTE = bytes(ord(_ALPHABET[byte % 58]) for byte in range(256))
@@ -35,6 +36,11 @@ _VERSION = b"\x01"
 def world_key(seed: int, scope: str = "") -> bytes:
     """The key of a world's tokens, signing keys and samples: 32 bytes. Raises: nothing."""
     return blake2b(f"{seed}/{scope}".encode("utf-8", "surrogatepass"), digest_size=32, person=b"world").digest()
+
+
+def token_key(token: str) -> bytes:
+    """The key of what follows from a token that a caller chose (D-432): 32 bytes. Raises: nothing."""
+    return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32, person=b"chosen token").digest()
 
 
 def event_key(seed: int, epoch_ms: int) -> bytes:
@@ -62,6 +68,11 @@ def schedule_id(key: bytes, number: int) -> str:
     return "scd_" + short_id(key, "schedule", number)
 
 
+def run_id(key: bytes, number: int) -> str:
+    """`wfr_` and 21 base58 characters, for a run that was triggered without an id (D-360)."""
+    return "wfr_" + _characters(key, b"run", number, _RUN_LENGTH)
+
+
 def signing_key(key: bytes, number: int) -> str:
     """`sig_` and a short id. The whole text, 32 characters, is the secret that signs (D-060)."""
     return "sig_" + short_id(key, "signing key", number)
@@ -70,6 +81,11 @@ def signing_key(key: bytes, number: int) -> str:
 def jwt_id(key: bytes, number: int) -> str:
     """`jwt_` and 28 base58 characters: the `jti` of one signature (D-060). Raises: nothing."""
     return "jwt_" + _characters(key, b"jwt", number, _SHORT_LENGTH)
+
+
+def draw(key: bytes, purpose: str, number: int) -> float:
+    """A number from 0 up to 1 that is the same for the same key, purpose and number (D-420). Raises: nothing."""
+    return int.from_bytes(_digest(key, b"chance", purpose, number)[:7], "big") / 2.0**56
 
 
 def dead_letter_id(at_ms: int, number: int) -> str:

@@ -3,12 +3,14 @@
 | fact              | from                     | to        |
 |-------------------|--------------------------|-----------|
 | MessageHeld       | PENDING, HELD, RETRYING  | HELD      |
+| DeliveryPostponed | PENDING, RETRYING        | unchanged |
 | AttemptStarted    | PENDING, HELD, RETRYING  | ACTIVE    |
 | ResponseDelayed   | ACTIVE                   | ACTIVE    |
 | AttemptFinished   | ACTIVE                   | ACTIVE    |
 | RetryScheduled    | ACTIVE                   | RETRYING  |
 | MessageDelivered  | ACTIVE                   | DELIVERED |
 | MessageFailed     | ACTIVE                   | FAILED    |
+| MessageGivenUp    | ACTIVE                   | FAILED    |
 | CancelRequested   | any live phase           | unchanged |
 | MessageCanceled   | any live phase           | CANCELED  |
 
@@ -29,12 +31,14 @@ _LIVE = (*_STARTABLE, Phase.ACTIVE)
 
 TRANSITIONS: dict[tuple[Phase, type[object]], Phase] = {
     **{(phase, facts.MessageHeld): Phase.HELD for phase in _STARTABLE},
+    **{(phase, facts.DeliveryPostponed): phase for phase in (Phase.PENDING, Phase.RETRYING)},
     **{(phase, facts.AttemptStarted): Phase.ACTIVE for phase in _STARTABLE},
     (Phase.ACTIVE, facts.ResponseDelayed): Phase.ACTIVE,
     (Phase.ACTIVE, facts.AttemptFinished): Phase.ACTIVE,
     (Phase.ACTIVE, facts.RetryScheduled): Phase.RETRYING,
     (Phase.ACTIVE, facts.MessageDelivered): Phase.DELIVERED,
     (Phase.ACTIVE, facts.MessageFailed): Phase.FAILED,
+    (Phase.ACTIVE, facts.MessageGivenUp): Phase.FAILED,
     **{(phase, facts.CancelRequested): phase for phase in _LIVE},
     **{(phase, facts.MessageCanceled): Phase.CANCELED for phase in _LIVE},
 }

@@ -20,6 +20,7 @@ FlowKey = NewType("FlowKey", str)
 DeadLetterId = NewType("DeadLetterId", str)
 RuleId = NewType("RuleId", str)
 IndexId = NewType("IndexId", str)
+RunId = NewType("RunId", str)
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -99,6 +100,8 @@ class TimerKind(StrEnum):
     DEDUPLICATION_EXPIRY = "deduplication_expiry"
     DEAD_LETTER_EXPIRY = "dead_letter_expiry"
     ACCOUNT = "account"
+    DUPLICATE = "duplicate"
+    WAIT = "wait"
 
     @property
     def is_quiet(self) -> bool:
@@ -119,6 +122,8 @@ class CreatedBy(StrEnum):
     DEAD_LETTER = "dead_letter"
     # Whoever made it waits for the answer.
     CHAT = "chat"
+    # A wait that ended, or an invoked run.
+    WORKFLOW = "workflow"
 
 
 class DestinationKind(StrEnum):
@@ -165,6 +170,48 @@ class FlowControl(Record):
     period_ms: int
 
 
+class CallType(StrEnum):
+    """What a message of a workflow run is to the run."""
+
+    STEP = "step"
+    # The request of a call step, which goes to a third party, and the message that brings its response.
+    TO_CALLBACK = "toCallback"
+    FROM_CALLBACK = "fromCallback"
+    FAILURE_CALL = "failureCall"
+
+
+class RunOptions(Record):
+    """What the workflow headers of one request say: the run that a message is part of, and how.
+
+    `invokes` starts a run for another one; `by_sdk` is the second half of a trigger's handshake.
+    """
+
+    run_id: RunId
+    is_init: bool = False
+    url: str | None = None
+    call_type: CallType = CallType.STEP
+    invokes: bool = False
+    by_sdk: bool = False
+    features: tuple[str, ...] = ()
+
+
+class RunPart(Record):
+    """What a message is to the run that it belongs to; `run_number` tells runs of one id apart.
+
+    `awaits_sdk` marks the first delivery of a trigger's handshake. With `detects_workflow` a 2xx answer
+    that is no workflow's fails the run.
+    """
+
+    run_id: RunId
+    run_number: int
+    run_created_ms: int
+    url: str
+    call_type: CallType
+    is_init: bool = False
+    awaits_sdk: bool = False
+    detects_workflow: bool = False
+
+
 class MessageOptions(Record):
     """What the configuration headers of one request say; None is "not said".
 
@@ -190,6 +237,7 @@ class MessageOptions(Record):
     queue: QueueName | None = None
     deduplication_id: str | None = None
     content_deduplication: bool | None = None
+    workflow: RunOptions | None = None
 
 
 class CallbackOptions(Record):
@@ -214,6 +262,7 @@ class Message(Record):
     callbacks of a queued message: the queue's slot stays taken until they have ended. `api` names
     the API of the service that answers the message. The last three are told: what made the message,
     the dead letter that it is a retry of, and the headers that were given and do not apply to it (D-021).
+    `run` is set on messages of a workflow run.
     """
 
     message_id: MessageId
@@ -244,6 +293,7 @@ class Message(Record):
     created_by: CreatedBy = CreatedBy.PUBLISH
     from_dead_letter: DeadLetterId | None = None
     not_applied: tuple[str, ...] = ()
+    run: RunPart | None = None
 
 
 class Response(Record):
@@ -254,11 +304,28 @@ class Response(Record):
     body: bytes
 
 
+class Unsent(Record):
+    """What the headers of a request are made of that needed no network: they are made when somebody reads them (D-400).
+
+    `wall_ms` and the account's `signing_key` and `region` are those of the attempt, the names those of the
+    dialect. `url` is where a rule sent it instead of to the message's URL.
+    """
+
+    wall_ms: int
+    signing_key: str
+    region: str
+    header_prefix: str
+    user_agent: str
+    issuer: str
+    url: str | None = None
+
+
 class AttemptOutcome(Record):
     """How one attempt went: a response, or the text of the failure that prevented one.
 
-    `request_headers` are the headers exactly as sent. `non_retryable` says that the answer
-    asked for no further attempt (D-017).
+    `request_headers` are the headers exactly as sent. Of an attempt that was answered inside, `unsent` has what
+    makes them. `non_retryable` says that the answer asked for no further attempt (D-017). An `error` beside a
+    response is why that answer counts as a failure.
     """
 
     response: Response | None
@@ -266,11 +333,12 @@ class AttemptOutcome(Record):
     via: Via
     request_headers: Headers = ()
     non_retryable: bool = False
+    unsent: Unsent | None = None
 
     @property
     def succeeded(self) -> bool:
         """Any 2xx answer is a delivery; a redirect is not (D-010)."""
-        return self.response is not None and 200 <= self.response.status < 300
+        return self.response is not None and 200 <= self.response.status < 300 and self.error is None
 
 
 class HoldKind(StrEnum):
@@ -300,7 +368,8 @@ class Progress(Record):
     place in every wait list for the dispatch that is due. `answer` and `outcome` belong to
     the attempt under way: the scripted answer chosen for it, and an outcome that a scripted
     latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
-    key, which a reset of the key's counters ends.
+    key, which a reset of the key's counters ends. `postponed` counts how often rules have put back
+    the attempt that is due.
     """
 
     message: Message
@@ -314,34 +383,84 @@ class Progress(Record):
     outcome: AttemptOutcome | None = None
     cancel_requested: bool = False
     holds_key_slot: bool = False
+    postponed: int = 0
 
 
 class ScriptedResponse(Record):
-    """A response as a destination rule writes it; `latency_ms` passes on the virtual clock."""
+    """A response as a destination rule writes it; `latency_ms` passes on the virtual clock.
+
+    With `latest_ms` the latency is drawn for each attempt, between the two (D-420).
+    """
 
     status: int = 200
     headers: Headers = ()
     body: bytes = b""
     latency_ms: int = 0
+    latest_ms: int | None = None
+
+
+class Disturbance(Record):
+    """What rules did to one attempt by chance, or beside its answer (D-420).
+
+    `is_answered` says that the rule answered or failed it instead of the destination, `latency_ms` is
+    a latency that was added, and `is_postponed` says that it left later than it was due.
+    """
+
+    is_answered: bool = False
+    latency_ms: int = 0
+    is_postponed: bool = False
+    is_duplicate: bool = False
 
 
 class ScriptedAnswer(Record):
-    """What a rule decided for one attempt: exactly one of the three is set."""
+    """What rules decided for one attempt.
+
+    At most one of the first three is set; with none of them the attempt goes where it would go
+    without a rule. `duplicate_ms` is how long after a delivery the message is delivered again, and
+    `others` are further rules that disturb the attempt.
+    """
 
     rule_id: RuleId
     respond: ScriptedResponse | None = None
     forward_to: str | None = None
     fault: Fault | None = None
     latency_ms: int = 0
+    duplicate_ms: int | None = None
+    disturbance: Disturbance | None = None
+    others: tuple[RuleId, ...] = ()
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says where the attempt goes."""
+        return self.respond is not None or self.forward_to is not None or self.fault is not None
+
+
+class Duplicate(Record):
+    """A delivery that is made again, as at-least-once allows: of attempt `number`, at `due_ms` (D-421).
+
+    It counts on no limit, and its outcome changes nothing. It is under way from `started_ms` on.
+    """
+
+    message: Message
+    number: int
+    due_ms: int
+    answer: ScriptedAnswer | None
+    started_ms: int | None = None
 
 
 class DestinationRule(Record):
     """What happens at a destination instead of, or before, the network.
 
     `url` is exact, or a glob in which `*` matches any characters; `times` limits how many
-    attempts the rule decides (None: all), `used` counts those it has decided. Exactly one of
+    attempts the rule decides (None: all), `used` counts those it has decided. At most one of
     `responses`, `forward_to` and `fault` is given; of several responses each attempt takes the
-    next, and the last repeats.
+    next, and the last repeats. A rule without any of them disturbs attempts and leaves the answer
+    to the rules after it.
+
+    `chance` is the probability that the rule meets an attempt (None: every one), and `spared` names
+    attempts that it never meets, such as `3.1` for the first one of the third message. `duplicate_ms`
+    is how long after a delivery it is made again. `reorder_ms` puts an attempt back: 0 behind others
+    of its instant, else for up to so long. `latest_ms` is the end of a range of latencies.
     """
 
     rule_id: RuleId
@@ -354,6 +473,16 @@ class DestinationRule(Record):
     times: int | None = None
     used: int = 0
     is_sequence: bool = False
+    chance: float | None = None
+    duplicate_ms: int | None = None
+    reorder_ms: int | None = None
+    latest_ms: int | None = None
+    spared: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """Whether it says where an attempt goes, so that no later rule is asked."""
+        return bool(self.responses) or self.forward_to is not None or self.fault is not None
 
 
 class Schedule(Record):
@@ -427,12 +556,16 @@ class FlowState(Record):
 
 
 class DeadLetter(Record):
-    """The index entry of a dead letter; its message and last response are history, in the journal."""
+    """The index entry of a dead letter; its message and last response are history, in the journal.
+
+    `run_number` is set on those of workflow runs, which are a queue of their own.
+    """
 
     dead_letter_id: DeadLetterId
     account_id: AccountId
     message_id: MessageId
     failed_ms: int
+    run_number: int | None = None
 
 
 class SigningKeys(Record):
@@ -586,7 +719,7 @@ class Attempt(Record):
     """One attempt to make: all that is needed to send it, and nothing that changes.
 
     `number` is 1 for the first attempt; `at_ms` its virtual start. `signing_key` is the account's
-    current key and `token_id` the unique id of its signature.
+    current key.
     """
 
     message: Message
@@ -595,7 +728,7 @@ class Attempt(Record):
     answer: ScriptedAnswer | None
     signing_key: str
     region: str
-    token_id: str
+    is_duplicate: bool = False
 
     @property
     def retried(self) -> int:

@@ -24,13 +24,15 @@ from emulator.core.rules import (
     clock,
     dead_letters,
     destination_rules,
+    duplicates,
     flow_keys,
-    publishing,
+    outcomes,
     queues,
     schedules,
     search_indexes,
     url_groups,
 )
+from emulator.core.rules.workflows import accepting, ending, resuming, triggering, waiting
 from emulator.core.state import State
 from emulator.core.state_view import StateView, split_subject
 from emulator.core.timers import Timer
@@ -51,9 +53,19 @@ Decisions = Mapping[type[Any], Callable[[StateView, Any], Generator[Fact, None, 
 DECISIONS: Decisions = {
     commands.AdvanceClock: clock.advance_clock,
     commands.SetBackClock: clock.set_back_clock,
-    commands.RecordAttempt: attempts.record_attempt,
-    commands.Publish: publishing.publish,
-    commands.PublishBatch: publishing.publish_batch,
+    commands.RecordAttempt: outcomes.record_attempt,
+    commands.Publish: accepting.publish,
+    commands.PublishBatch: accepting.publish_batch,
+    commands.TriggerRuns: triggering.trigger_runs,
+    commands.FinishRun: ending.finish_run,
+    commands.CancelRun: ending.cancel_run,
+    commands.CancelRuns: ending.cancel_runs,
+    commands.ResumeRuns: resuming.resume_runs,
+    commands.RestartRuns: resuming.restart_runs,
+    commands.CallFailureFunction: resuming.call_failure_function_again,
+    commands.CancelFailureFunction: resuming.cancel_failure_function,
+    commands.WaitForEvent: waiting.wait_for_event,
+    commands.Notify: waiting.notify,
     commands.CancelMessage: cancellation.cancel_message,
     commands.CancelMessages: cancellation.cancel_messages,
     commands.DeleteDeadLetters: dead_letters.delete_dead_letters,
@@ -111,19 +123,36 @@ class Simulation:
         """The next instant at which anything at all is due, expiries included."""
         return self._state.timers.next_due_ms()
 
-    def handle(self, command: Command[R]) -> Outcome[R]:
+    @property
+    def is_due(self) -> bool:
+        """Whether anything is left to do at the present instant: `handle` was told to stop before its end."""
+        return self._state.timers.due(self._state.now_ms) is not None
+
+    def handle(self, command: Command[R], at_most: int | None = None) -> Outcome[R]:
         """Carry out one command and everything that is due at the instant after it.
 
-        Raises Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
+        With `at_most` no more than so many timers fire; `go_on` does the rest, in the same order. Raises
+        Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
         reply = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
-        while (timer := self._state.timers.due(self._state.now_ms)) is not None:
+        self._fire_due(produced, at_most)
+        return Outcome(reply=cast(R, reply), facts=produced)
+
+    def go_on(self, at_most: int) -> list[Fact]:
+        """Do more of what is due at the present instant. Raises WorldBroken when a rule failed half-way."""
+        produced: list[Fact] = []
+        self._fire_due(produced, at_most)
+        return produced
+
+    def _fire_due(self, produced: list[Fact], at_most: int | None) -> None:
+        fired = 0
+        while fired != at_most and (timer := self._state.timers.due(self._state.now_ms)) is not None:
+            fired += 1
             count = len(produced)
             self._run(_fire(self._state, timer), produced, may_refuse=False)
             if len(produced) == count:
                 raise WorldBroken(f"the timer {timer.kind} of {timer.subject} fired and nothing came of it")
-        return Outcome(reply=cast(R, reply), facts=produced)
 
     def _run(self, decision: Generator[Fact, None, R], produced: list[Fact], *, may_refuse: bool) -> R:
         """The only loop over facts: each is applied before the decision goes on."""
@@ -149,11 +178,13 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
     """What a due timer leads to. The first fact of each branch disarms or re-arms it."""
     match timer.kind:
         case TimerKind.DELIVERY:
-            yield from attempts.start_or_hold(state, MessageId(timer.subject))
+            yield from attempts.deliver(state, MessageId(timer.subject))
+        case TimerKind.DUPLICATE:
+            yield from duplicates.start(state, timer.subject)
         case TimerKind.SCHEDULE:
             yield from schedules.fire(state, timer.subject, timer.due_ms)
         case TimerKind.ANSWER:
-            yield from attempts.answer_is_due(state, MessageId(timer.subject))
+            yield from outcomes.answer_is_due(state, MessageId(timer.subject))
         case TimerKind.RATE_WINDOW:
             account_id, key = split_subject(timer.subject)
             yield RateWindowOpened(account_id=account_id, key=FlowKey(key), at_ms=state.now_ms)
@@ -162,6 +193,8 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
             yield from _expire_deduplications(state, AccountId(timer.subject))
         case TimerKind.DEAD_LETTER_EXPIRY:
             yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
+        case TimerKind.WAIT:
+            yield from waiting.deadline(state, timer.subject)
         case TimerKind.ACCOUNT:
             yield AccountSettled(account_id=AccountId(timer.subject))
 

@@ -18,6 +18,7 @@ from emulator.core.model import (
     AccountId,
     DeadLetter,
     DestinationRule,
+    Duplicate,
     FlowKey,
     FlowState,
     HoldKind,
@@ -35,7 +36,14 @@ from emulator.core.model import (
     TimerKind,
     VectorIndex,
 )
-from emulator.core.state_view import AccountState, Counters, progress_of, subject_of
+from emulator.core.state_view import (
+    AccountState,
+    Counters,
+    duplicate_subject,
+    progress_of,
+    subject_of,
+    waiter_subject,
+)
 from emulator.core.timers import Timers
 from emulator.core.wait_list import WaitList
 
@@ -69,6 +77,8 @@ class State:
         self.counters = Counters()
         self.messages: dict[MessageId, Progress] = {}
         self.rules: dict[RuleId, DestinationRule] = {}
+        # Deliveries to be made again, and those under way, by their timers' subjects.
+        self.duplicates: dict[str, Duplicate] = {}
         self.accounts: dict[AccountId, AccountState] = {account.id: AccountState(account) for account in accounts}
         self.search_indexes: dict[IndexId, SearchIndex] = {}
         # No command changes these two: they are what the world was made with.
@@ -108,6 +118,8 @@ class State:
             self._arm_deduplication_expiry(owner)
         if message.schedule_id is not None:
             _record_run(owner, message, ScheduleRunState.IN_PROGRESS)
+        if message.run is not None:
+            owner.run_messages.setdefault(message.run.run_number, {})[message_id] = None
 
     @_applies(facts.PublishDeduplicated)
     def _publish_deduplicated(self, fact: facts.PublishDeduplicated) -> None:
@@ -152,9 +164,10 @@ class State:
         if message.flow_control is not None:
             self._count_dispatch(owner.flow_keys[message.flow_control.key], fact.at_ms)
         if fact.answer is not None:
-            rule = self.rules.get(fact.answer.rule_id)
-            if rule is not None:
-                self.rules[rule.rule_id] = replace(rule, used=rule.used + 1)
+            for rule_id in (fact.answer.rule_id, *fact.answer.others):
+                rule = self.rules.get(rule_id)
+                if rule is not None:
+                    self.rules[rule_id] = replace(rule, used=rule.used + 1)
         self._move_on(
             fact.message_id,
             facts.AttemptStarted,
@@ -164,7 +177,31 @@ class State:
             answer=fact.answer,
             outcome=None,
             holds_key_slot=message.flow_control is not None,
+            postponed=0,
         )
+
+    @_applies(facts.DeliveryPostponed)
+    def _delivery_postponed(self, fact: facts.DeliveryPostponed) -> None:
+        postponed = self.messages[fact.message_id].postponed + 1
+        self._move_on(fact.message_id, facts.DeliveryPostponed, due_ms=fact.due_ms, postponed=postponed)
+        self.timers.arm(TimerKind.DELIVERY, fact.message_id, fact.due_ms)
+
+    @_applies(facts.DuplicateScheduled)
+    def _duplicate_scheduled(self, fact: facts.DuplicateScheduled) -> None:
+        duplicate = fact.duplicate
+        subject = duplicate_subject(duplicate.message.message_id, duplicate.number)
+        self.duplicates[subject] = duplicate
+        self.timers.arm(TimerKind.DUPLICATE, subject, duplicate.due_ms)
+
+    @_applies(facts.DuplicateStarted)
+    def _duplicate_started(self, fact: facts.DuplicateStarted) -> None:
+        subject = duplicate_subject(fact.message_id, fact.number)
+        self.timers.disarm(TimerKind.DUPLICATE, subject)
+        self.duplicates[subject] = replace(self.duplicates[subject], started_ms=fact.at_ms)
+
+    @_applies(facts.DuplicateFinished)
+    def _duplicate_finished(self, fact: facts.DuplicateFinished) -> None:
+        del self.duplicates[duplicate_subject(fact.message_id, fact.number)]
 
     @_applies(facts.ResponseDelayed)
     def _response_delayed(self, fact: facts.ResponseDelayed) -> None:
@@ -211,8 +248,13 @@ class State:
             account_id=message.account_id,
             message_id=message.message_id,
             failed_ms=fact.at_ms,
+            run_number=fact.run_number,
         )
         self._arm_dead_letter_expiry(owner)
+
+    @_applies(facts.MessageGivenUp)
+    def _message_given_up(self, fact: facts.MessageGivenUp) -> None:
+        self._end(fact, ScheduleRunState.FAIL)
 
     @_applies(facts.CancelRequested)
     def _cancel_requested(self, fact: facts.CancelRequested) -> None:
@@ -230,7 +272,9 @@ class State:
         return changed
 
     def _end(
-        self, fact: facts.MessageDelivered | facts.MessageFailed | facts.MessageCanceled, run: ScheduleRunState
+        self,
+        fact: facts.MessageDelivered | facts.MessageFailed | facts.MessageGivenUp | facts.MessageCanceled,
+        run: ScheduleRunState,
     ) -> Message:
         """Remove a live message, and give back what it counted on."""
         progress = self.messages.pop(fact.message_id)
@@ -247,6 +291,11 @@ class State:
             _count_on_slot(owner, message.queue_slot, -1)
         if message.schedule_id is not None:
             _record_run(owner, message, run)
+        if message.run is not None:
+            live = owner.run_messages[message.run.run_number]
+            del live[fact.message_id]
+            if not live:
+                del owner.run_messages[message.run.run_number]
         return message
 
     def _leave_wait_list(self, progress: Progress) -> None:
@@ -410,6 +459,65 @@ class State:
         is_used_up = waits and not flow.paused and flow.rate_count >= (flow.rate or 0)
         due_ms = flow.window_start_ms + flow.period_ms if is_used_up else None
         self.timers.set(TimerKind.RATE_WINDOW, subject_of(flow.account_id, flow.key), due_ms)
+
+    # -- workflow runs ----------------------------------------------------------------------
+
+    @_applies(facts.RunStarted)
+    def _run_started(self, fact: facts.RunStarted) -> None:
+        self.counters.runs += 1
+        self.accounts[fact.run.account_id].runs[fact.run.run_id] = fact.run
+
+    @_applies(facts.RunRewritten)
+    def _run_rewritten(self, fact: facts.RunRewritten) -> None:
+        self.accounts[fact.run.account_id].runs[fact.run.run_id] = fact.run
+
+    @_applies(facts.StepAccepted)
+    def _step_accepted(self, fact: facts.StepAccepted) -> None:
+        runs = self.accounts[fact.account_id].runs
+        run = runs[fact.run_id]
+        runs[fact.run_id] = replace(run, steps=(*run.steps, fact.step))
+
+    @_applies(facts.RunEnded)
+    def _run_ended(self, fact: facts.RunEnded) -> None:
+        owner = self.accounts[fact.account_id]
+        run = owner.runs.pop(fact.run_id)
+        for waiter in run.waiters:
+            owner.stop_waiting(waiter.event_id, waiter.number)
+            self.timers.disarm(TimerKind.WAIT, waiter_subject(fact.account_id, waiter.number, fact.run_id))
+
+    @_applies(facts.WaitBegan)
+    def _wait_began(self, fact: facts.WaitBegan) -> None:
+        owner, waiter = self.accounts[fact.account_id], fact.waiter
+        run = owner.runs[fact.run_id]
+        self.counters.waiters += 1
+        owner.runs[fact.run_id] = replace(run, waiters=(*run.waiters, waiter))
+        owner.waiting_runs.setdefault(waiter.event_id, {})[waiter.number] = fact.run_id
+        subject = waiter_subject(fact.account_id, waiter.number, fact.run_id)
+        self.timers.arm(TimerKind.WAIT, subject, waiter.deadline_ms)
+
+    @_applies(facts.WaitEnded)
+    def _wait_ended(self, fact: facts.WaitEnded) -> None:
+        owner = self.accounts[fact.account_id]
+        run = owner.runs[fact.run_id]
+        (waiter,) = (each for each in run.waiters if each.number == fact.waiter_number)
+        waiters = tuple(each for each in run.waiters if each is not waiter)
+        owner.runs[fact.run_id] = replace(run, waiters=waiters)
+        owner.stop_waiting(waiter.event_id, waiter.number)
+        self.timers.disarm(TimerKind.WAIT, waiter_subject(fact.account_id, waiter.number, fact.run_id))
+
+    @_applies(facts.EventSaved)
+    def _event_saved(self, fact: facts.EventSaved) -> None:
+        runs = self.accounts[fact.account_id].runs
+        run = runs[fact.run_id]
+        runs[fact.run_id] = replace(run, saved_events=(*run.saved_events, fact.event))
+
+    @_applies(facts.SavedEventTaken)
+    def _saved_event_taken(self, fact: facts.SavedEventTaken) -> None:
+        runs = self.accounts[fact.account_id].runs
+        run = runs[fact.run_id]
+        saved = list(run.saved_events)
+        del saved[next(at for at, event in enumerate(saved) if event.event_id == fact.event_id)]
+        runs[fact.run_id] = replace(run, saved_events=tuple(saved))
 
     # -- accounts ---------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from emulator.core.model import (
     DeadLetter,
     DeadLetterId,
     DestinationRule,
+    Duplicate,
     FlowKey,
     FlowState,
     GroupName,
@@ -32,6 +33,7 @@ from emulator.core.model import (
     Queue,
     QueueName,
     RuleId,
+    RunId,
     ScheduleId,
     ScheduleProgress,
     SearchIndex,
@@ -41,6 +43,7 @@ from emulator.core.model import (
 )
 from emulator.core.timers import Timers
 from emulator.core.wait_list import WaitList
+from emulator.core.workflows import WorkflowRun
 
 
 def subject_of(account_id: AccountId, name: str) -> str:
@@ -51,6 +54,22 @@ def subject_of(account_id: AccountId, name: str) -> str:
 def split_subject(subject: str) -> tuple[AccountId, str]:
     account_id, _, name = subject.partition("/")
     return AccountId(account_id), name
+
+
+def duplicate_subject(message_id: MessageId, number: int) -> str:
+    """A timer subject for the duplicate of a message's attempt."""
+    return f"{message_id}/{number}"
+
+
+def waiter_subject(account_id: AccountId, number: int, run_id: RunId) -> str:
+    """The timer subject of a waiter's deadline."""
+    return subject_of(account_id, f"{number}/{run_id}")
+
+
+def split_waiter_subject(subject: str) -> tuple[AccountId, int, RunId]:
+    account_id, name = split_subject(subject)
+    number, _, run_id = name.partition("/")
+    return account_id, int(number), RunId(run_id)
 
 
 class AccountState:
@@ -69,9 +88,12 @@ class AccountState:
         "queue_slots",
         "queue_wait_lists",
         "queues",
+        "run_messages",
+        "runs",
         "schedules",
         "usage_count",
         "usage_day",
+        "waiting_runs",
     )
 
     def __init__(self, account: Account) -> None:
@@ -93,6 +115,12 @@ class AccountState:
         # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
         self.deduplications: dict[str, tuple[MessageId, int]] = {}
         self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
+        # Workflow runs that have not ended.
+        self.runs: dict[RunId, WorkflowRun] = {}
+        # Per number of a run, its live messages; a failure callback outlasts its run.
+        self.run_messages: dict[int, dict[MessageId, None]] = {}
+        # Per event, the numbers of the waiters in the order of waiting, each with its run.
+        self.waiting_runs: dict[str, dict[int, RunId]] = {}
 
     def wait_list(self, hold: Hold) -> WaitList:
         """The list that a held message waits in."""
@@ -103,6 +131,13 @@ class AccountState:
                 return self.flow_wait_lists[FlowKey(hold.name)]
             case HoldKind.GLOBAL:
                 return self.global_wait_list
+
+    def stop_waiting(self, event_id: str, number: int) -> None:
+        """A waiter's event has come, its deadline, or the end of its run."""
+        waiting = self.waiting_runs[event_id]
+        del waiting[number]
+        if not waiting:
+            del self.waiting_runs[event_id]
 
 
 class AccountView(Protocol):
@@ -138,13 +173,19 @@ class AccountView(Protocol):
     def deduplications(self) -> Mapping[str, tuple[MessageId, int]]: ...
     @property
     def dead_letters(self) -> Mapping[DeadLetterId, DeadLetter]: ...
+    @property
+    def runs(self) -> Mapping[RunId, WorkflowRun]: ...
+    @property
+    def run_messages(self) -> Mapping[int, Mapping[MessageId, None]]: ...
+    @property
+    def waiting_runs(self) -> Mapping[str, Mapping[int, RunId]]: ...
 
 
 class Counters(Struct, gc=False, kw_only=True):
     """How many of each kind the world has made; the next id of a kind follows from its counter.
 
-    `indexes` counts search and vector indexes together; the last two count how often an account's or
-    an index's tokens were replaced. Only `State.apply` changes it.
+    `indexes` counts search and vector indexes together; `account_tokens` and `index_tokens` count how often
+    an account's or an index's tokens were replaced. Only `State.apply` changes it.
     """
 
     messages: int = 0
@@ -156,6 +197,8 @@ class Counters(Struct, gc=False, kw_only=True):
     indexes: int = 0
     account_tokens: int = 0
     index_tokens: int = 0
+    runs: int = 0
+    waiters: int = 0
 
 
 class StateView(Protocol):
@@ -173,6 +216,8 @@ class StateView(Protocol):
     def messages(self) -> Mapping[MessageId, Progress]: ...
     @property
     def rules(self) -> Mapping[RuleId, DestinationRule]: ...
+    @property
+    def duplicates(self) -> Mapping[str, Duplicate]: ...
     @property
     def accounts(self) -> Mapping[AccountId, AccountView]: ...
     @property

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from emulator.core.model import TimerKind
 from emulator.core.record import Record
 
-_Key = tuple[TimerKind, str]
-_Entry = tuple[int, int, _Key]
+# When, in which order, and what for.
+_Entry = tuple[int, int, TimerKind, str]
 
 _WORK, _SCHEDULES, _QUIET = range(3)
 _HEAP_OF = {
@@ -39,15 +40,15 @@ class Timers:
 
     def __init__(self) -> None:
         self._heaps: tuple[list[_Entry], ...] = ([], [], [])
-        self._live: dict[_Key, _Entry] = {}
+        self._live: dict[TimerKind, dict[str, _Entry]] = {kind: {} for kind in TimerKind}
         self.sequence = 0
 
     def arm(self, kind: TimerKind, subject: str, due_ms: int) -> None:
         self.sequence += 1
-        self._push(due_ms, self.sequence, (kind, subject))
+        self._push((due_ms, self.sequence, kind, subject))
 
     def disarm(self, kind: TimerKind, subject: str) -> None:
-        self._live.pop((kind, subject), None)
+        self._live[kind].pop(subject, None)
 
     def set(self, kind: TimerKind, subject: str, due_ms: int | None) -> None:
         """Arm the timer, or disarm it where nothing is due (None)."""
@@ -56,10 +57,10 @@ class Timers:
         else:
             self.arm(kind, subject, due_ms)
 
-    def _push(self, due_ms: int, sequence: int, key: _Key) -> None:
-        entry = (due_ms, sequence, key)
-        self._live[key] = entry
-        heapq.heappush(self._heaps[_HEAP_OF[key[0]]], entry)
+    def _push(self, entry: _Entry) -> None:
+        _, _, kind, subject = entry
+        self._live[kind][subject] = entry
+        heapq.heappush(self._heaps[_HEAP_OF[kind]], entry)
 
     def _first(self, heaps: Iterable[list[_Entry]]) -> _Entry | None:
         """The first live entry of these heaps."""
@@ -68,7 +69,7 @@ class Timers:
         for heap in heaps:
             while heap:
                 entry = heap[0]
-                if live.get(entry[2]) is entry:
+                if live[entry[2]].get(entry[3]) is entry:
                     # Sequences differ, so the comparison never reaches the keys.
                     if best is None or entry < best:
                         best = entry
@@ -93,23 +94,26 @@ class Timers:
 
     def __iter__(self) -> Iterator[Timer]:
         """All live timers in the order they will fire."""
-        return map(_timer, sorted(self._live.values()))
+        return map(_timer, sorted(self._entries()))
+
+    def _entries(self) -> Iterator[_Entry]:
+        return chain.from_iterable(entries.values() for entries in self._live.values())
 
     def up_to(self, last_ms: int) -> Iterator[Timer]:
         """Live timers due at an instant or before it, in the order they will fire; only what is taken is sorted."""
-        heap = [entry for entry in self._live.values() if entry[0] <= last_ms]
+        heap = [entry for entry in self._entries() if entry[0] <= last_ms]
         heapq.heapify(heap)
         while heap:
             yield _timer(heapq.heappop(heap))
 
     def restore(self, timers: tuple[Timer, ...], sequence: int) -> None:
         """Put back exactly the timers of a checkpoint, sequence numbers and all."""
-        self._heaps, self._live = ([], [], []), {}
+        self._heaps, self._live = ([], [], []), {kind: {} for kind in TimerKind}
         for timer in timers:
-            self._push(timer.due_ms, timer.sequence, (timer.kind, timer.subject))
+            self._push((timer.due_ms, timer.sequence, timer.kind, timer.subject))
         self.sequence = sequence
 
 
 def _timer(entry: _Entry) -> Timer:
-    due_ms, sequence, (kind, subject) = entry
+    due_ms, sequence, kind, subject = entry
     return Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)

@@ -9,13 +9,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from emulator.core.errors import Malformed
-from emulator.core.identifiers import event_key, world_key
+from emulator.core.identifiers import event_key, token_key, world_key
 from emulator.core.model import Plan
 from emulator.core.record import Record
+from emulator.core.rules.chaos import Chaos
 
 # The world that a server always has.
 DEFAULT: Final = "default"
 
+# Windows takes a file of these names for a device, whatever its suffix, and drops a dot at the end of a folder's.
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in "123456789"))
+)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{8,256}={0,2}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -35,6 +41,9 @@ class WorldSetup(Record):
     fixtures: Mapping[str, object] | None = None
     # Databases of before this field keep the epoch they have.
     epoch_is_given: bool = True
+    # The first account's, if whoever made the world chose it; empty otherwise (D-432).
+    token: str = ""
+    chaos: Chaos = Chaos()
 
     def beginning(self, now_ms: int) -> WorldSetup:
         """The setup of the world if it begins now; `now_ms` is the wall clock, and is another epoch than before."""
@@ -53,9 +62,28 @@ class WorldSetup(Record):
         return world_key(self.seed, self.id)
 
     @property
+    def account_key(self) -> bytes:
+        """The key of the first account: of the token that was chosen, or else the secret key."""
+        return token_key(self.token) if self.token else self.secret_key
+
+    @property
     def owner(self) -> str:
         """Whose resources these are: the user name of the management API."""
         return f"{self.id}@emulator.example"
+
+
+def parse_name_in_files(text: str) -> str:
+    """A world's or snapshot's name that files can have on every system (D-305). Raises: Malformed."""
+    if text.partition(".")[0].lower() in _DEVICES or text.endswith("."):
+        raise Malformed(f"expected a name that a file can have on every system, and Windows reserves {text!r}")
+    return text
+
+
+def parse_token(text: str) -> str:
+    """A token that a caller chooses for a world: what HTTP calls a bearer token (D-432). Raises: Malformed."""
+    if not _TOKEN.fullmatch(text):
+        raise Malformed("expected 8 to 256 letters, digits and -._~+/ with nothing but = at the end")
+    return text
 
 
 def parse_world_name(text: str) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, assert_never
 
-from emulator.core.model import Attempt, AttemptOutcome, Headers, Response, Via
+from emulator.core.model import Attempt, AttemptOutcome, Headers, Response, ScriptedAnswer, Unsent, Via
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Verdict
 from emulator.delivery.http import Failure, HttpClient
 from emulator.delivery.mounts import Mount, MountedRequest, call
 from emulator.delivery.route import Inside, Leaves, Route
 from emulator.delivery.rules import forwarded_url, scripted_answer
-from emulator.delivery.signing import sign
 from emulator.wire.messaging import chat
 from emulator.wire.messaging.outgoing import OutgoingNames, is_non_retryable, request_headers
+from emulator.wire.messaging.signing import sign
 from emulator.wire.urls import origin_of, read_target
 
 _CAPTURED = Response(status=200, headers=(), body=b"")
@@ -54,19 +54,27 @@ class DeliveryTransport:
         """
         self._mounts[_known_origin(origin)] = application
 
+    def take_mounts(self, other: DeliveryTransport) -> None:
+        """Let the applications that answer in another world answer here as well."""
+        self._mounts = dict(other._mounts)
+
     def unmount(self, origin: str) -> None:
         """Undo `mount`; an origin without a mount is no error. Raises: ValueError as `mount`."""
         self._mounts.pop(_known_origin(origin), None)
 
+    def mount_at(self, url: str) -> Mount | None:
+        """The application that answers the deliveries to a URL, None without one."""
+        return self._mounts.get(origin_of(url) or "")
+
     def route(self, attempt: Attempt) -> Route:
         """Where an attempt goes; with its outcome, if it needs no network."""
-        url, rule = attempt.message.url, attempt.answer
+        url, rule = attempt.message.url, _deciding(attempt)
         if rule is not None:
             scripted = scripted_answer(rule, _host(url))
             if scripted is not None:
                 return self._inside(attempt, url, scripted, Via.RULE)
             url = forwarded_url(url, rule.forward_to)
-        if self._mounts and (mount := self._mounts.get(origin_of(url) or "")) is not None:
+        if self._mounts and (mount := self.mount_at(url)) is not None:
             return Leaves(url=url, origin=origin_of(url) or "", mount=mount)
         if attempt.message.api is not None and rule is None:
             # The model is the service's own and no external destination (D-311).
@@ -101,7 +109,7 @@ class DeliveryTransport:
                 body=message.body,
                 timeout_ms=message.timeout_ms,
             )
-        return self._outcome(headers, answer, via if attempt.answer is None else Via.RULE)
+        return self._outcome(answer, via if _deciding(attempt) is None else Via.RULE, headers=headers)
 
     async def close(self) -> None:
         """Close the connections, unless the client is shared."""
@@ -109,23 +117,41 @@ class DeliveryTransport:
             await self._client.close()
 
     def _inside(self, attempt: Attempt, url: str, answer: Response | Failure, via: Via) -> Inside:
-        return Inside(outcome=self._outcome(self._signed_headers(attempt, url), answer, via))
+        dialect = self._dialect
+        unsent = Unsent(
+            wall_ms=self._wall_ms(),
+            signing_key=attempt.signing_key,
+            region=attempt.region,
+            header_prefix=dialect.header_prefix,
+            user_agent=dialect.user_agent,
+            issuer=dialect.issuer,
+            url=None if url == attempt.message.url else url,
+        )
+        return Inside(outcome=self._outcome(answer, via, unsent=unsent))
 
     def _signed_headers(self, attempt: Attempt, url: str) -> Headers:
         """The request's headers, signed now. The signature covers the message's URL, wherever it is sent."""
-        signature = sign(attempt, issuer=self._dialect.issuer, wall_ms=self._wall_ms(), now_ms=attempt.at_ms)
+        signature = sign(attempt, issuer=self._dialect.issuer, wall_ms=self._wall_ms())
         return request_headers(attempt, dialect=self._dialect, signature=signature, url=url)
 
-    def _outcome(self, headers: Headers, answer: Response | Failure, via: Via) -> AttemptOutcome:
+    def _outcome(
+        self, answer: Response | Failure, via: Via, *, headers: Headers = (), unsent: Unsent | None = None
+    ) -> AttemptOutcome:
         if isinstance(answer, Failure):
-            return AttemptOutcome(response=None, error=answer.text, via=via, request_headers=headers)
+            return AttemptOutcome(response=None, error=answer.text, via=via, request_headers=headers, unsent=unsent)
         return AttemptOutcome(
             response=answer,
             error=None,
             via=via,
             request_headers=headers,
+            unsent=unsent,
             non_retryable=is_non_retryable(answer.headers, answer.status, self._dialect.header_prefix),
         )
+
+
+def _deciding(attempt: Attempt) -> ScriptedAnswer | None:
+    """What a rule says about where the attempt goes; a rule that only disturbs it says nothing."""
+    return attempt.answer if attempt.answer is not None and attempt.answer.decides else None
 
 
 def _completion(attempt: Attempt) -> Response:

@@ -26,15 +26,20 @@ class _Move:
         self.messages_created = 0
         self.is_cut_short = False
 
-    def count(self, fact: facts.Fact) -> None:
-        kind = type(fact)
-        if kind is facts.MessageCreated:
-            self.messages_created += 1
-        elif kind is facts.ScheduleFired:
-            self.schedules_fired += 1
-        elif isinstance(fact, facts.AttemptFinished):
-            self.deliveries += 1
-            self.succeeded += fact.outcome.succeeded
+    def count(self, produced: Sequence[facts.Fact]) -> None:
+        for fact in produced:
+            kind = type(fact)
+            if kind is facts.MessageCreated:
+                self.messages_created += 1
+            elif kind is facts.ScheduleFired:
+                self.schedules_fired += 1
+            elif kind is facts.AttemptFinished:
+                assert isinstance(fact, facts.AttemptFinished)
+                self.deliveries += 1
+                self.succeeded += fact.outcome.succeeded
+            elif isinstance(fact, facts.DuplicateFinished):
+                self.deliveries += 1
+                self.succeeded += fact.outcome.succeeded
 
     def may_start(self, under_way: int) -> bool:
         return self.deliveries + under_way < self.max_deliveries
@@ -58,8 +63,7 @@ class Advance:
     def count(self, produced: Sequence[facts.Fact]) -> None:
         """Add facts to the report of the move that is under way, if there is one."""
         if self._move is not None:
-            for fact in produced:
-                self._move.count(fact)
+            self._move.count(produced)
 
     async def to(self, target_ms: int, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
         """Move to an instant, doing all due work on the way, each at its own instant. Not into the past."""
@@ -140,6 +144,7 @@ class Advance:
             if due_ms is None or due_ms > target_ms:
                 break
             self._door.handle(commands.AdvanceClock(to_ms=due_ms))
+            await self._door.finish_instant()
             await self._door.breathe()
         if target_ms > self._door.state.now_ms:
             self._door.handle(commands.AdvanceClock(to_ms=target_ms))

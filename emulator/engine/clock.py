@@ -68,7 +68,7 @@ class PacedClock:
         self.begin(Anchor(virtual_ms=now_ms, wall_ms=self.wall_ms(), rate=rate))
 
     def begin(self, anchor: Anchor) -> None:
-        """Time passes from another anchor on."""
+        """Time passes from another anchor on; nothing of it is lost yet."""
         self.slipped_ms = 0
         self._go_on_from(anchor)
 

@@ -15,10 +15,9 @@ from typing import Protocol, TypeVar
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.identifiers import jwt_id
-from emulator.core.model import Attempt, Phase, Progress
+from emulator.core.model import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
-from emulator.core.state_view import StateView
+from emulator.core.state_view import StateView, duplicate_subject
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
 from emulator.engine.guard import InstantGuard
@@ -29,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+# So many timers of one instant fire before other tasks get a turn (D-302).
+_TIMERS_AT_ONCE = 200
 # After so many steps without leaving the event loop, other tasks get a turn.
 _BREATHE_AFTER = 50
 
@@ -121,12 +122,30 @@ class Driver:
         nothing comes between a decision and the journal.
         """
         self.check()
+        # While time moves, whoever moves it does the rest of the instant.
+        at_most = _TIMERS_AT_ONCE if self.is_advancing or self.is_catching_up else None
         try:
-            outcome = self._simulation.handle(command)
+            outcome = self._simulation.handle(command, at_most)
         except WorldBroken as error:
             self.stop(str(error), error)
             raise
-        produced = outcome.facts
+        self._took_place(outcome.facts)
+        return outcome.reply
+
+    async def finish_instant(self) -> None:
+        """Do what `handle` left of the present instant, and let other tasks have a turn in between."""
+        while self._simulation.is_due:
+            await asyncio.sleep(0)
+            self.check()
+            try:
+                produced = self._simulation.go_on(_TIMERS_AT_ONCE)
+            except WorldBroken as error:
+                self.stop(str(error), error)
+                raise
+            self._took_place(produced)
+            await self._wait_for_history()
+
+    def _took_place(self, produced: Sequence[facts.Fact]) -> None:
         if produced:
             self._journal.append(produced)
             self._take_in(produced)
@@ -134,7 +153,6 @@ class Driver:
                 self._clock.wake_for(self._simulation.next_due_ms)
             if self._observe is not None:
                 self._observe(self.state, produced)
-        return outcome.reply
 
     def _take_in(self, produced: Sequence[facts.Fact]) -> None:
         """The state has applied all of `produced` by now."""
@@ -146,6 +164,9 @@ class Driver:
                 self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
             elif kind is facts.ClockMoved:
                 self._guard.begin()
+            elif isinstance(fact, facts.DuplicateStarted):
+                subject = duplicate_subject(fact.message_id, fact.number)
+                self._outbox.add(self._duplicate(self.state.duplicates[subject]))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
@@ -158,8 +179,21 @@ class Driver:
             answer=progress.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            # Retries are far fewer than 2^20, so that every attempt of the world has its own number.
-            token_id=jwt_id(self.state.event_key, (message.number << 20) + number),
+        )
+
+    def _duplicate(self, duplicate: Duplicate) -> Attempt:
+        """The duplicate that is under way: the same attempt again, with a signature of its own."""
+        message, number = duplicate.message, duplicate.number
+        account = self.state.accounts[message.account_id].account
+        assert duplicate.started_ms is not None
+        return Attempt(
+            message=message,
+            number=number,
+            at_ms=duplicate.started_ms,
+            answer=duplicate.answer,
+            signing_key=account.signing_keys.current,
+            region=account.region,
+            is_duplicate=True,
         )
 
     async def commit(self) -> None:
@@ -230,7 +264,7 @@ class Driver:
                 if (target_ms - due_ms) / self._clock.rate > self._slip_after_ms:
                     self._slip()
                 break
-            self._step_to(due_ms)
+            await self._step_to(due_ms)
             steps += 1
             if steps % _BREATHE_AFTER == 0:
                 await self._breathe_out()
@@ -244,9 +278,10 @@ class Driver:
         if steps:
             self._outbox.pump()
 
-    def _step_to(self, due_ms: int) -> None:
+    async def _step_to(self, due_ms: int) -> None:
         """Do what is due at an instant, or should have been done then."""
         self.handle(commands.AdvanceClock(to_ms=max(due_ms, self._simulation.now_ms)))
+        await self.finish_instant()
         self._outbox.answer_inside()
 
     async def _breathe_out(self) -> None:
@@ -266,7 +301,7 @@ class Driver:
         async with self._catching_up:
             due_ms = self._simulation.next_due_ms
             if self._passes and due_ms is not None and due_ms <= self._clock.now_ms():
-                self._step_to(due_ms)
+                await self._step_to(due_ms)
                 self._outbox.pump()
 
     def _slip(self) -> None:
@@ -285,6 +320,9 @@ class Driver:
         ]
         for progress in sorted(under_way, key=lambda each: each.started_ms):
             self._outbox.add(self._attempt(progress))
+        for duplicate in self.state.duplicates.values():
+            if duplicate.started_ms is not None:
+                self._outbox.add(self._duplicate(duplicate))
         self._outbox.pump()
 
     def hurry(self) -> None:

@@ -50,6 +50,7 @@ class Door(Protocol):
     def stop(self, reason: str, error: BaseException | None = None) -> None: ...
     async def commit(self) -> None: ...
     async def breathe(self) -> None: ...
+    async def finish_instant(self) -> None: ...
     async def catch_up(self) -> None: ...
 
 
@@ -291,7 +292,12 @@ class Outbox:
         attempt = entry.attempt
         try:
             self._door.handle(
-                RecordAttempt(message_id=attempt.message.message_id, number=attempt.number, outcome=outcome)
+                RecordAttempt(
+                    message_id=attempt.message.message_id,
+                    number=attempt.number,
+                    outcome=outcome,
+                    is_duplicate=attempt.is_duplicate,
+                )
             )
         finally:
             self.in_flight -= 1

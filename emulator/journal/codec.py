@@ -10,6 +10,7 @@ import msgspec
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule
 
@@ -20,6 +21,8 @@ _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Fact]]] = {}
 _CHECKPOINT: Final[list[msgspec.msgpack.Decoder[Checkpoint]]] = []
 _MESSAGE: Final = msgspec.msgpack.Decoder(Message)
 _OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
+_RUN: Final = msgspec.msgpack.Decoder(WorkflowRun)
+_WAITER: Final = msgspec.msgpack.Decoder(Waiter)
 _RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
 
 
@@ -57,6 +60,22 @@ def decode_message(payload: bytes) -> Message:
 
 def encode_outcome(outcome: AttemptOutcome) -> bytes:
     return _ENCODER.encode(outcome)
+
+
+def encode_run(run: WorkflowRun) -> bytes:
+    return _ENCODER.encode(run)
+
+
+def decode_run(payload: bytes) -> WorkflowRun:
+    return _RUN.decode(payload)
+
+
+def encode_waiter(waiter: Waiter) -> bytes:
+    return _ENCODER.encode(waiter)
+
+
+def decode_waiter(payload: bytes) -> Waiter:
+    return _WAITER.decode(payload)
 
 
 def encode_row(row: Sequence[object]) -> bytes:

@@ -21,7 +21,9 @@ T = TypeVar("T")
 _NOT_ENDED = """NOT EXISTS (
     SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
 )"""
-_LABELS = "EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE value IN (SELECT value FROM json_each(?)))"
+# One of a row's labels, which are a JSON list, is among those given.
+LABELS = "EXISTS (SELECT 1 FROM json_each({table}.labels) WHERE value IN (SELECT value FROM json_each(?)))"
+_LABELS = LABELS.format(table="messages")
 
 _TEXT = """(
     instr(lower(messages.message_id), lower(?)) OR instr(lower(messages.url), lower(?))

@@ -1,30 +1,60 @@
-"""Connections to databases: new ones in memory, and files that hold a world, once they are found in order."""
+"""Connections to databases: what one in memory needs, and files that hold a world, once they are found in order."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiosqlite
 
 from emulator.journal import checksums, files, integrity, migrations, schema, write_ahead_log
 
-_MEMORY = ":memory:"
 _BUSY_S = 0.2
 
 
-async def in_memory() -> aiosqlite.Connection:
-    connection = await aiosqlite.connect(_MEMORY, isolation_level=None, cached_statements=64)
+async def prepare_memory(connection: aiosqlite.Connection) -> None:
+    """Make ready what is connected to a new database in memory."""
     await _register(connection)
     await connection.executescript(schema.OPEN_MEMORY)
-    return connection
 
 
-async def connected(path: str) -> aiosqlite.Connection:
+class FileConnection:
+    """The connection to a file, which lasts until it is closed. See `database.Database`."""
+
+    def __init__(self, connection: aiosqlite.Connection, file: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._file = file
+
+    @contextlib.asynccontextmanager
+    async def use(self) -> AsyncIterator[aiosqlite.Connection]:
+        yield self.connection
+
+    def write_at_once(self, statement: str, parameters: tuple[object, ...]) -> None:
+        """Write one row, durable on return, without the connection's thread. Call while nobody uses the connection.
+
+        The way to the thread and back takes several times as long as the write, which is one to the system's
+        memory: the log is not moved into the file here. Raises sqlite3.Error.
+        """
+        self._file.execute(statement, parameters)
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+
+async def connected(path: str) -> FileConnection:
     """A connection to a file that no other process uses meanwhile. Raises UnusableDatabase."""
+    opened_files: list[sqlite3.Connection] = []
+
+    def open_file() -> sqlite3.Connection:
+        file = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
+        opened_files.append(file)
+        return file
+
     try:
-        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
+        connection = await aiosqlite.Connection(open_file, iter_chunk_size=64)
     except sqlite3.Error as error:
         raise files.unusable(path, error) from error
     try:
@@ -35,18 +65,18 @@ async def connected(path: str) -> aiosqlite.Connection:
         if "locked" in str(error):
             raise files.UnusableDatabase(f"{path}: in use by another process") from error
         raise files.unusable(path, error) from error
-    return connection
+    return FileConnection(connection, opened_files[0])
 
 
-async def opened(path: str) -> aiosqlite.Connection | None:
+async def opened(path: str) -> FileConnection | None:
     """A connection to a database of the present format; None if it has no tables. An older one is migrated.
 
     Raises UnusableDatabase, also for damage that can be found without reading history.
     """
     if damage := await asyncio.to_thread(_damage_before_opening, Path(path)):
         raise files.UnusableDatabase(f"{path}: damaged: {damage}")
-    connection = await connected(path)
-    is_ready = False
+    file = await connected(path)
+    connection, is_ready = file.connection, False
     try:
         tables = [tuple(row) for row in await connection.execute_fetchall(schema.SELECT_SCHEMA)]
         ((number,),) = await connection.execute_fetchall(schema.SELECT_FORMAT)
@@ -55,7 +85,7 @@ async def opened(path: str) -> aiosqlite.Connection | None:
         is_ready = bool(tables) and number == schema.FORMAT
         if is_ready:
             await connection.executescript(schema.RUN_FILE)
-            return connection
+            return file
     except sqlite3.Error as error:
         is_ready = False
         raise files.unusable(path, error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ class Examined(Record):
 
 def examine(path: Path) -> Examined:
     """Read all of a database. Raises UnusableDatabase for what is none of ours, or in use."""
-    if not path.exists():
+    # Unlike the method of a path, this takes a name that no file can have.
+    if not os.path.exists(path):
         raise files.UnusableDatabase(f"{path}: no such file")
     if not files.check(path):
         return Examined()

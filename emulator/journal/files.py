@@ -170,8 +170,16 @@ def remove(path: Path) -> None:
 
 def tidy(folder: Path, name: str = "*") -> None:
     """Remove what is left in a folder of databases that were never finished."""
-    for path in folder.glob(f".{name}.*{_SUFFIX_OF_NEW}*"):
+    for path in found_in(folder, f".{name}.*{_SUFFIX_OF_NEW}*"):
         path.unlink(missing_ok=True)
+
+
+def found_in(folder: Path, pattern: str) -> list[Path]:
+    """The files in a folder that fit a pattern; none in a folder that cannot exist, as its name is too long."""
+    try:
+        return list(folder.glob(pattern))
+    except OSError:
+        return []
 
 
 def has_log(path: Path) -> bool:

@@ -10,7 +10,7 @@ import secrets
 import sqlite3
 from collections.abc import AsyncIterator
 
-from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId
+from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
@@ -48,28 +48,55 @@ WHERE messages.account_id = ? ORDER BY events.seq DESC LIMIT 1 OFFSET ?
 """
 _SELECT_DEAD_LETTERS = f"""
 SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition,
-       attempts.outcome, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
+       attempts.outcome, workflow_messages.run_number, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number
 JOIN attempts ON attempts.seq = dead_letters.attempt_seq
+LEFT JOIN workflow_messages ON workflow_messages.number = dead_letters.number
+LEFT JOIN workflow_runs ON workflow_runs.run_number = workflow_messages.run_number
 WHERE """
+# The state of the last call of the failure function of a dead letter's run.
+_CALLBACK_STATE = """coalesce((
+    SELECT CASE events.state WHEN 'DELIVERED' THEN 'CALLBACK_SUCCESS' WHEN 'FAILED' THEN 'CALLBACK_FAIL'
+                             WHEN 'CANCELED' THEN 'CALLBACK_CANCELED' ELSE 'CALLBACK_INPROGRESS' END
+    FROM workflow_messages AS calls JOIN events ON events.number = calls.number
+    WHERE calls.run_number = workflow_messages.run_number AND calls.call_type = 'failureCall'
+    ORDER BY events.number DESC, events.seq DESC LIMIT 1
+), '')"""
+# Messages of workflow runs are shown with their runs.
+_OF_NO_RUN = "events.number NOT IN (SELECT number FROM workflow_messages)"
 _SELECT_DELIVERIES = f"""
 SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome,
-       {_WHOLE_DELIVERY}
+       attempts.answered_by, {_WHOLE_DELIVERY}
 FROM attempts JOIN messages ON messages.number = attempts.number
 WHERE """
 _SELECT_TRACE = f"""
 SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome,
-       {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
+       NULL, {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
 FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ?1 AND events.seq <= ?2
 UNION ALL
-SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, {ATTEMPTS.is_whole}
+SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, answered_by, {ATTEMPTS.is_whole}
 FROM attempts WHERE seq > ?1 AND seq <= ?2
 ORDER BY 1
 """
 _SELECT_DEFINITIONS = f"""
 SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SELECT value FROM json_each(?))
 """
+_SELECT_RUN = "SELECT 1 FROM workflow_runs WHERE run_id = ? AND account_id = ? LIMIT 1"
 _TRACE_STEP = 5_000
+
+
+def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
+    """Dead letters of workflow runs, or of other messages: two queues."""
+    wanted = query.workflow
+    if wanted is None:
+        conditions.add("workflow_messages.run_number IS NULL")
+        return
+    conditions.add("workflow_messages.run_number IS NOT NULL")
+    conditions.among("workflow_runs.url", wanted.urls)
+    conditions.among("workflow_runs.run_id", wanted.run_ids)
+    conditions.among(_CALLBACK_STATE, [state.value for state in wanted.callback_states])
+    if wanted.created_ms is not None:
+        conditions.add("workflow_runs.created_ms = ?", wanted.created_ms)
 
 
 class History:
@@ -94,12 +121,19 @@ class History:
             return EndedMessage(message_id=message_id, message=message_of(definition), ended_ms=ended_ms)
         return None
 
+    # -- workflow runs ----------------------------------------------------------------------
+
+    async def has_run(self, account_id: AccountId, run_id: RunId) -> bool:
+        """Whether there was ever a run of that id, as far as history is kept."""
+        return bool(list(await self._store.rows(_SELECT_RUN, (run_id, account_id))))
+
     # -- events -----------------------------------------------------------------------------
 
     async def events(self, query: EventQuery) -> Page[Event]:
         """One page of the event log. Raises InvalidInput for a cursor that is none of ours."""
         conditions = Conditions()
         conditions.add("messages.account_id = ?", query.account_id)
+        conditions.add(_OF_NO_RUN)
         conditions.add("events.at_ms >= ?", max(query.since_ms, query.from_ms or 0))
         if query.to_ms is not None:
             conditions.add("events.at_ms <= ?", query.to_ms)
@@ -133,6 +167,7 @@ class History:
             conditions.add("dead_letters.failed_ms <= ?", query.to_ms)
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
+        _of_run(conditions, query)
         conditions.of_message(query)
         conditions.matching(query.wanted, "dead_letters.dead_letter_id", "messages.message_id")
         continue_after(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
@@ -146,8 +181,9 @@ class History:
                 failed_ms=failed_ms,
                 message=message_of(definition),
                 outcome=codec.decode_outcome(outcome),
+                run_number=run_number,
             )
-            for dead_letter_id, failed_ms, _, definition, outcome, _ in rows
+            for dead_letter_id, failed_ms, _, definition, outcome, run_number, _ in rows
         ]
         return page_of(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
 
@@ -175,8 +211,9 @@ class History:
                 message=message_of(definition),
                 attempt=attempt,
                 outcome=codec.decode_outcome(outcome),
+                answered_by=None if rule is None else codec.decode_rule(rule),
             )
-            for seq, at_ms, finished_ms, attempt, definition, outcome, _ in rows
+            for seq, at_ms, finished_ms, attempt, definition, outcome, rule, _ in rows
         ]
         return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
@@ -246,11 +283,18 @@ class History:
 
 
 def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
-    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, _ = row
+    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule, _ = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)
-    outcome = codec.decode_outcome(encoded)
-    return Delivery(seq=seq, at_ms=at_ms, finished_ms=finished_ms, message=message, attempt=attempt, outcome=outcome)
+    return Delivery(
+        seq=seq,
+        at_ms=at_ms,
+        finished_ms=finished_ms,
+        message=message,
+        attempt=attempt,
+        outcome=codec.decode_outcome(encoded),
+        answered_by=None if rule is None else codec.decode_rule(rule),
+    )
 
 
 def _event(seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, encoded: bytes | None) -> Event:

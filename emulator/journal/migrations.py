@@ -120,7 +120,7 @@ def _to_format_2(connection: sqlite3.Connection) -> None:
     for index in _OLD_INDEXES:
         connection.execute(f"DROP INDEX {index}")
     connection.execute("ALTER TABLE checkpoint RENAME COLUMN image TO state")
-    for table in schema.TABLES:
+    for table in _FORMAT_2_TABLES:
         connection.execute(f"ALTER TABLE {_OLD_NAMES.get(table.name, table.name)} RENAME TO old")
         for statement in table.create.split(";")[:-1]:
             connection.execute(statement)
@@ -142,11 +142,30 @@ def _checkpoint_2(encoded: bytes) -> bytes:
     return msgspec.msgpack.encode(checkpoint)
 
 
-_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2}
+# -- 2 -> 3 -----------------------------------------------------------------------------------
+
+
+def _to_format_3(connection: sqlite3.Connection) -> None:
+    """The tables of workflow runs."""
+    for table in schema.WORKFLOWS:
+        for statement in table.create.split(";")[:-1]:
+            connection.execute(statement)
+
+
+_FORMAT_2_TABLES = tuple(table for table in schema.TABLES if table not in schema.WORKFLOWS)
+_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2, 2: _to_format_3}
 _OLD_RULES = {
     1: Rules(
         tables="28bb3e10262f9a92c32eaff1c2490bb48ba32bf57de8fc0187c6111adbfc97b0",
         checksum="seal",
         contents=_FORMAT_1_CONTENTS,
-    )
+    ),
+    2: Rules(
+        tables="ba1d7c5a17ecc14ec4d359c11feb102be673f1352ff5c1be0516d800a81ae9e5",
+        checksum="checksum",
+        contents=(
+            "SELECT * FROM meta WHERE name != 'checksum' ORDER BY name",
+            *(table.contents for table in _FORMAT_2_TABLES[1:]),
+        ),
+    ),
 }

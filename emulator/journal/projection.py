@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from emulator.core import facts
-from emulator.core.model import AccountId, CreatedBy, DestinationRule, EventState, Message, MessageId, Progress, RuleId
+from emulator.core.model import (
+    AccountId,
+    CreatedBy,
+    DestinationRule,
+    Duplicate,
+    EventState,
+    Message,
+    MessageId,
+    Progress,
+    RuleId,
+    ScriptedAnswer,
+)
+from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
+from emulator.journal.checksums import checked, checked_counts
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -21,15 +36,29 @@ from emulator.journal.meters import (
     ERROR,
     FAILED,
     RETRY,
+    RUN_CANCELED,
+    RUN_FAILED,
+    RUN_MESSAGES,
+    RUN_STARTED,
+    RUN_SUCCESS,
     Meter,
     UsageRow,
+    weight_of_answer,
+    weight_of_request,
 )
-from emulator.queries.message_log import HOLDS, AnnotationKind, answering
+from emulator.queries.message_log import HOLDS, AnnotationKind, AnsweringRule, answering
+from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 Row = tuple[object, ...]
 
 # `value` of an enumeration takes a Python call, and every event needs it.
 _TEXT_OF = {state: state.value for state in EventState}
+
+_RUN_METRICS = {
+    RunState.SUCCESS: RUN_SUCCESS,
+    RunState.FAILED: RUN_FAILED,
+    RunState.CANCELED: RUN_CANCELED,
+}
 
 # Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
@@ -47,6 +76,14 @@ class Rows:
     dead_letters: list[Row] = field(default_factory=list)
     annotations_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
+    removed_steps: list[Row] = field(default_factory=list)
+    workflow_runs: list[Row] = field(default_factory=list)
+    workflow_ends: list[Row] = field(default_factory=list)
+    workflow_steps: list[Row] = field(default_factory=list)
+    workflow_messages: list[Row] = field(default_factory=list)
+    workflow_waits: list[Row] = field(default_factory=list)
+    workflow_minutes: list[UsageRow] = field(default_factory=list)
+    workflow_days: list[UsageRow] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
     usage_days: list[UsageRow] = field(default_factory=list)
 
@@ -55,34 +92,41 @@ class Rows:
         for name, statement in WRITES.items():
             rows = getattr(self, name)
             if rows:
-                yield statement, rows
+                yield statement, _COMPLETED[name](rows) if name in _COMPLETED else rows
 
 
 # The statement for each field of `Rows`. Dead letters are annotated before they are removed.
 WRITES = {
-    "messages": schema.MESSAGES.insert,
-    "events": schema.EVENTS.insert,
-    "attempts": schema.ATTEMPTS.insert,
+    "messages": schema.MESSAGES.insert_checked,
+    "events": schema.EVENTS.insert_checked,
+    "attempts": schema.ATTEMPTS.insert_checked,
     "annotations": schema.ANNOTATIONS.insert,
     "dead_letters": schema.DEAD_LETTERS.insert,
     "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
     "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
+    "removed_steps": schema.DELETE_STEPS,
+    "workflow_runs": schema.WORKFLOW_RUNS.write,
+    "workflow_ends": schema.WORKFLOW_ENDS.insert,
+    "workflow_steps": schema.WORKFLOW_STEPS.insert,
+    "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
+    "workflow_waits": schema.WORKFLOW_WAITS.insert,
+    "workflow_minutes": schema.WORKFLOW_MINUTES.add,
+    "workflow_days": schema.WORKFLOW_DAYS.add,
     "usage_minutes": schema.USAGE_MINUTES.add,
     "usage_days": schema.USAGE_DAYS.add,
 }
 
 
-@dataclass(slots=True)
-class _Live:
-    """What history needs to know of a message until it ends. `meter` is its account's.
-
-    `answered_by` is the encoded rule that decided the attempt under way.
-    """
-
-    number: int
-    meter: Meter
-    body_bytes: int
-    answered_by: bytes | None = None
+# What adds the checksums to the rows of those that every message writes to.
+_COMPLETED: dict[str, Callable[[list[Any]], list[Row]]] = {
+    "messages": checked,
+    "events": checked,
+    "attempts": checked,
+    "usage_minutes": checked_counts,
+    "usage_days": checked_counts,
+    "workflow_minutes": checked_counts,
+    "workflow_days": checked_counts,
+}
 
 
 @lru_cache(maxsize=4096)
@@ -99,36 +143,68 @@ class Projector:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-        self._live: dict[MessageId, _Live] = {}
+        self._live: dict[MessageId, Message] = {}
+        # The encoded rules that decided the attempts under way.
+        self._answered_by: dict[MessageId, bytes] = {}
         self._meters: dict[AccountId, Meter] = {}
+        self._run_meters: dict[AccountId, Meter] = {}
         # Encoded once, because most attempts of a test are decided by a rule.
         self._rules: dict[RuleId, bytes] = {}
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
+        # Deliveries that are to be made again, by message and attempt.
+        self._duplicates: dict[tuple[MessageId, int], Duplicate] = {}
 
-    def seed(self, messages: Iterable[Progress], rules: Iterable[DestinationRule]) -> None:
+    def seed(
+        self, messages: Iterable[Progress], rules: Iterable[DestinationRule], duplicates: Iterable[Duplicate]
+    ) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
         for rule in rules:
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
         for progress in messages:
-            live = self._add(progress.message)
-            live.answered_by = None if progress.answer is None else self._rules.get(progress.answer.rule_id)
+            message = progress.message
+            self._live[message.message_id] = message
+            self._note_rule(message.message_id, progress.answer)
+        for duplicate in duplicates:
+            self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
-    def _add(self, message: Message) -> _Live:
-        meter = self._meters.get(message.account_id)
+    def copy(self) -> Projector:
+        """One that goes on from the same history by itself. Between two groups of facts nothing is left to count."""
+        twin = Projector(self.seq)
+        twin._live, twin._answered_by, twin._rules = dict(self._live), dict(self._answered_by), dict(self._rules)
+        return twin
+
+    def _note_rule(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
+        if answer is not None and (rule := self._encoded(answer)) is not None:
+            self._answered_by[message_id] = rule
+
+    def _meter(self, account_id: AccountId) -> Meter:
+        meter = self._meters.get(account_id)
         if meter is None:
-            meter = self._meters[message.account_id] = Meter(message.account_id)
-        live = self._live[message.message_id] = _Live(message.number, meter, len(message.body))
-        return live
+            meter = self._meters[account_id] = Meter(account_id)
+        return meter
+
+    def _encoded(self, answer: ScriptedAnswer) -> bytes | None:
+        """The encoded rule that decides an attempt, and what it does beside that."""
+        encoded = self._rules.get(answer.rule_id)
+        if answer.disturbance is None:
+            return encoded
+        # The rule may have been removed before a duplicate of its attempt.
+        gone = AnsweringRule(
+            rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
+        )
+        rule = gone if encoded is None else codec.decode_rule(encoded)
+        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
 
     def __len__(self) -> int:
         """How many live messages there are."""
         return len(self._live)
 
     def live_numbers(self) -> Iterable[int]:
-        """The numbers of the live messages."""
-        return (live.number for live in self._live.values())
+        """The numbers of the live messages, and of those that are to be delivered again."""
+        yield from (message.number for message in self._live.values())
+        yield from (duplicate.message.number for duplicate in self._duplicates.values())
 
     def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
         rows = Rows()
@@ -141,7 +217,7 @@ class Projector:
                     self._created(rows, fact)
                 case facts.AttemptStarted():
                     live = self._live[fact.message_id]
-                    live.answered_by = None if fact.answer is None else self._rules.get(fact.answer.rule_id)
+                    self._note_rule(fact.message_id, fact.answer)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
@@ -154,6 +230,10 @@ class Projector:
                     self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
                 case facts.MessageFailed():
                     self._failed(rows, fact)
+                case facts.MessageGivenUp():
+                    attempt_seq, _ = self._last_failures[fact.message_id]
+                    live = self._live.pop(fact.message_id)
+                    self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
                 case facts.CancelRequested():
                     live = self._live[fact.message_id]
                     self._event(rows, live, fact.at_ms, EventState.CANCEL_REQUESTED, None)
@@ -167,6 +247,27 @@ class Projector:
                     self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
                 case facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
+                case facts.DuplicateScheduled():
+                    duplicate = fact.duplicate
+                    self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
+                case facts.DuplicateFinished():
+                    self._duplicate_finished(rows, fact)
+                case facts.RunStarted():
+                    self._run_meter(fact.run.account_id).add(fact.run.created_ms, RUN_STARTED)
+                    self._run_began(rows, fact.run)
+                case facts.RunRewritten():
+                    rows.removed_steps.append((fact.run.number,))
+                    self._run_began(rows, fact.run)
+                case facts.StepAccepted():
+                    self._step(rows, fact.run_number, fact.step, fact.at_ms)
+                case facts.RunEnded():
+                    rows.workflow_ends.append(
+                        (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
+                    )
+                    self._run_meter(fact.account_id).add(fact.at_ms, _RUN_METRICS[fact.state])
+                case facts.WaitBegan():
+                    row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode_waiter(fact.waiter))
+                    rows.workflow_waits.append(row)
                 case facts.RuleAdded():
                     self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
                 case facts.RulesRemoved():
@@ -174,6 +275,8 @@ class Projector:
                         self._rules.pop(rule_id, None)
                 case (
                     facts.ResponseDelayed()
+                    | facts.DeliveryPostponed()
+                    | facts.DuplicateStarted()
                     | facts.RulesOrdered()
                     | facts.QueueSlotTaken()
                     | facts.QueueSlotReleased()
@@ -196,6 +299,9 @@ class Projector:
                     | facts.SearchIndexCreated()
                     | facts.SearchIndexChanged()
                     | facts.SearchIndexDeleted()
+                    | facts.WaitEnded()
+                    | facts.EventSaved()
+                    | facts.SavedEventTaken()
                 ):
                     pass  # Not shown in history.
                 case unknown:
@@ -204,11 +310,21 @@ class Projector:
             minutes, days = meter.take()
             rows.usage_minutes += minutes
             rows.usage_days += days
+        for meter in self._run_meters.values():
+            minutes, days = meter.take()
+            rows.workflow_minutes += minutes
+            rows.workflow_days += days
         return rows
+
+    def _run_meter(self, account_id: AccountId) -> Meter:
+        meter = self._run_meters.get(account_id)
+        if meter is None:
+            meter = self._run_meters[account_id] = Meter(account_id, len(WORKFLOW_FIELDS))
+        return meter
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
         message = fact.message
-        live = self._add(message)
+        self._live[message.message_id] = message
         host, path = _host_and_path(message.url)
         rows.messages.append(
             (
@@ -227,7 +343,10 @@ class Projector:
                 codec.encode_message(message),
             )
         )
-        self._event(rows, live, message.created_ms, EventState.CREATED, CREATED)
+        if message.run is not None:
+            rows.workflow_messages.append((message.number, message.run.run_number, message.run.call_type.value))
+            self._run_meter(message.account_id).add(message.created_ms, RUN_MESSAGES)
+        self._event(rows, message, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
             self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
@@ -245,7 +364,8 @@ class Projector:
         outcome = fact.outcome
         encoded = codec.encode_outcome(outcome)
         # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
-        live.meter.add(fact.at_ms, BYTES, live.body_bytes + len(encoded))
+        exchange = len(encoded) if outcome.unsent is None else weight_of_request(live) + weight_of_answer(outcome)
+        self._meter(live.account_id).add(fact.at_ms, BYTES, len(live.body) + exchange)
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -254,15 +374,37 @@ class Projector:
                 fact.number,
                 fact.started_ms,
                 fact.at_ms,
-                outcome.succeeded,
+                int(outcome.succeeded),
                 status,
                 encoded,
-                live.answered_by,
+                self._answered_by.pop(fact.message_id, None) if self._answered_by else None,
             )
         )
         if not outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
+
+    def _duplicate_finished(self, rows: Rows, fact: facts.DuplicateFinished) -> None:
+        """A duplicate is no event and counts in no statistic: nobody asked for it (D-421)."""
+        self.seq += 1
+        duplicate = self._duplicates.pop((fact.message_id, fact.number))
+        outcome = fact.outcome
+        assert duplicate.answer is not None
+        rows.attempts.append(
+            (
+                self.seq,
+                duplicate.message.number,
+                fact.number,
+                fact.started_ms,
+                fact.at_ms,
+                int(outcome.succeeded),
+                0 if outcome.response is None else outcome.response.status,
+                codec.encode_outcome(outcome),
+                self._encoded(duplicate.answer),
+            )
+        )
+        said = str(outcome.response.status) if outcome.response is not None else outcome.error
+        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DUPLICATE, f"{fact.number} {said}")
 
     def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
         """The ERROR entry before a retry shows when that will be, as the RETRY entry does (D-044)."""
@@ -289,6 +431,28 @@ class Projector:
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
 
+    def _run_began(self, rows: Rows, run: WorkflowRun) -> None:
+        options, invoker = run.options, run.invoker
+        rows.workflow_runs.append(
+            (
+                run.number,
+                run.run_id,
+                run.account_id,
+                run.url,
+                run.created_ms,
+                run.caller_ip,
+                None if options.flow_control is None else options.flow_control.key,
+                json.dumps(options.labels) if options.labels else None,
+                None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
+                codec.encode_run(replace(run, steps=())),
+            )
+        )
+        for step in run.steps:
+            self._step(rows, run.number, step, run.created_ms)
+
+    def _step(self, rows: Rows, run_number: int, step: WorkflowStep, at_ms: int) -> None:
+        rows.workflow_steps.append((None, run_number, step.message_id, at_ms, step.call_type.value, step.body))
+
     def _annotate(
         self,
         rows: Rows,
@@ -304,7 +468,7 @@ class Projector:
     def _event(
         self,
         rows: Rows,
-        live: _Live,
+        live: Message,
         at_ms: int,
         state: EventState,
         metric: int | None,
@@ -314,4 +478,4 @@ class Projector:
         self.seq += 1
         rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
         if metric is not None:
-            live.meter.add(at_ms, metric)
+            self._meter(live.account_id).add(at_ms, metric)

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 
 from emulator.core.record import Record
 from emulator.statistics.series import USAGE_FIELDS
+from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 APPLICATION_ID = 0x53564345  # "SVCE"
 # `migrations.py` has a step from each older format to the next.
-FORMAT = 2
+FORMAT = 3
 
 
 class Table(Record):
@@ -50,6 +51,11 @@ class Table(Record):
         """Takes the values of all columns but the checksum, in order; an integer primary key may be NULL."""
         return f"INSERT INTO {self._row_of_parameters}"
 
+    @property
+    def insert_checked(self) -> str:
+        """As `insert`, with the row's checksum as last value: `checksums.checked` computes many faster than SQL."""
+        return f"INSERT INTO {self.name} VALUES ({', '.join('?' * (len(self.columns) + 1))})"
+
     def fill_from(self, older: str) -> str:
         """Copies the rows of a table that has the same columns without checksums."""
         names = {name: name for name in self.columns}
@@ -68,15 +74,21 @@ class Table(Record):
             f"VALUES ({', '.join(values.values())}, {self.checksum_of(values)})"
         )
 
+    @property
+    def add(self) -> str:
+        """Inserts a row of counts with its checksum, or adds both to the row that has its key."""
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in (*self.counts, "checksum"))
+        return f"{self.insert_checked} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {sums}"
+
     def checksum_of(self, values: Mapping[str, str]) -> str:
         """The expression of a row's checksum, given those of its columns.
 
         Of counts it is a sum that grows with them, so that adding to a row needs no reading.
         """
         if self.counts:
-            of_row = f"row_checksum({', '.join(values[name] for name in self.key)}) % 997"
-            products = (f"{values[name]} * ({11 + 2 * at} + {of_row})" for at, name in enumerate(self.counts))
-            return " + ".join(products)
+            weighed = " + ".join(f"{values[name]} * {11 + 2 * at}" for at, name in enumerate(self.counts))
+            total = " + ".join(values[name] for name in self.counts)
+            return f"{weighed} + ({total}) * (row_checksum({', '.join(values[name] for name in self.key)}) % 997)"
         covered = list(values.values())[self.is_numbered :]
         return f"row_checksum({', '.join(covered)})"
 
@@ -94,12 +106,6 @@ class Table(Record):
     def count_damaged(self) -> str:
         """How many rows are not what was written, and how many there are."""
         return f"SELECT coalesce(sum(NOT {self.is_whole}), 0), count(*) FROM {self.name}"
-
-    @property
-    def add(self) -> str:
-        """Inserts a row of counts, or adds its counts to those of the row that has its key."""
-        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in (*self.counts, "checksum"))
-        return f"{self.insert} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {sums}"
 
     @property
     def empty(self) -> str:
@@ -222,7 +228,90 @@ USAGE_DAYS = Table(
     counts=tuple(_COUNTS),
 )
 
-HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS)
+# Workflow runs as they began (`invoker` is the id of the run that invoked one, @ and its creation), their ends,
+# their steps, which messages are theirs, what they waited for, and how many there were.
+WORKFLOW_RUNS = Table(
+    name="workflow_runs",
+    columns={
+        "run_number": "INTEGER PRIMARY KEY",
+        "run_id": _TEXT,
+        "account_id": _TEXT,
+        "url": _TEXT,
+        "created_ms": _INTEGER,
+        "caller_ip": _TEXT,
+        "flow_key": "TEXT",
+        "labels": "TEXT",
+        "invoker": "TEXT",
+        "definition": _BLOB,
+    },
+    order="run_number",
+    indexes={"workflow_runs_by_id": "run_id", "workflow_runs_by_invoker": "invoker"},
+)
+WORKFLOW_ENDS = Table(
+    name="workflow_ends",
+    columns={
+        "run_number": "INTEGER PRIMARY KEY",
+        "at_ms": _INTEGER,
+        "state": _TEXT,
+        "response": "BLOB",
+        "dead_letter_id": "TEXT",
+    },
+    order="run_number",
+)
+WORKFLOW_STEPS = Table(
+    name="workflow_steps",
+    columns={
+        "id": "INTEGER PRIMARY KEY",
+        "run_number": _INTEGER,
+        "message_id": _TEXT,
+        "at_ms": _INTEGER,
+        "call_type": _TEXT,
+        "body": _BLOB,
+    },
+    order="id",
+    indexes={"workflow_steps_of_run": "run_number"},
+    is_numbered=True,
+)
+WORKFLOW_MESSAGES = Table(
+    name="workflow_messages",
+    columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "call_type": _TEXT},
+    order="number",
+    indexes={"workflow_messages_of_run": "run_number"},
+)
+WORKFLOW_WAITS = Table(
+    name="workflow_waits",
+    columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "at_ms": _INTEGER, "waiter": _BLOB},
+    order="number",
+    indexes={"workflow_waits_of_run": "run_number"},
+)
+_RUN_COUNTS = dict.fromkeys(WORKFLOW_FIELDS, _INTEGER)
+WORKFLOW_MINUTES = Table(
+    name="workflow_minutes",
+    columns={"account_id": _TEXT, "minute": _INTEGER, **_RUN_COUNTS},
+    order="account_id, minute",
+    key=("account_id", "minute"),
+    has_rowid=False,
+    counts=tuple(_RUN_COUNTS),
+)
+WORKFLOW_DAYS = Table(
+    name="workflow_days",
+    columns={"account_id": _TEXT, "day": _INTEGER, **_RUN_COUNTS},
+    order="account_id, day",
+    key=("account_id", "day"),
+    has_rowid=False,
+    counts=tuple(_RUN_COUNTS),
+)
+WORKFLOWS = (
+    WORKFLOW_RUNS,
+    WORKFLOW_ENDS,
+    WORKFLOW_STEPS,
+    WORKFLOW_MESSAGES,
+    WORKFLOW_WAITS,
+    WORKFLOW_MINUTES,
+    WORKFLOW_DAYS,
+)
+
+HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS, *WORKFLOWS)
 TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
 
 # In `meta`: the state that a reset returns to, as a checkpoint; how far history has come, in facts and in
@@ -248,10 +337,13 @@ CREATE = "\n".join(
 )
 
 # Survives `kill -9`, but not a power cut: the operating system writes at its own time.
+# The store moves the log into the file itself, in the connection's thread: that waits for the disk.
 RUN_FILE = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 0;
 """
+MOVE_LOG = "PRAGMA wal_checkpoint(PASSIVE)"
 # The first write takes the lock that keeps every other process out.
 OPEN_FILE = """
 PRAGMA locking_mode = EXCLUSIVE;
@@ -297,6 +389,7 @@ TAKE_COPY = (
     # The world goes on from the copy: its history is another one, and its content changes.
     f"DELETE FROM main.meta WHERE name IN ('{GENERATION}', '{CHECKSUM}')",
 )
+FORGET_GENERATION = f"DELETE FROM meta WHERE name = '{GENERATION}'"
 DELETE_CHECKSUM = f"DELETE FROM meta WHERE name = '{CHECKSUM}'"
 # All that the checksum covers.
 SELECT_EVERYTHING = (
@@ -325,6 +418,8 @@ INSERT INTO annotations ({", ".join(_ANNOTATION)}, checksum)
 SELECT {", ".join(_ANNOTATION.values())}, {ANNOTATIONS.checksum_of(_ANNOTATION)}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number WHERE dead_letters.dead_letter_id = ?5
 """
+# Of a run whose endpoint has published the init message itself.
+DELETE_STEPS = "DELETE FROM workflow_steps WHERE run_number = ?"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
 
 # -- dropping the oldest history ----------------------------------------------------------------
@@ -339,11 +434,20 @@ CREATE TEMP TABLE dropped AS SELECT number, message_id FROM messages WHERE numbe
     SELECT 1 FROM events WHERE events.number = messages.number AND events.seq > ?1
 ) AND number NOT IN (SELECT value FROM json_each(?2)) AND number NOT IN (SELECT number FROM dead_letters)
 """
+_FORGOTTEN_RUNS = (
+    "SELECT run_number FROM workflow_ends WHERE run_number NOT IN (SELECT run_number FROM workflow_messages)"
+)
 # Each with the number of its parameters, which all are the end of what is dropped.
 DROP = {
     "DELETE FROM annotations WHERE message_id IN (SELECT message_id FROM temp.dropped)": 0,
     "DELETE FROM events WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
     "DELETE FROM attempts WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
     "DELETE FROM messages WHERE number IN (SELECT number FROM temp.dropped)": 0,
+    "DELETE FROM workflow_messages WHERE number IN (SELECT number FROM temp.dropped)": 0,
     "DROP TABLE temp.dropped": 0,
+    # Runs that have ended, and all of whose messages are gone.
+    f"DELETE FROM workflow_steps WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
+    f"DELETE FROM workflow_waits WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
+    f"DELETE FROM workflow_runs WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
+    f"DELETE FROM workflow_ends WHERE run_number IN ({_FORGOTTEN_RUNS})": 0,
 }

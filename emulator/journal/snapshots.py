@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from emulator.core.checkpoint import restore
-from emulator.core.errors import Conflict, Damaged, InsufficientStorage, InvalidInput, NotFound
+from emulator.core.errors import Conflict, Damaged, InsufficientStorage, InvalidInput, Malformed, NotFound
 from emulator.core.record import Record
 from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
+from emulator.core.world_setup import parse_name_in_files
 from emulator.journal import checksums, codec, files, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.integrity import digest_of, find_damage
@@ -69,7 +70,7 @@ class Snapshots:
         """Remove what a crash left behind, and nothing that somebody else put there."""
         if self._folder is not None:
             for ending in _BEGUN:
-                for path in self._folder.glob(f".*{ending}*"):
+                for path in files.found_in(self._folder, f".*{ending}*"):
                     path.unlink(missing_ok=True)
 
     # -- reading ----------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Snapshots:
     def _names(self) -> list[str]:
         if self._folder is None:
             return []
-        names = (path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}"))
+        names = (path.name.removesuffix(_SUFFIX) for path in files.found_in(self._folder, f"*{_SUFFIX}"))
         return sorted(name for name in names if not name.startswith("."))
 
     def _describe(self, name: str) -> Snapshot:
@@ -118,6 +119,17 @@ class Snapshots:
             except files.UnusableDatabase as error:
                 raise Conflict(f"the snapshot {name} cannot be read: {_reason(error, path)}") from error
             yield saved
+
+    @contextlib.asynccontextmanager
+    async def taken(self, store: Store) -> AsyncIterator[SavedWorld]:
+        """A world as it is now, in a file that is gone afterwards. Raises Conflict for a disk that is full."""
+        async with self._lock:
+            with (
+                _conflicts_named("of the world"),
+                _hidden(self._place_for("world").with_name(f".world{_NEW}")) as fresh,
+            ):
+                await store.copy_to(str(fresh))
+                yield await asyncio.to_thread(_read, fresh)
 
     def open(self, name: str) -> BinaryIO:
         """The file of a snapshot, to be read and closed. Raises NotFound."""
@@ -194,7 +206,11 @@ class Snapshots:
         raise NotFound(f"snapshot {name} not found")
 
     def _place_for(self, name: str) -> Path:
-        """Where the file is or will be. Raises OSError, and Conflict once closed."""
+        """Where the file will be. Raises OSError, InvalidInput for a name no file can have, Conflict once closed."""
+        try:
+            parse_name_in_files(name)
+        except Malformed as malformed:
+            raise InvalidInput("name", malformed.reason) from None
         if self._closed:
             raise Conflict("this world is being removed")
         if self._folder is None:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import aiosqlite
@@ -22,6 +23,8 @@ from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.journal import codec, connections, files, schema
+from emulator.journal.connections import FileConnection
+from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
 from emulator.queries.history import Dropped
@@ -29,6 +32,21 @@ from emulator.queries.history import Dropped
 logger = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
+
+# What makes a copied state that of another world.
+Change = Callable[[State], None]
+
+
+# A state of so few messages is stored at every end: that takes no time worth mentioning.
+_SMALL_STATE = 10_000
+
+
+# A write to the log takes whole pages. A group of history changes at least one in each table and index that messages
+# have, and about one more with each fact; a body is in its fact as well.
+_PAGE_BYTES = 4096
+_GROUP_BYTES = 16 * _PAGE_BYTES
+_MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
+_INSERT_FACTS = schema.FACTS.insert
 
 
 class Thresholds(Record):
@@ -53,7 +71,7 @@ class Store:
 
     def __init__(
         self,
-        connection: aiosqlite.Connection,
+        database: Database,
         path: str,
         thresholds: Thresholds = DEFAULT_THRESHOLDS,
         keep: Keep = KEEP_ALL,
@@ -63,9 +81,11 @@ class Store:
         self.dropped = Dropped()
         self._thresholds = thresholds
         self._keep = keep
-        self._connection = connection
+        self._database = database
         self._is_file = path != MEMORY
         self._identity = files.identity(path) if self._is_file else None
+        # What a reset returns to, if that is known without the database.
+        self._base: Checkpoint | None = None
         # A reader must not see half of a transaction.
         self._lock = asyncio.Lock()
         self._projector = Projector(0)
@@ -79,10 +99,13 @@ class Store:
         self._to_write: list[Fact] = []
         self._to_project: list[Fact] = []
         self._body_bytes = 0
+        # About how much was written to the log since it was last moved into the file.
+        self._log_bytes = 0
         self._wake = asyncio.Event()
         self._commits: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
         self._copies: list[tuple[str, asyncio.Future[None]]] = []
+        self._forks: list[tuple[Store, Change, dict[str, bytes], asyncio.Future[State]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._closing = False
@@ -93,31 +116,29 @@ class Store:
         """Fill a new database with the state a world starts from. Raises UnusableDatabase.
 
         A file is written under another name, and gets its own when it is whole (D-280): killed at any
-        moment, it is there or it is not.
+        moment, it is there or it is not. In memory whoever first needs the database makes it (D-301).
         """
-        encoded = codec.encode_checkpoint(checkpoint)
-        try:
-            await self._connection.executescript(schema.CREATE)
-            await self._connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
-            await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
-            await self._connection.execute("COMMIT")
-            if self._is_file:
+        assert isinstance(self._database, InMemory)
+        await self._database.begin(partial(_fill, checkpoint=checkpoint, meta=meta))
+        if self._is_file:
+            try:
                 await self._move_to_file(Path(self.path))
-        except (OSError, sqlite3.Error) as error:
-            raise files.unusable(self.path, error) from error
+            except (OSError, sqlite3.Error) as error:
+                raise files.unusable(self.path, error) from error
         return self._begin(checkpoint)
 
     async def _move_to_file(self, path: Path) -> None:
-        """Go on in a file with what was made in memory. Raises OSError, sqlite3.Error."""
+        """Go on in a file with what was made in memory. Raises OSError, sqlite3.Error, UnusableDatabase."""
         fresh = files.hidden_beside(path)
         try:
-            await self._connection.execute(schema.COPY_INTO, (str(fresh),))
+            async with self._database.use() as made:
+                await made.execute(schema.COPY_INTO, (str(fresh),))
             files.put_in_place(fresh, path)
         finally:
             files.remove(fresh)
-        await self._connection.close()
-        self._connection = await connections.connected(self.path)
-        await self._connection.executescript(schema.RUN_FILE)
+        await self._database.close()
+        self._database = file = await connections.connected(self.path)
+        await file.connection.executescript(schema.RUN_FILE)
         self._identity = files.identity(self.path)
 
     async def resume(self) -> State:
@@ -128,21 +149,25 @@ class Store:
             raise files.UnusableDatabase(f"{self.path}: damaged: {files.told(error)}") from error
 
     async def _replay(self) -> State:
-        meta = await self.meta()
+        async with self._exclusive() as connection:
+            return await self._replay_from(connection)
+
+    async def _replay_from(self, connection: aiosqlite.Connection) -> State:
+        meta = codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
         if schema.CHECKSUM in meta:
             # A snapshot becomes the database of a world, whose content changes.
-            await self._connection.execute(schema.DELETE_CHECKSUM)
+            await connection.execute(schema.DELETE_CHECKSUM)
         self._projected = int(meta.get(schema.PROJECTED, b"0"))
         self._projector = Projector(int(meta.get(schema.HISTORY_SEQ, b"0")))
         self.dropped = codec.decode_dropped(meta.get(schema.DROPPED))
-        ((last_entry,),) = await self._connection.execute_fetchall(schema.SELECT_LAST_SEQ)
+        ((last_entry,),) = await connection.execute_fetchall(schema.SELECT_LAST_SEQ)
         if max(last_entry, self.dropped.seq) != self._projector.seq:
             raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
-        covers, encoded = codec.whole_checkpoint(await self._connection.execute_fetchall(schema.SELECT_CHECKPOINT))
+        covers, encoded = codec.whole_checkpoint(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
         state = restore(codec.decode_checkpoint(encoded))
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
-        async with self._connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
+        async with connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
             async for last_seq, count, payload, is_whole in cursor:
                 if not (is_whole == 1 and last_seq - count == self._appended):
                     raise ValueError(f"what happened after the {self._appended}th fact is missing or changed")
@@ -163,9 +188,11 @@ class Store:
         return state
 
     def _seed_projector(self, state: State) -> None:
-        self._projector.seed(state.messages.values(), state.rules.values())
+        self._projector.seed(state.messages.values(), state.rules.values(), state.duplicates.values())
 
     def _begin(self, checkpoint: Checkpoint) -> State:
+        if not self._is_file:
+            self._base = checkpoint
         state = restore(checkpoint)
         self._seed_projector(state)
         return self._start_writer(state)
@@ -230,6 +257,9 @@ class Store:
     def _check(self) -> None:
         if self._failure is not None:
             raise self._broken(self._failure)
+        self._check_is_open()
+
+    def _check_is_open(self) -> None:
         if self._closing:
             raise Conflict("this world is being reset or removed")
 
@@ -269,23 +299,37 @@ class Store:
                     await self._write_facts()
                 if self._readers or self._is_behind:
                     await self._project()
+                if self._forks:
+                    await self._fork()
                 if self._copies:
                     await self._copy()
                 elif self._needs_checkpoint:
                     await self.checkpoint()
-                if self._closing and not self._commits and not self._readers and not self._copies:
+                if self._closing and not (self._commits or self._readers or self._copies or self._forks):
                     return
         except Exception as error:  # An edge: any failure of the writer stops the store.
             self._failure = error
             for future in (*self._commits, *self._readers, *(copied for _, copied in self._copies)):
                 if not future.done():
                     future.set_exception(self._broken(error))
+            for *_, forked in self._forks:
+                if not forked.done():
+                    forked.set_exception(self._broken(error))
 
     @property
     def _needs_checkpoint(self) -> bool:
         """A checkpoint costs as much as there is pending, so it waits for as much to have happened."""
         distance = max(self._thresholds.checkpoint_at, 4 * len(self._projector))
         return self._is_file and self._capture is not None and self._appended - self._covered >= distance
+
+    @property
+    def _ends_with_checkpoint(self) -> bool:
+        """Whether a checkpoint at the end is worth its while.
+
+        The facts since the last one are read again at the next start: cheaper than to write a large state, of
+        which they have changed little or which is made of them.
+        """
+        return len(self._projector) < _SMALL_STATE or self._needs_checkpoint
 
     def abandon(self) -> None:
         """Store the state no more: it could be another than the facts make."""
@@ -296,59 +340,81 @@ class Store:
         facts, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            await self._connection.execute(schema.FACTS.insert, (last_seq, len(facts), codec.encode_facts(facts)))
+            encoded = codec.encode_facts(facts)
+            async with self._lock:
+                assert isinstance(self._database, FileConnection)
+                self._database.write_at_once(_INSERT_FACTS, (last_seq, len(facts), encoded))
+            self._log_bytes += len(encoded) + _PAGE_BYTES
         self._check_file()
         self._written = last_seq
         _resolve(self._commits, count)
+        if self._log_bytes >= _MOVE_LOG_AT_BYTES:
+            async with self._exclusive() as connection:
+                await self._move_log(connection)
+
+    async def _move_log(self, connection: aiosqlite.Connection) -> None:
+        """Move what the log holds into the file, so that the log begins again and stays short."""
+        await connection.execute_fetchall(schema.MOVE_LOG)
+        self._log_bytes = 0
 
     async def _project(self) -> None:
         count = len(self._readers)
-        facts, self._to_project, self._body_bytes = self._to_project, [], 0
+        facts, self._to_project = self._to_project, []
+        body_bytes, self._body_bytes = self._body_bytes, 0
         unwritten, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            async with self._transaction():
+            async with self._transaction(_GROUP_BYTES + len(facts) * _PAGE_BYTES + 2 * body_bytes) as connection:
                 if unwritten:
                     # In one transaction: history must never show facts that a crash undoes.
                     encoded = codec.encode_facts(unwritten)
-                    await self._connection.execute(schema.FACTS.insert, (last_seq, len(unwritten), encoded))
-                await self._insert_history(facts, last_seq)
+                    await connection.execute(schema.FACTS.insert, (last_seq, len(unwritten), encoded))
+                await self._insert_history(connection, facts, last_seq)
             self._projected = self._written = last_seq
         _resolve(self._readers, count)
 
     @contextlib.asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[None]:
-        async with self._lock:
-            await self._connection.execute("BEGIN IMMEDIATE")
+    async def _exclusive(self) -> AsyncIterator[aiosqlite.Connection]:
+        async with self._lock, self._database.use() as connection:
+            yield connection
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, log_bytes: int = _MOVE_LOG_AT_BYTES) -> AsyncIterator[aiosqlite.Connection]:
+        """Write all or nothing. `log_bytes` is about what that adds to the log; much, unless it is known."""
+        async with self._exclusive() as connection:
+            await connection.execute("BEGIN IMMEDIATE")
             try:
-                yield
-                await self._connection.execute("COMMIT")
+                yield connection
+                await connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
-                    await self._connection.execute("ROLLBACK")
+                    await connection.execute("ROLLBACK")
                 raise
+            self._log_bytes += log_bytes
+            if self._is_file and self._log_bytes >= _MOVE_LOG_AT_BYTES:
+                await self._move_log(connection)
         self._check_file()
 
-    async def _insert_history(self, facts: list[Fact], last_seq: int) -> None:
+    async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
         for statement, rows in self._projector.rows_of(facts).writes():
-            await self._connection.executemany(statement, rows)
-        await self._drop_oldest()
+            await connection.executemany(statement, rows)
+        await self._drop_oldest(connection)
         if self._is_file:
-            await self._write_progress(last_seq)
+            await self._write_progress(connection, last_seq)
 
-    async def _drop_oldest(self) -> None:
+    async def _drop_oldest(self, connection: aiosqlite.Connection) -> None:
         live = self._projector.live_numbers
-        dropped = await drop(self._connection, self._keep, self.dropped.seq, self._projector.seq, live)
+        dropped = await drop(connection, self._keep, self.dropped.seq, self._projector.seq, live)
         if dropped is None:
             return
-        await self._connection.execute(schema.WRITE_META, (schema.DROPPED, codec.encode_dropped(dropped)))
+        await connection.execute(schema.WRITE_META, (schema.DROPPED, codec.encode_dropped(dropped)))
         if not self.dropped.seq:
             logger.info("the oldest history is dropped from now on, see --keep-history")
         self.dropped = dropped
 
-    async def _write_progress(self, last_seq: int) -> None:
+    async def _write_progress(self, connection: aiosqlite.Connection, last_seq: int) -> None:
         progress = [(schema.PROJECTED, b"%d" % last_seq), (schema.HISTORY_SEQ, b"%d" % self._projector.seq)]
-        await self._connection.executemany(schema.WRITE_META, progress)
+        await connection.executemany(schema.WRITE_META, progress)
 
     async def checkpoint(self) -> None:
         """Store the state as a whole, and drop the facts it covers."""
@@ -357,12 +423,12 @@ class Store:
         encoded, covers = codec.encode_checkpoint(self._capture()), self._appended
         facts, self._to_project, self._body_bytes = self._to_project, [], 0
         self._to_write = []
-        async with self._transaction():
+        async with self._transaction() as connection:
             if facts:
-                await self._insert_history(facts, covers)
-            await self._write_progress(covers)
-            await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, covers, encoded))
-            await self._connection.execute(schema.DELETE_FACTS, (covers,))
+                await self._insert_history(connection, facts, covers)
+            await self._write_progress(connection, covers)
+            await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, covers, encoded))
+            await connection.execute(schema.DELETE_FACTS, (covers,))
         self._projected = self._written = self._covered = covers
 
     async def _copy(self) -> None:
@@ -370,11 +436,11 @@ class Store:
         await self.checkpoint()
         path, copied = self._copies[0]
         failure: sqlite3.Error | None = None
-        async with self._lock:
-            try:
-                await self._connection.execute(schema.COPY_INTO, (path,))
-            except sqlite3.Error as error:
-                failure = error
+        try:
+            async with self._exclusive() as connection:
+                await connection.execute(schema.COPY_INTO, (path,))
+        except sqlite3.Error as error:
+            failure = error
         del self._copies[0]
         # There may be more of them.
         self._wake.set()
@@ -393,6 +459,57 @@ class Store:
         self._wake.set()
         await copied
 
+    async def fork_to(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
+        """Let a new store in memory go on from here, as this one does; the state that it goes on with (D-434).
+
+        `change` is applied to that state and to what a reset returns to. History that is not written yet is
+        not written for it: each of the two writes its own. Raises as `copy_to`.
+        """
+        self._check()
+        forked: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        self._forks.append((fresh, change, meta, forked))
+        self._wake.set()
+        return await forked
+
+    async def _fork(self) -> None:
+        """Make the first of the forks that are asked for. One that cannot be made is no failure of this store."""
+        fresh, change, meta, forked = self._forks.pop(0)
+        # There may be more of them.
+        self._wake.set()
+        try:
+            state = await self._copy_to_memory(fresh, change, meta)
+        except (sqlite3.Error, ValueError) as error:
+            if not forked.done():
+                forked.set_exception(files.UnusableDatabase(f"{fresh.path}: {error}"))
+            return
+        if not forked.done():
+            forked.set_result(state)
+
+    async def _copy_to_memory(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
+        """By the writer: nobody else writes history meanwhile."""
+        assert self._capture is not None
+        assert isinstance(fresh._database, InMemory)
+        async with self._exclusive() as connection:
+            base = restore(await self._base_now(connection))
+            change(base)
+            fresh._base = capture(base)
+            # Without an await in between: the state is exactly what the facts appended so far made of it.
+            state = restore(self._capture())
+            change(state)
+            fresh._projector = self._projector.copy()
+            fresh._to_project, fresh._body_bytes = list(self._to_project), self._body_bytes
+            fresh._appended = fresh._written = self._appended
+            fresh._projected, fresh.dropped = self._projected, self.dropped
+            await fresh._database.begin(partial(_copy_whole, source=connection, base=fresh._base, meta=meta))
+            # Now, as this database goes on changing.
+            async with fresh._database.use():
+                pass
+        return fresh._start_writer(state)
+
+    async def _base_now(self, connection: aiosqlite.Connection) -> Checkpoint:
+        meta = {} if self._base else codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
+        return self._base or codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])
+
     async def _stop_writing(self) -> None:
         self._closing = True
         self._wake.set()
@@ -404,7 +521,7 @@ class Store:
         await self._stop_writing()
         try:
             if self._failure is None and self._is_file and self._capture is not None:
-                await self.checkpoint()
+                await (self.checkpoint() if self._ends_with_checkpoint else self._project())
         except (sqlite3.Error, files.UnusableDatabase) as error:
             self._failure = error
         finally:
@@ -414,7 +531,7 @@ class Store:
     async def _let_go(self) -> None:
         async with self._lock:
             with contextlib.suppress(sqlite3.Error, ValueError):
-                await self._connection.close()
+                await self._database.close()
 
     async def prove_room(self) -> None:
         """Write what a world needs most room for. Raises UnusableDatabase."""
@@ -452,20 +569,25 @@ class Store:
         """
         await self._stop_for_good()
         if checkpoint is None:
-            base = (await self._meta())[schema.BASE_CHECKPOINT]
-        else:
-            base = codec.encode_checkpoint(checkpoint)
+            async with self._lock:
+                checkpoint = await self._base_checkpoint()
         try:
-            async with self._transaction():
-                for statement in schema.RESET:
-                    await self._connection.execute(statement)
-                await self._connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, base)])
-                await self._connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, base))
+            await self._empty(checkpoint, meta)
         except (sqlite3.Error, files.UnusableDatabase) as error:
             self._failure = error
             raise self._broken(error) from error
         fresh = self._successor()
-        return fresh, fresh._begin(codec.decode_checkpoint(base))
+        return fresh, fresh._begin(checkpoint)
+
+    async def _empty(self, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+        if isinstance(self._database, InMemory):
+            async with self._lock:
+                await self._database.begin(partial(_fill, checkpoint=checkpoint, meta=meta))
+            return
+        async with self._transaction() as connection:
+            for statement in schema.RESET:
+                await connection.execute(statement)
+            await _write_beginning(connection, checkpoint, meta)
 
     async def take_over(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Put the world of a copy in place of this one, whole or not at all; `go_on` opens what it became.
@@ -478,18 +600,18 @@ class Store:
             # If the copy cannot be taken, the database must hold this world as a whole.
             if self._capture is not None:
                 await self.checkpoint()
-            async with self._lock:
-                await self._connection.execute(schema.ATTACH_COPY, (path,))
+            async with self._exclusive() as connection:
+                await connection.execute(schema.ATTACH_COPY, (path,))
             try:
-                async with self._transaction():
+                async with self._transaction() as connection:
                     for statement in schema.TAKE_COPY:
-                        await self._connection.execute(statement)
-                    await self._connection.execute(schema.REPLACE_STATE, (codec.encode_checkpoint(checkpoint),))
+                        await connection.execute(statement)
+                    await connection.execute(schema.REPLACE_STATE, (codec.encode_checkpoint(checkpoint),))
                     changed = [*meta.items(), (schema.BASE_CHECKPOINT, codec.encode_checkpoint(base))]
-                    await self._connection.executemany(schema.WRITE_META, changed)
+                    await connection.executemany(schema.WRITE_META, changed)
             finally:
-                async with self._lock:
-                    await self._connection.execute(schema.DETACH_COPY)
+                async with self._exclusive() as connection:
+                    await connection.execute(schema.DETACH_COPY)
         except sqlite3.Error as error:
             raise files.unusable(path, error) from error
 
@@ -499,10 +621,10 @@ class Store:
         return fresh, await fresh.resume()
 
     def _successor(self) -> Store:
-        """Another store on the same connection."""
+        """Another store on the same database."""
         self._capture = None
-        fresh = Store(self._connection, self.path, self._thresholds, self._keep)
-        # Of the file that the connection writes to, whatever has its name by now.
+        fresh = Store(self._database, self.path, self._thresholds, self._keep)
+        # Of the file that is written to, whatever has its name by now.
         fresh._identity = self._identity
         return fresh
 
@@ -511,24 +633,30 @@ class Store:
     async def meta(self) -> dict[str, bytes]:
         """What the database says of its world. Raises ValueError if that is damaged, Conflict once it is closed."""
         async with self._lock:
-            # A successor on the same connection reads what is its own.
-            if self._closing:
-                raise Conflict("this world is being reset or removed")
+            # A successor on the same database reads what is its own.
+            self._check_is_open()
             return await self._meta()
 
     async def _meta(self) -> dict[str, bytes]:
-        return codec.whole_meta(await self._connection.execute_fetchall(schema.SELECT_META))
+        async with self._database.use() as connection:
+            return codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
 
     async def base_checkpoint(self) -> Checkpoint:
-        """The state that a reset returns to."""
-        return codec.decode_checkpoint((await self.meta())[schema.BASE_CHECKPOINT])
+        """The state that a reset returns to. Raises Conflict once it is closed."""
+        async with self._lock:
+            self._check_is_open()
+            return await self._base_checkpoint()
+
+    async def _base_checkpoint(self) -> Checkpoint:
+        return self._base or codec.decode_checkpoint((await self._meta())[schema.BASE_CHECKPOINT])
 
     async def write_meta(self, name: str, value: bytes) -> None:
         self._check()
         async with self._lock:
             self._check()
             try:
-                await self._connection.execute(schema.WRITE_META, (name, value))
+                async with self._database.use() as connection:
+                    await connection.execute(schema.WRITE_META, (name, value))
                 self._check_file()
             except (sqlite3.Error, files.UnusableDatabase) as error:
                 raise self._broken(error) from error
@@ -540,7 +668,8 @@ class Store:
             # While this waited for the lock, the store may have been closed or replaced.
             self._check()
             try:
-                return await self._connection.execute_fetchall(statement, tuple(parameters))
+                async with self._database.use() as connection:
+                    return await connection.execute_fetchall(statement, tuple(parameters))
             except sqlite3.DatabaseError as error:
                 raise self.damaged(str(error)) from error
 
@@ -565,16 +694,42 @@ def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
     del waiting[:count]
 
 
+async def _copy_whole(
+    connection: aiosqlite.Connection, *, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]
+) -> None:
+    """Take over all that another database holds, but for what is the world's own."""
+    await source.backup(connection)
+    await connection.execute(schema.FORGET_GENERATION)
+    changed = [*meta.items(), (schema.BASE_CHECKPOINT, codec.encode_checkpoint(base))]
+    await connection.executemany(schema.WRITE_META, changed)
+
+
+async def _fill(connection: aiosqlite.Connection, *, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+    """Make the tables, and what a world begins with. In one transaction."""
+    await connection.executescript(schema.CREATE)
+    await _write_beginning(connection, checkpoint, meta)
+    await connection.execute("COMMIT")
+
+
+async def _write_beginning(connection: aiosqlite.Connection, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+    encoded = codec.encode_checkpoint(checkpoint)
+    await connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
+    await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
+
+
 async def open_store(
-    path: str, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL
+    path: str,
+    thresholds: Thresholds = DEFAULT_THRESHOLDS,
+    keep: Keep = KEEP_ALL,
+    threads: Threads | None = None,
 ) -> tuple[Store, bool]:
     """Open a store; the flag tells whether it holds a world already. Otherwise `begin` makes its file.
 
-    A file of an older format is migrated. Raises files.UnusableDatabase for a file that is not ours, of a
-    newer format, damaged, or in use.
+    A file of an older format is migrated. A database in memory shares `threads` with others. Raises
+    files.UnusableDatabase for a file that is not ours, of a newer format, damaged, or in use.
     """
     if path != MEMORY and files.check(Path(path)):
-        connection = await connections.opened(path)
-        if connection is not None:
-            return Store(connection, path, thresholds, keep), True
-    return Store(await connections.in_memory(), path, thresholds, keep), False
+        file = await connections.opened(path)
+        if file is not None:
+            return Store(file, path, thresholds, keep), True
+    return Store(InMemory(threads or Threads()), path, thresholds, keep), False

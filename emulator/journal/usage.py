@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
 from emulator.core.record import Record
 from emulator.journal import codec, schema
-from emulator.journal.schema import USAGE_DAYS, USAGE_MINUTES
+from emulator.journal.schema import USAGE_DAYS, USAGE_MINUTES, WORKFLOW_DAYS, WORKFLOW_MINUTES
 from emulator.journal.store import Store
-from emulator.statistics.series import RecordedUsage, Usage, Window, usage_of
+from emulator.statistics.series import RecordedUsage, Window, usage_of
+from emulator.statistics.workflow_usage import RecordedWorkflows, workflow_usage_of
+
+T = TypeVar("T")
 
 # One statement, so that points and days are of the same moment.
 _SELECT_USAGE = f"""
@@ -21,6 +25,15 @@ UNION ALL
 SELECT 'day', day, created, active, delivered, error, retry, failed, canceled, bytes,
        {USAGE_DAYS.is_whole}
 FROM usage_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
+"""
+
+_SELECT_WORKFLOWS = f"""
+SELECT 'point', (minute - ?1) / ?2, sum(messages), sum(started), sum(success), sum(failed), sum(canceled),
+       min({WORKFLOW_MINUTES.is_whole})
+FROM workflow_minutes WHERE account_id = ?3 AND minute >= ?1 AND minute < ?4 GROUP BY 2
+UNION ALL
+SELECT 'day', day, messages, started, success, failed, canceled, {WORKFLOW_DAYS.is_whole}
+FROM workflow_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
 """
 
 
@@ -56,12 +69,21 @@ class UsageHistory:
 
     async def recorded(self, account_id: AccountId, window: Window) -> RecordedUsage:
         """The usage of an account at the points of a window, and on the days of its month."""
-        month = window.month
-        first, end = window.first_minute, window.end_minute
-        rows = await self._store.whole_rows(
-            _SELECT_USAGE, (first, window.period.step, account_id, end, month.first_day, (end - 1) // DAY_MINUTES)
-        )
-        found: dict[str, dict[int, Usage]] = {"point": {}, "day": {}}
-        for kind, index, *counts, _ in rows:
-            found[kind][index] = usage_of(counts)
+        found = await self._counts(_SELECT_USAGE, account_id, window, usage_of)
         return RecordedUsage(points=found["point"], days=found["day"])
+
+    async def recorded_workflows(self, account_id: AccountId, window: Window) -> RecordedWorkflows:
+        """What happened in its runs at the points of a window, and on the days of its month."""
+        found = await self._counts(_SELECT_WORKFLOWS, account_id, window, workflow_usage_of)
+        return RecordedWorkflows(points=found["point"], days=found["day"])
+
+    async def _counts(
+        self, statement: str, account_id: AccountId, window: Window, read: Callable[[Sequence[int]], T]
+    ) -> dict[str, dict[int, T]]:
+        first, end = window.first_minute, window.end_minute
+        days = (window.month.first_day, (end - 1) // DAY_MINUTES)
+        found: dict[str, dict[int, T]] = {"point": {}, "day": {}}
+        parameters = (first, window.period.step, account_id, end, *days)
+        for kind, index, *counts, _ in await self._store.whole_rows(statement, parameters):
+            found[kind][index] = read(counts)
+        return found

@@ -4,7 +4,7 @@ A restart after a crash applies the log up to the first frame that is not in ord
 rest for leftovers. So a damaged log would silently bring back an earlier state. What a crash leaves
 can be told from damage: frames are written one after the other, so at most the last one is
 unfinished; and leftovers of an earlier log have other salts than its header. A last frame that is not
-in order could be either: that is logged, and is no reason not to start (D-285).
+in order, or not there to its end, could be either: that is logged, and is no reason not to start (D-285).
 
 Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _HEADER_SIZE = 32
 _FRAME_HEADER_SIZE = 24
 _MAGIC = 0x377F0682
+_UNFINISHED = "%s: the last page was not finished by a crash, or is damaged; it is ignored, with what was done in it"
 
 Sum = tuple[int, int]
 
@@ -35,8 +36,11 @@ def damage_in(path: Path) -> str | None:
         content = memoryview(log.read_bytes())
     except FileNotFoundError:
         return None
-    if len(content) < _HEADER_SIZE + _FRAME_HEADER_SIZE:
+    if not content:
         return None
+    if len(content) < _HEADER_SIZE:
+        # It is written at once.
+        return f"the head of its write-ahead log {log.name} is damaged"
     header = struct.unpack(">8I", content[:_HEADER_SIZE])
     magic, _, page_size, _, *salts, first, second = header
     # The lowest bit tells the byte order of the words that are summed up.
@@ -62,8 +66,10 @@ def damage_in(path: Path) -> str | None:
                 f"be lost (to do without it, cut the log to {_HEADER_SIZE + number * size} bytes)"
             )
         if found_salts == salts:
-            logger.warning("%s: the last page was not finished by a crash, or is damaged; it is ignored", log)
+            logger.warning(_UNFINISHED, log)
         return None
+    if len(content) > _HEADER_SIZE + count * size:
+        logger.warning(_UNFINISHED, log)
     return None
 
 

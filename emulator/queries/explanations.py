@@ -128,6 +128,14 @@ class CalledBack(Record):
     is_failure: bool
 
 
+class DeliveredAgain(Record):
+    """A rule had attempt `number` made again; `said` is the status of the answer, or why there was none (D-421)."""
+
+    at_ms: int
+    number: int
+    said: str
+
+
 class CancelAsked(Record):
     """Somebody asked for the message's cancellation."""
 
@@ -170,6 +178,7 @@ Reason = (
     | Attempted
     | BackedOff
     | CalledBack
+    | DeliveredAgain
     | CancelAsked
     | Delivered
     | Failed
@@ -313,6 +322,9 @@ def _annotated(state: StateView, log: MessageLog, index: int, progress: Progress
         case AnnotationKind.CALLBACK | AnnotationKind.FAILURE_CALLBACK:
             is_failure = annotation.kind is AnnotationKind.FAILURE_CALLBACK
             yield CalledBack(at_ms=at_ms, message_id=MessageId(annotation.name), is_failure=is_failure)
+        case AnnotationKind.DUPLICATE:
+            number, _, said = annotation.name.partition(" ")
+            yield DeliveredAgain(at_ms=at_ms, number=int(number), said=said)
         case AnnotationKind.PUBLISHED_AGAIN:
             yield DeadLetterRemoved(at_ms=at_ms, cause="retried", published_as=MessageId(annotation.name))
         case AnnotationKind.DEAD_LETTER_REMOVED:

@@ -5,6 +5,7 @@ History is a view of facts. The journal stores and finds it; the wire layer show
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 from emulator.core.model import (
@@ -17,6 +18,7 @@ from emulator.core.model import (
     Response,
 )
 from emulator.core.record import Record
+from emulator.queries.message_log import AnsweringRule
 
 T = TypeVar("T")
 
@@ -87,16 +89,35 @@ ANY_MESSAGE = MessageFilter()
 
 
 class DeadLetterEntry(Record):
-    """A dead letter with its message and the last attempt's outcome."""
+    """A dead letter with its message and the last attempt's outcome; that of a workflow run has the run's number."""
 
     dead_letter_id: DeadLetterId
     failed_ms: int
     message: Message
     outcome: AttemptOutcome
+    run_number: int | None = None
+
+
+class CallbackState(StrEnum):
+    """Where the call of a run's failure function stands."""
+
+    IN_PROGRESS = "CALLBACK_INPROGRESS"
+    SUCCESS = "CALLBACK_SUCCESS"
+    FAIL = "CALLBACK_FAIL"
+    CANCELED = "CALLBACK_CANCELED"
+
+
+class WorkflowDeadLetters(Record):
+    """Which dead letters of workflow runs are meant: values of one field are OR-ed, fields AND-ed."""
+
+    urls: tuple[str, ...] = ()
+    run_ids: tuple[str, ...] = ()
+    created_ms: int | None = None
+    callback_states: tuple[CallbackState, ...] = ()
 
 
 class DeadLetterQuery(Record):
-    """A page of the dead letter queue; values of one field are OR-ed, fields AND-ed.
+    """A page of the dead letter queue, or of that of workflow runs; values of one field are OR-ed, fields AND-ed.
 
     Without an account of all accounts.
     """
@@ -117,11 +138,15 @@ class DeadLetterQuery(Record):
     response_statuses: tuple[int, ...] = ()
     from_ms: int | None = None
     to_ms: int | None = None
+    workflow: WorkflowDeadLetters | None = None
     wanted: MessageFilter = ANY_MESSAGE
 
 
 class Delivery(Record):
-    """One attempt in the delivery journal: what was sent, what came back, on the virtual clock."""
+    """One attempt in the delivery journal: what was sent, what came back, on the virtual clock.
+
+    `answered_by` is the rule that decided or disturbed it.
+    """
 
     seq: int
     at_ms: int
@@ -129,6 +154,7 @@ class Delivery(Record):
     message: Message
     attempt: int
     outcome: AttemptOutcome
+    answered_by: AnsweringRule | None = None
 
 
 class DeliveryQuery(Record):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from emulator.core.model import (
     AttemptOutcome,
     DestinationRule,
+    Disturbance,
     EventState,
     Fault,
     HoldKind,
@@ -22,14 +23,18 @@ from emulator.core.model import (
 from emulator.core.record import Record
 
 
-class AnsweringRule(Record):
-    """The destination rule that decided an attempt, without what it answered: that is in the outcome."""
+class AnsweringRule(Record, omit_defaults=True):
+    """The destination rule that decided an attempt, without what it answered: that is in the outcome.
+
+    With a `disturbance` it may have decided nothing about the answer.
+    """
 
     rule_id: RuleId
     url: str
     method: Method | None
     forward_to: str | None
     fault: Fault | None
+    disturbance: Disturbance | None = None
 
 
 class AnnotationKind(StrEnum):
@@ -44,6 +49,7 @@ class AnnotationKind(StrEnum):
     FAILURE_CALLBACK = "failure_callback"  # and a failure callback (its message id)
     DEAD_LETTER = "dead_letter"  # it became a dead letter (its id)
     DEAD_LETTER_REMOVED = "dead_letter_removed"  # the dead letter left the queue (the cause)
+    DUPLICATE = "duplicate"  # an attempt was delivered again (the attempt's number and how that went)
     PUBLISHED_AGAIN = "published_again"  # the dead letter was retried (the new message's id)
 
 

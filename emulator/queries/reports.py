@@ -54,6 +54,7 @@ class AdvanceRequest(Record):
     by_ms: int | None
     to_ms: int | None
     max_deliveries: int = DEFAULT_MAX_DELIVERIES
+    undoable: bool = False
 
 
 class DrainRequest(Record):

@@ -17,6 +17,7 @@ from emulator.core.model import (
     AccountId,
     DeadLetter,
     Destination,
+    Duplicate,
     FlowKey,
     FlowState,
     Message,
@@ -30,8 +31,9 @@ from emulator.core.record import Record
 from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms
 from emulator.core.rules.retries import RetryDelay
-from emulator.core.state_view import AccountView, StateView, cron_of, split_subject
+from emulator.core.state_view import AccountView, StateView, cron_of, split_subject, split_waiter_subject
 from emulator.core.timers import Timer
+from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
 from emulator.queries.waiting import Waiting, waits
@@ -43,10 +45,11 @@ LAST_MS = clock.LATEST_MS - 86_400_000
 
 
 class UpcomingQuery(Record):
-    """How far to look ahead (None: to the end, and each schedule's next firing only), and for how much."""
+    """How far to look ahead (None: to the end, and each schedule's next firing only), for how much, and for what."""
 
     until_ms: int | None
     limit: int
+    expiries: bool = True
 
 
 # -- what has an instant ----------------------------------------------------------------------
@@ -65,10 +68,11 @@ class ScheduleFiring(Record):
 
 
 class FirstAttempt(Record):
-    """A delayed message may leave."""
+    """A delayed message may leave. `is_postponed`: a rule has put it back."""
 
     at_ms: int
     message: Message
+    is_postponed: bool = False
 
 
 class Retry(Record):
@@ -78,6 +82,7 @@ class Retry(Record):
     message: Message
     number: int
     delay: RetryDelay | None
+    is_postponed: bool = False
 
 
 class Answer(Record):
@@ -89,6 +94,24 @@ class Answer(Record):
     started_ms: int
     rule_id: RuleId | None
     has_timed_out: bool
+    is_disturbed: bool = False
+
+
+class Redelivery(Record):
+    """A rule has a delivery made again, that of attempt `number` (D-421)."""
+
+    at_ms: int
+    message: Message
+    number: int
+    rule_id: RuleId | None
+
+
+class WaitDeadline(Record):
+    """A step of a workflow run has waited for its event long enough."""
+
+    at_ms: int
+    run: WorkflowRun
+    waiter: Waiter
 
 
 class RateWindowEnd(Record):
@@ -135,6 +158,8 @@ Item = (
     | FirstAttempt
     | Retry
     | Answer
+    | Redelivery
+    | WaitDeadline
     | RateWindowEnd
     | DeduplicationExpiry
     | MessageExpiry
@@ -153,17 +178,17 @@ class Upcoming(Record):
     is_truncated: bool
 
 
-def preview(
-    state: StateView, *, until_ms: int | None, last_ms: int, limit: int, ended: Sequence[EndedMessage]
-) -> Upcoming:
+def preview(state: StateView, query: UpcomingQuery, *, last_ms: int, ended: Sequence[EndedMessage]) -> Upcoming:
     """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
 
     `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
     in order. Retries come without their arithmetic; see `with_delays`.
     """
+    until_ms, limit = query.until_ms, query.limit
     last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
     every_firing = until_ms is not None
-    items = [item for _, item in islice(_items(state, last_ms, ended, every_firing=every_firing), limit + 1)]
+    found = _items(state, last_ms, ended, every_firing=every_firing, expiries=query.expiries)
+    items = [item for _, item in islice(found, limit + 1)]
     waiting = list(islice(waits(state), limit + 1))
     return Upcoming(
         now_ms=state.now_ms,
@@ -195,11 +220,11 @@ def _with_delay(retry: Retry, failures: Mapping[MessageId, Failure]) -> Retry:
 
 
 def _items(
-    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool
+    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool, expiries: bool
 ) -> Iterator[tuple[int, Item]]:
     """Everything that has an instant; at one instant expiries come last."""
     streams: list[Iterable[tuple[int, Item]]] = [_work(state, last_ms, every_firing=every_firing)]
-    for owner in state.accounts.values():
+    for owner in state.accounts.values() if expiries else ():
         streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
     streams.append(_message_expiries(ended))
     # `merge` keeps the order of the streams where instants are equal.
@@ -244,6 +269,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
             return _delivery(state.messages[MessageId(timer.subject)])
         case TimerKind.ANSWER:
             return _answer(state.messages[MessageId(timer.subject)], timer.due_ms)
+        case TimerKind.DUPLICATE:
+            return _redelivery(state.duplicates[timer.subject])
         case TimerKind.SCHEDULE:
             return _firing(state, timer)
         case TimerKind.RATE_WINDOW:
@@ -253,6 +280,8 @@ def _item(state: StateView, timer: Timer) -> Item | None:
         case TimerKind.ACCOUNT:
             account = state.accounts[AccountId(timer.subject)].account
             return AccountTransition(at_ms=timer.due_ms, account_id=account.id, state=account.modifying_state)
+        case TimerKind.WAIT:
+            return _deadline(state, timer)
         case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
             return None  # One timer serves many expiries: each of them is listed by itself.
         case unknown:
@@ -261,8 +290,14 @@ def _item(state: StateView, timer: Timer) -> Item | None:
 
 def _delivery(progress: Progress) -> Item:
     if progress.retried:
-        return Retry(at_ms=progress.due_ms, message=progress.message, number=progress.retried, delay=None)
-    return FirstAttempt(at_ms=progress.due_ms, message=progress.message)
+        return Retry(
+            at_ms=progress.due_ms,
+            message=progress.message,
+            number=progress.retried,
+            delay=None,
+            is_postponed=progress.postponed > 0,
+        )
+    return FirstAttempt(at_ms=progress.due_ms, message=progress.message, is_postponed=progress.postponed > 0)
 
 
 def _answer(progress: Progress, due_ms: int) -> Answer:
@@ -273,7 +308,13 @@ def _answer(progress: Progress, due_ms: int) -> Answer:
         started_ms=progress.started_ms,
         rule_id=None if progress.answer is None else progress.answer.rule_id,
         has_timed_out=destination_rules.times_out(progress.answer, progress.message.timeout_ms),
+        is_disturbed=progress.answer is not None and progress.answer.disturbance is not None,
     )
+
+
+def _redelivery(duplicate: Duplicate) -> Redelivery:
+    rule_id = None if duplicate.answer is None else duplicate.answer.rule_id
+    return Redelivery(at_ms=duplicate.due_ms, message=duplicate.message, number=duplicate.number, rule_id=rule_id)
 
 
 def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
@@ -289,6 +330,13 @@ def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
         time_zone=cron.time_zone,
         offset_minutes=cron.offset_minutes(timer.due_ms),
     )
+
+
+def _deadline(state: StateView, timer: Timer) -> WaitDeadline:
+    account_id, number, run_id = split_waiter_subject(timer.subject)
+    run = state.accounts[account_id].runs[run_id]
+    (waiter,) = (each for each in run.waiters if each.number == number)
+    return WaitDeadline(at_ms=timer.due_ms, run=run, waiter=waiter)
 
 
 def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, Item]]:

@@ -18,6 +18,7 @@ from emulator.api.proxies import Proxies
 from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
 from emulator.core.model import Plan
+from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy, Verdict
 from emulator.delivery.http import HttpClient
@@ -30,7 +31,7 @@ from emulator.journal.dropping import Keep
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.instants import iso, read_clock_instant_ms
+from emulator.wire.instants import iso, number_or_text, read_clock_instant_ms
 from emulator.wire.messaging.chat import completions_url
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.registry import Worlds
@@ -147,6 +148,7 @@ def _not_applied(
         "epoch": (iso(wanted.epoch_ms), iso(kept.setup.epoch_ms)),
         "seed": (wanted.seed, kept.setup.seed),
         "plan": (wanted.plan.value, kept.setup.plan.value),
+        "chaos": (wanted.chaos.level, kept.setup.chaos.level),
     }
     found = [
         f"{name} {asked} (it has {has})"
@@ -181,6 +183,7 @@ def _setup(settings: Settings) -> WorldSetup:
         rate=settings.rate,
         plan=Plan(settings.plan),
         epoch_is_given=bool(settings.epoch),
+        chaos=Chaos(level=settings.chaos_level),
     )
 
 
@@ -204,6 +207,6 @@ def _epoch_ms(text: str) -> int:
     if not text:
         return wall_ms()
     try:
-        return read_clock_instant_ms(int(text) if text.isdigit() else text)
+        return read_clock_instant_ms(number_or_text(text))
     except Malformed as malformed:
         raise SettingsError(f"epoch: {malformed.reason}") from malformed

@@ -77,6 +77,9 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
+_LOGGED = frozenset((facts.ScheduleFired, facts.AttemptStarted, facts.AttemptFinished))
+
+
 class VirtualTime(logging.Filter):
     """Gives every entry the virtual time of the world it is about, of the default one if it is about none."""
 
@@ -106,14 +109,17 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
-        for fact in produced:
-            if isinstance(fact, facts.ScheduleFired) and fact.error is not None:
-                _log_refused_firing(world.id, fact, fact.error)
-        if not logger.isEnabledFor(logging.INFO):
+        if _LOGGED.isdisjoint(map(type, produced)):
             return
+        logs_attempts = logger.isEnabledFor(logging.INFO)
         due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, facts.RetryScheduled)}
         for fact in produced:
-            if isinstance(fact, facts.AttemptStarted):
+            if isinstance(fact, facts.ScheduleFired):
+                if fact.error is not None:
+                    _log_refused_firing(world.id, fact, fact.error)
+            elif not logs_attempts:
+                pass
+            elif isinstance(fact, facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
             elif isinstance(fact, facts.AttemptFinished):
                 message = self._under_way.pop((world.id, fact.message_id), None)

@@ -55,6 +55,11 @@ def _reason(error: Exception) -> str:
 def url_of(listener: socket.socket, *, scheme: str = "http") -> str:
     """The base URL under which a listener is reached from this machine."""
     host, port = listener.getsockname()[:2]
+    return local_url(scheme, host, port)
+
+
+def local_url(scheme: str, host: str, port: int) -> str:
+    """The base URL under which this machine reaches a server that listens on a host."""
     host = local_host(host)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 

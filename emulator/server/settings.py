@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
 from emulator.core.errors import Malformed
+from emulator.core.language.spelling import near
 from emulator.wire.durations import parse_control_duration_ms
 from emulator.wire.urls import canonical_host, read_target
 
@@ -66,6 +69,12 @@ class Settings:
         "Seeds every random choice: tokens, keys, statistics, and with the epoch the ids of messages.",
         least=-_EXACT,
         most=_EXACT,
+    )
+    chaos: str = _setting(
+        "0",
+        "How much goes wrong, from 0 to 1: the share of attempts that fail, are late, out of order or made twice, "
+        "drawn from the seed.",
+        metavar="LEVEL",
     )
     fixtures: str = _setting(
         "",
@@ -145,7 +154,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
         # Each raises for a value that is none.
-        _ = self.rate, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
+        _ = self.rate, self.chaos_level, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -175,6 +184,17 @@ class Settings:
         if not 0 <= rate <= 1_000_000:
             raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
         return rate
+
+    @property
+    def chaos_level(self) -> float:
+        """How much goes wrong, from 0 to 1 (D-423). Raises SettingsError."""
+        try:
+            level = float(self.chaos)
+        except ValueError:
+            level = math.nan
+        if not 0 <= level <= 1:
+            raise SettingsError(f"chaos: expected a number from 0 (nothing) to 1, got {self.chaos!r}")
+        return level
 
     def read_control_token(self) -> str:
         """The token that control requests must carry, empty if none is needed. Raises SettingsError."""
@@ -230,6 +250,29 @@ class Settings:
             given, missing = ("tls_cert", "tls_key") if self.tls_cert else ("tls_key", "tls_cert")
             raise SettingsError(f"{given}: expected {missing} beside it, a certificate and its key go together")
         return "https" if self.tls_cert else "http"
+
+
+# Variables that are no settings of a server: of the commands about one that runs, of the tests, and of the examples.
+OTHER_VARIABLES = {
+    "URL": "the address of the running server, for commands and for the pytest plugin",
+    "WORLD": "the world that commands are about",
+    "CA": "the certificate that commands trust an https server by",
+    "CONFIG": "the file of settings",
+    "IMAGE": "the image that the examples for CI services start; the program does not read it",
+}
+# What container engines set for a service that is called `emulator`.
+_OF_CONTAINERS = re.compile(r"NAME|ENV_.*|SERVICE_(HOST|PORT)(_.*)?|PORT_[0-9]+_.*")
+
+
+def check_variables(environment: Mapping[str, str]) -> None:
+    """Refuses `EMULATOR_` variables that nothing reads, as `read_file` does keys (D-341). Raises SettingsError."""
+    settings = [entry.name.upper() for entry in fields(Settings)]
+    for name in sorted(environment):
+        own = name.removeprefix(PREFIX)
+        if own in (name, *settings, *OTHER_VARIABLES) or _OF_CONTAINERS.fullmatch(own):
+            continue
+        meant = [f" (did you mean {PREFIX}{each}?)" for each in near(own, (*settings, *OTHER_VARIABLES))]
+        raise SettingsError(f"{name}: no such setting{''.join(meant)}; it is a variable of the environment")
 
 
 def _at_least_1(number: int) -> int:

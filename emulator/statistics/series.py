@@ -147,15 +147,6 @@ class QueueMetric(StrEnum):
     CANCELED = "canceled"
 
 
-class WorkflowMetric(StrEnum):
-    """The series of an account's workflow counts; there are no workflows here, so all are zero (D-195)."""
-
-    CANCELED = "canceled"
-    STARTED = "started"
-    SUCCESS = "success"
-    FAILED = "failed"
-
-
 def usage_of(counts: Sequence[int]) -> Usage:
     """Counts in the order of `USAGE_FIELDS`."""
     return Usage(**dict(zip(USAGE_FIELDS, counts, strict=True)))

@@ -7,12 +7,16 @@ disagree is not shown, and chosen (D-079).
 from __future__ import annotations
 
 import binascii
+import json
 from base64 import b64decode
 
 from emulator.core.errors import InvalidInput
 from emulator.core.record import Record
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import RequestParts
+
+# Where the server's control token stands if `Authorization` has a world's (D-433).
+CONTROL_TOKEN = "Emulator-Control-Token"
 
 
 class BasicCredentials(Record):
@@ -45,6 +49,16 @@ def token_parameter(parts: RequestParts, dialect: Dialect) -> str | None:
     if len(given) > 1:
         raise InvalidInput(dialect.token_parameter, "expected this parameter only once")
     return given[0] if given else None
+
+
+def user_of(token: str) -> str | None:
+    """The `UserID` that a messaging token names (D-051), None for a token of another form."""
+    try:
+        named = json.loads(b64decode(token, validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    user = named.get("UserID") if isinstance(named, dict) else None
+    return user if isinstance(user, str) else None
 
 
 def basic_credentials(parts: RequestParts) -> BasicCredentials | None:

@@ -7,6 +7,7 @@ A dialect renames; behaviour never depends on it. Built in are `svc`, the docume
 from __future__ import annotations
 
 import functools
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -117,7 +118,8 @@ def load(name_or_path: str) -> Dialect:
     if name_or_path in BUILT_IN:
         return _read(resources.path("fixtures", "dialects", f"{name_or_path}.toml"))
     path = Path(name_or_path)
-    if path.suffix != ".toml" and not path.exists():
+    # Unlike the method of a path, this takes a name that no file can have.
+    if path.suffix != ".toml" and not os.path.exists(path):
         raise DialectError(
             f"unknown dialect {excerpt(name_or_path)}: expected {', '.join(BUILT_IN)} or the path of a TOML file"
         )

@@ -13,6 +13,7 @@ from emulator.core.errors import (
     InstantExhausted,
     InsufficientStorage,
     InvalidInput,
+    InvalidRunMessage,
     LimitReached,
     NotAcceptable,
     NotFound,
@@ -20,6 +21,7 @@ from emulator.core.errors import (
     PayloadTooLarge,
     QuotaExceeded,
     Refused,
+    RunOver,
     Unauthenticated,
 )
 from emulator.core.model import Headers
@@ -28,6 +30,7 @@ from emulator.wire.parts import Pairs
 
 _STATUSES: dict[type[Refused], int] = {
     InvalidInput: 400,
+    RunOver: 400,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
@@ -36,6 +39,7 @@ _STATUSES: dict[type[Refused], int] = {
     InstantExhausted: 409,
     LimitReached: 412,
     OverLimit: 412,
+    InvalidRunMessage: 412,
     PayloadTooLarge: 413,
     QuotaExceeded: 429,
     InsufficientStorage: 507,

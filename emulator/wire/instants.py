@@ -15,7 +15,10 @@ MAX_INSTANT_MS = clock.LATEST_MS
 EARLIEST_VIRTUAL_MS = clock.EARLIEST_MS
 
 _EXPECTED = "expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds"
+# As many digits as every reader of numbers takes.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_UTC = _EPOCH.replace(tzinfo=None)
 _MS = timedelta(milliseconds=1)
 _ISO = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -49,12 +52,16 @@ def read_clock_instant_ms(value: str | int) -> int:
     return clock.check_clock_instant(read_instant_ms(value))
 
 
+def number_or_text(text: str) -> int | str:
+    """What stands for milliseconds where there are texts only: a run of digits is the number it looks like."""
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
 def iso(instant_ms: int) -> str:
     """An instant as `2026-01-01T00:00:00.000Z`. Raises: ValueError outside the years 1 to 9999."""
     if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
         raise ValueError(f"{instant_ms} ms is outside the years 1 to 9999")
-    moment = _EPOCH + instant_ms * _MS
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return (_EPOCH_UTC + timedelta(milliseconds=instant_ms)).isoformat(timespec="milliseconds") + "Z"
 
 
 def local_iso(instant_ms: int, offset_minutes: int) -> str:

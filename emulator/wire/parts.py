@@ -25,6 +25,7 @@ class RequestParts(Record):
     headers: Pairs
     body: bytes
     client_ip: str
+    scheme: str = "http"
 
     def header(self, lower_name: str) -> str | None:
         """The first value of a header, None without one."""
@@ -42,6 +43,7 @@ def read_parts(
     raw_headers: Sequence[tuple[bytes, bytes]],
     body: bytes,
     client_ip: str,
+    scheme: str = "http",
 ) -> RequestParts:
     """The parts of a request as an ASGI server hands it over.
 
@@ -55,6 +57,7 @@ def read_parts(
         headers=_headers(raw_headers),
         body=body,
         client_ip=client_ip,
+        scheme=scheme,
     )
 
 

@@ -61,7 +61,8 @@ def _shortened(text: str) -> str:
 def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
     if outcome.response is None:
-        decided = f", as {_rule(rule)} says" if rule is not None else ""
+        is_deciding = rule is not None and (rule.disturbance is None or outcome.via is Via.RULE)
+        decided = f", as {_rule(rule)} says" if rule is not None and is_deciding else ""
         return f"failed: {outcome.error}{decided}"
     if outcome.via is Via.CAPTURE and outcome.response.body:
         return f"was answered {outcome.response.status} by the emulator, with a canned chat completion"
@@ -69,6 +70,31 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     is_own = outcome.via is Via.MOUNT and not outcome.succeeded
     said = said_of(outcome.response.body) if is_own else ""
     return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}" + (said and f": {said}")
+
+
+def is_duplicate(rule: AnsweringRule | None) -> bool:
+    """Whether an attempt is the duplicate of another one (D-421)."""
+    return rule is not None and rule.disturbance is not None and rule.disturbance.is_duplicate
+
+
+def disturbed(outcome: AttemptOutcome, rule: AnsweringRule | None, number: int) -> str | None:
+    """What rules did to attempt `number` by chance (D-420), or None: `503 instead of a delivery`."""
+    if rule is None or rule.disturbance is None:
+        return None
+    disturbance = rule.disturbance
+    if disturbance.is_duplicate:
+        return f"duplicate of attempt {number}"
+    found: list[str] = []
+    if disturbance.is_answered and rule.forward_to is not None:
+        found.append(f"forwarded to {rule.forward_to}")
+    elif disturbance.is_answered:
+        answer = str(outcome.response.status) if outcome.response is not None else outcome.error or "a failure"
+        found.append(f"{answer} instead of a delivery")
+    if disturbance.is_postponed:
+        found.append("left out of order")
+    if disturbance.latency_ms:
+        found.append(f"answer held back for {format_duration(disturbance.latency_ms)}")
+    return ", ".join(found) or None
 
 
 def said_of(body: bytes) -> str:

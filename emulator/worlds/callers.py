@@ -13,7 +13,7 @@ from emulator.core.state_view import StateView
 from emulator.worlds.credentials import accounts_of
 from emulator.worlds.world import World
 
-_CHANGES = (facts.AccountChanged, facts.AccountTokenRotated)
+_CHANGES = frozenset((facts.AccountChanged, facts.AccountTokenRotated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Callers:
 
     def observe(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
         """An observer of worlds: without facts the world has begun, or begun again."""
-        if not produced or any(isinstance(fact, _CHANGES) for fact in produced):
+        if not produced or not _CHANGES.isdisjoint(map(type, produced)):
             self._learn(world, state)
 
     def _learn(self, world: World, state: StateView) -> None:

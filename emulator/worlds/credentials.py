@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from emulator.core.identifiers import token_text
+from emulator.core.identifiers import queue_token, token_text
 from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
@@ -45,6 +45,20 @@ def put_credentials(state: State, accounts: Iterable[Account]) -> None:
             token=account.token,
             read_only_token=account.read_only_token,
             signing_keys=account.signing_keys,
+        )
+
+
+def give_credentials(state: State, setup: WorldSetup) -> None:
+    """Give the accounts of a copied state tokens and passwords of another world; the signing keys stay (D-434)."""
+    for number, owner in enumerate(state.accounts.values(), start=1):
+        is_chosen = number == 1 and setup.token
+        key = setup.account_key if is_chosen else setup.secret_key
+        account_id, password = owner.account.id, token_text(key, "password", number, 40)
+        owner.account = replace(
+            owner.account,
+            password=password,
+            token=setup.token if is_chosen else queue_token(account_id, password),
+            read_only_token=queue_token(account_id, token_text(key, "read-only", number, 40)),
         )
 
 

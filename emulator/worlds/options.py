@@ -10,6 +10,7 @@ from emulator.core.world_setup import DEFAULT
 from emulator.engine.limits import Limits
 from emulator.fixtures.records import Fixtures
 from emulator.journal import files
+from emulator.journal.database import Threads
 from emulator.journal.dropping import KEEP_ALL, Keep
 from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, open_store
 from emulator.wire.dialect import Dialect
@@ -39,13 +40,13 @@ class WorldOptions(Record):
         self._folder.mkdir(exist_ok=True)
         return str(self._folder / f"{world_id}.db")
 
-    async def open_store(self, world_id: str) -> tuple[Store, bool]:
+    async def open_store(self, world_id: str, threads: Threads) -> tuple[Store, bool]:
         """The store of a world; the flag tells whether it holds the world already. Raises UnusableDatabase."""
         try:
             path = self.database(world_id)
         except OSError as error:
             raise files.unusable(self._folder, error) from error
-        return await open_store(path, DEFAULT_THRESHOLDS, self.keep_history)
+        return await open_store(path, DEFAULT_THRESHOLDS, self.keep_history, threads)
 
     def snapshots_folder(self, world_id: str) -> Path | None:
         """Where a world keeps its snapshots: beside the database, None without one (D-205)."""
@@ -53,7 +54,7 @@ class WorldOptions(Record):
 
     def further_worlds(self) -> list[str]:
         """The ids of the worlds, besides the default one, that have a database."""
-        return sorted(path.stem for path in self._folder.glob("*.db")) if self.keeps_state else []
+        return sorted(path.stem for path in files.found_in(self._folder, "*.db")) if self.keeps_state else []
 
     def remove_database(self, world_id: str) -> None:
         files.remove(self._folder / f"{world_id}.db")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from emulator.core.errors import NotFound
 from emulator.core.model import MessageId, ScheduleId
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
@@ -10,6 +12,7 @@ from emulator.journal.message_logs import MessageLogs
 from emulator.journal.store import Store
 from emulator.queries import explanations, upcoming
 from emulator.queries.explanations import Explanation
+from emulator.queries.history import EndedMessage
 from emulator.queries.schedule_explanations import ScheduleExplanation, explain_schedule
 from emulator.queries.upcoming import LAST_MS, Upcoming, UpcomingQuery
 from emulator.wire.instants import iso
@@ -25,8 +28,10 @@ class Previews:
 
     async def upcoming(self, query: UpcomingQuery) -> Upcoming:
         """The due work to come, without doing it."""
-        ended = await self._logs.ended_after(self._state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
-        found = upcoming.preview(self._state, until_ms=query.until_ms, last_ms=LAST_MS, limit=query.limit, ended=ended)
+        ended: Sequence[EndedMessage] = ()
+        if query.expiries:
+            ended = await self._logs.ended_after(self._state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
+        found = upcoming.preview(self._state, query, last_ms=LAST_MS, ended=ended)
         failures = await self._logs.last_failures(upcoming.retrying(found))
         return upcoming.with_delays(found, failures)
 

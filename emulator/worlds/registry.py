@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import cast
@@ -15,19 +16,23 @@ from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, No
 from emulator.core.model import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
-from emulator.core.world_setup import DEFAULT, WorldSetup, parse_world_name
+from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
 from emulator.fixtures.document import read_fixtures
 from emulator.fixtures.records import InvalidFixtures
+from emulator.journal.database import Threads
 from emulator.journal.files import UnusableDatabase
+from emulator.journal.store import Store
+from emulator.wire.credentials import user_of
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, JsonObject
 from emulator.worlds.callers import Caller, Callers
 from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
+from emulator.worlds.identifiers import Identifiers
 from emulator.worlds.options import WorldOptions
 from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
 from emulator.worlds.world import Observer, World
@@ -45,11 +50,13 @@ class Worlds:
         self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[], DeliveryTransport]
     ) -> None:
         self._callers = Callers()
-        self.observers: list[Observer] = [self._callers.observe]
+        self._identifiers = Identifiers()
+        self.observers: list[Observer] = [self._callers.observe, self._identifiers.observe]
         self._first = first
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
+        self._threads = Threads()
         self._unusable: dict[str, str] = {}
         # Why worlds that are closed by now had stopped, by their ids.
         self.failures: dict[str, str] = {}
@@ -93,6 +100,15 @@ class Worlds:
         # A world that is still being made cannot be used yet.
         return caller if caller is not None and self._worlds.get(caller.world.id) is caller.world else None
 
+    def by_user(self, user_id: str) -> tuple[Caller, ...]:
+        """The accounts whose token names that user; several worlds may have one of the name."""
+        return tuple(
+            Caller(world=world, account_id=account.id, is_read_only=False)
+            for world in self.all()
+            for account in accounts_of(world.state)
+            if user_of(account.token) == user_id
+        )
+
     def by_login(self, username: str, password: str) -> World | None:
         """Which world's management credentials these are (D-276)."""
         world = self._callers.by_login(username, password)
@@ -130,22 +146,62 @@ class Worlds:
     async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
         async with self._tokens_lock:
-            world_id = setup.id or self._unused_id()
-            read_field("id", world_id, parse_world_name)
-            if world_id in self._worlds:
-                raise Conflict(f"world {world_id} exists already")
-            if world_id in self._unusable:
-                raise Conflict(f"world {world_id} exists already, and cannot be opened; delete it first")
-            twin = self._files.get(world_id.lower())
-            if twin is not None and self._options.keeps_state:
-                raise Conflict(f"world {twin} exists already, and some file systems would keep both in one file")
-            try:
+            world_id = self._free_id(setup.id)
+            with _cannot_be_made(world_id):
                 world = await self._open(replace(setup, id=world_id))
-            except UnusableDatabase as error:
-                text = f"the world {world_id} cannot be made: {error}"
-                raise InsufficientStorage(text) if error.is_disk_full else WorldBroken(text) from error
             world.start()
             return world
+
+    async def fork(self, source: World, wanted: WorldSetup) -> World:
+        """Make a second world that goes on from where another one is, with the id and token that are wanted (D-434).
+
+        Raises as `create`, and Conflict while the clock is being advanced.
+        """
+        async with self._tokens_lock:
+            world_id = self._free_id(wanted.id)
+            setup = replace(source.setup, id=world_id, token=wanted.token)
+            with _cannot_be_made(world_id):
+                world = await self._open_fork(source, setup)
+            world.start()
+            return world
+
+    async def _open_fork(self, source: World, setup: WorldSetup) -> World:
+        taken = self._identifiers.found_elsewhere({setup.token}, setup.id)
+        if taken is not None:
+            raise Conflict(f"token: the world {taken[1]} has this token already")
+        fresh, _ = await self._options.open_store(setup.id, self._threads)
+        store = fresh
+        try:
+            pace, store, state = await source.fork_to(fresh, setup)
+            taken = self._identifiers.found_elsewhere(tokens_of(*accounts_of(state)), setup.id)
+            if taken is not None:
+                raise Conflict(f"token: the world {taken[1]} has what follows from this token already")
+            transport = self._new_transport()
+            transport.take_mounts(source.transport)
+            world = self._new_world(setup, pace, store, state, transport)
+            await world.history.load()
+        except BaseException:
+            self._forget(setup.id)
+            await store.close()
+            if self._options.keeps_state:
+                self._options.remove_database(setup.id)
+            raise
+        return self._found(world)
+
+    def _free_id(self, wanted: str) -> str:
+        """The id of a world to be made, chosen here if none is wanted. Raises InvalidInput, Conflict."""
+        world_id = wanted or self._unused_id()
+        read_field("id", world_id, parse_world_name)
+        if self._options.keeps_state:
+            read_field("id", world_id, parse_name_in_files)
+        if world_id in self._worlds:
+            raise Conflict(f"world {world_id} exists already")
+        if world_id in self._unusable:
+            raise Conflict(f"world {world_id} exists already, and cannot be opened; delete it first")
+        twin = self._files.get(world_id.lower())
+        if twin is not None and self._options.keeps_state:
+            raise Conflict(f"world {twin} exists already, and some file systems would keep both in one file")
+        return world_id
 
     def _unused_id(self) -> str:
         self._made += 1
@@ -165,7 +221,7 @@ class Worlds:
             world = self.get(world_id)
             del self._worlds[world_id]
             self._files.pop(world_id.lower(), None)
-            self._callers.forget(world_id)
+            self._forget(world_id)
             await world.close()
             self._note_failure(world)
             if self._options.keeps_state:
@@ -196,7 +252,7 @@ class Worlds:
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
-        store, has_world = await self._options.open_store(setup.id)
+        store, has_world = await self._options.open_store(setup.id, self._threads)
         try:
             if has_world and not self._options.fresh:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
@@ -209,23 +265,33 @@ class Worlds:
                     store, state = await store.start_over(meta, first)
                 else:
                     state = await store.begin(first, meta)
-            world = World(
-                replace(setup, fixtures=None),
-                pace,
-                store,
-                state,
-                options=self._options,
-                transport=self._new_transport(),
-                observers=self.observers,
-            )
-            await world.history.load()
+            world = self._new_world(setup, pace, store, state, self._new_transport())
+            if has_world:
+                await world.history.load()
             world.snapshots.tidy()
         except BaseException:
-            self._callers.forget(setup.id)
+            self._forget(setup.id)
             await store.close()
             raise
-        self._worlds[setup.id] = world
-        self._files[setup.id.lower()] = setup.id
+        return self._found(world)
+
+    def _new_world(
+        self, setup: WorldSetup, pace: PacedClock, store: Store, state: State, transport: DeliveryTransport
+    ) -> World:
+        return World(
+            replace(setup, fixtures=None),
+            pace,
+            store,
+            state,
+            options=self._options,
+            transport=transport,
+            observers=self.observers,
+        )
+
+    def _found(self, world: World) -> World:
+        """From now on calls find the world."""
+        self._worlds[world.id] = world
+        self._files[world.id.lower()] = world.id
         return world
 
     def begins_as(self, kept: KeptWorld) -> bool:
@@ -249,14 +315,19 @@ class Worlds:
                 fixtures = self._options.fixtures or fixture_files.built_in(self.dialect)
                 if setup.id != DEFAULT:
                     fixtures = initial_state.without_secrets(fixtures)
+            if setup.token and any("token" in each.fields for each in fixtures.accounts[:1]):
+                raise InvalidInput("token", "expected none beside a token of the first account in fixtures")
             state = initial_state.first_state(setup, fixtures, self.dialect)
         except InvalidFixtures as invalid:
             problem = invalid.problems[0]
             raise InvalidInput(f"fixtures.{problem.field}", problem.reason) from None
-        wanted = identifiers_of(state)
-        for world in self._worlds.values():
-            if world.id != setup.id and (both := wanted & identifiers_of(world.state)):
-                raise Conflict(f"fixtures: {min(both)} belongs to the world {world.id} already")
+        taken = self._identifiers.found_elsewhere(identifiers_of(state), setup.id)
+        if taken is not None:
+            identifier, other = taken
+            first = accounts_of(state)[0]
+            if setup.token and identifier in (first.id, *tokens_of(first)):
+                raise Conflict(f"token: the world {other} has this token, or what follows from it, already")
+            raise Conflict(f"fixtures: {identifier} belongs to the world {other} already")
         return state
 
     # -- changes of a world that others must allow ------------------------------------------
@@ -272,6 +343,10 @@ class Worlds:
             base = capture(self._first_state(setup))
         await world.reset(base)
 
+    async def undo(self, world: World) -> None:
+        """Put a world back to where its last undoable advance began (D-435). Raises Conflict as `restore_snapshot`."""
+        await world.uninterrupted(self._restore(world, None))
+
     async def restore_snapshot(self, world: World, name: str) -> None:
         """Put a world back to a snapshot of it or of another one.
 
@@ -280,25 +355,38 @@ class Worlds:
         """
         await world.uninterrupted(self._restore(world, name))
 
-    async def _restore(self, world: World, name: str) -> None:
+    async def _restore(self, world: World, name: str | None) -> None:
         def check(state: StateView) -> None:
-            wanted = tokens_of(*accounts_of(state))
-            for other in self._others(world):
-                if wanted & tokens_of(*accounts_of(other.state)):
-                    text = f"an account of the world {other.id} has a token of the snapshot; delete or reset it first"
-                    raise Conflict(text)
+            taken = self._identifiers.found_elsewhere(tokens_of(*accounts_of(state)), world.id)
+            if taken is not None:
+                _, other = taken
+                raise Conflict(f"an account of the world {other} has a token of the snapshot; delete or reset it first")
 
         async with self._tokens_lock:
-            await world.restore_snapshot(name, check)
+            if name is None:
+                await world.undo(check)
+            else:
+                await world.restore_snapshot(name, check)
 
     async def change_account(self, world: World, account: Account) -> None:
         """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""
         async with self._tokens_lock:
+            wanted = tokens_of(account)
             rest = [each for each in accounts_of(world.state) if each.id != account.id]
-            rest += [each for other in self._others(world) for each in accounts_of(other.state)]
-            if tokens_of(account) & tokens_of(*rest):
+            if wanted & tokens_of(*rest) or self._identifiers.found_elsewhere(wanted, world.id) is not None:
                 raise Conflict("token: another account has this token already")
             await world.submit(ChangeAccount(account=account))
 
-    def _others(self, world: World) -> Iterator[World]:
-        return (each for each in self._worlds.values() if each is not world)
+    def _forget(self, world_id: str) -> None:
+        self._callers.forget(world_id)
+        self._identifiers.forget(world_id)
+
+
+@contextlib.contextmanager
+def _cannot_be_made(world_id: str) -> Iterator[None]:
+    """Report a database that cannot be written as a refusal."""
+    try:
+        yield
+    except UnusableDatabase as error:
+        text = f"the world {world_id} cannot be made: {error}"
+        raise InsufficientStorage(text) if error.is_disk_full else WorldBroken(text) from error

@@ -31,6 +31,8 @@ def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
     """What the database of a world says of it."""
     content = asdict(setup)
     del content["fixtures"]
+    content["chaos"] = asdict(setup.chaos)
+    content["chaos"] = asdict(setup.chaos)
     return {"world": json.dumps(content).encode(), **clock_meta(anchor)}
 
 

@@ -19,6 +19,7 @@ from emulator.statistics.series import (
     Window,
 )
 from emulator.statistics.synthetic import IndexProfile
+from emulator.statistics.workflow_usage import WorkflowStatistics, workflow_statistics
 
 
 class Statistics:
@@ -32,6 +33,12 @@ class Statistics:
     async def clock_set_back(self, to_ms: int) -> None:
         """The clock of the unused world was set back: recording begins there."""
         await self._usage.set_back(to_ms)
+
+    async def workflows(self, account_id: AccountId, period: str | None) -> WorkflowStatistics:
+        """Of the runs of a queue account. Raises NotFound, and InvalidInput naming the period."""
+        window = self._window(period)
+        account_state(self._state, account_id)
+        return workflow_statistics(window, await self._usage.recorded_workflows(account_id, window))
 
     async def queue_account(self, account_id: AccountId, period: str | None) -> QueueStatistics:
         """Raises NotFound, and InvalidInput naming the period."""

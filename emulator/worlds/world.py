@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.decision import account_state
-from emulator.core.errors import Conflict, InsufficientStorage, WorldBroken
+from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
 from emulator.core.model import Account, AccountId, AttemptOutcome
 from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
@@ -28,9 +29,9 @@ from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.queries.history import DeliveryQuery
-from emulator.queries.reports import ClockStatus, Credentials, Snapshot
+from emulator.queries.reports import AdvanceReport, AdvanceRequest, ClockStatus, Credentials, Snapshot
 from emulator.wire.durations import format_duration
-from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
+from emulator.worlds.credentials import accounts_of, credentials_of, give_credentials, login_of, put_credentials
 from emulator.worlds.listings import Listings
 from emulator.worlds.mismatches import Mismatches
 from emulator.worlds.options import WorldOptions
@@ -38,7 +39,9 @@ from emulator.worlds.previews import Previews
 from emulator.worlds.refused_calls import RefusedCalls
 from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, resume, world_meta
 from emulator.worlds.statistics import Statistics
+from emulator.worlds.undoing import UndoableAdvances
 from emulator.worlds.watch import Watches
+from emulator.worlds.workflow_runs import RunLogs
 from emulator.worlds.world_clock import WorldClock
 
 logger = logging.getLogger(__name__)
@@ -76,6 +79,7 @@ class World:
         self.login = login_of(setup)
         self.transport = transport
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
+        self._undoable = UndoableAdvances()
         self.watches = Watches()
         self.refused_calls = RefusedCalls()
         self.mismatches = Mismatches()
@@ -99,6 +103,7 @@ class World:
         self._bursts: dict[AccountId, limits.BurstWindow] = {}
         self.history = history
         self.previews = Previews(state, store)
+        self.runs = RunLogs(state, store, history)
         self.listings = Listings(state, store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
@@ -294,18 +299,68 @@ class World:
         and what `check` raises, with nothing changed. Call in `uninterrupted`.
         """
         async with self._lock:
+            await self._restore(self.snapshots, name, check)
+            await self._undoable.forget_all()
+
+    async def _restore(self, snapshots: Snapshots, name: str, check: Callable[[StateView], None]) -> None:
+        self._check_is_at_rest()
+        async with snapshots.read(name) as saved:
+            await self._open_again_if_needed()
+            made, _ = read_world_meta(saved.meta)
+            if (made.id, made.seed, made.token) != (self.id, self.setup.seed, self.setup.token):
+                own = accounts_of(self.state)
+                put_credentials(saved.state, own)
+                put_credentials(saved.base, own)
+            check(saved.state)
+            check(saved.base)
+            setup = replace(self.setup, epoch_ms=made.epoch_ms, epoch_is_given=made.epoch_is_given, plan=made.plan)
+            await self._take_over(saved, setup)
+
+    # -- advances that can be taken back ----------------------------------------------------
+
+    async def advance(self, request: AdvanceRequest) -> AdvanceReport:
+        """Move the clock; an undoable advance keeps the world as it is before (D-435). Raises Conflict."""
+        if request.undoable:
+            async with self._lock:
+                self._check_is_at_rest()
+                await self.current_state()
+                await self._write_clock()
+                await self._undoable.keep(self._store)
+        try:
+            return await self.clock.advance(request)
+        except InvalidInput:
+            # Nothing has happened.
+            if request.undoable:
+                await self._undoable.forget_last()
+            raise
+
+    async def undo(self, check: Callable[[StateView], None]) -> None:
+        """Continue from where the last undoable advance began. Raises Conflict without one; see `restore_snapshot`."""
+        async with self._lock:
+            await self._restore(self._undoable.snapshots, self._undoable.last, check)
+            await self._undoable.forget_last()
+
+    async def fork_to(self, store: Store, setup: WorldSetup) -> tuple[PacedClock, Store, State]:
+        """Let a new store go on from here as the world of `setup`; its clock, its store and its state (D-434).
+
+        Raises Conflict during an advance, and UnusableDatabase.
+        """
+        async with self._lock:
             self._check_is_at_rest()
-            async with self.snapshots.read(name) as saved:
-                await self._open_again_if_needed()
-                made, _ = read_world_meta(saved.meta)
-                if (made.id, made.seed) != (self.id, self.setup.seed):
-                    own = accounts_of(self.state)
-                    put_credentials(saved.state, own)
-                    put_credentials(saved.base, own)
-                check(saved.state)
-                check(saved.base)
-                setup = replace(self.setup, epoch_ms=made.epoch_ms, epoch_is_given=made.epoch_is_given, plan=made.plan)
-                await self._take_over(saved, setup)
+            await self.current_state()
+            anchor = Anchor(virtual_ms=self.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
+            change, meta = partial(give_credentials, setup=setup), world_meta(setup, anchor)
+            if not self._options.keeps_state:
+                state = await self._store.fork_to(store, change, meta)
+            else:
+                async with self.snapshots.taken(self._store) as saved:
+                    change(saved.state)
+                    change(saved.base)
+                    base = capture(saved.base)
+                    await store.begin(base, meta)
+                    await store.take_over(str(saved.path), capture(saved.state), base, meta)
+                    store, state = await store.go_on()
+        return PacedClock(replace(anchor, virtual_ms=state.now_ms)), store, state
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
         anchor = Anchor(virtual_ms=saved.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
@@ -364,6 +419,7 @@ class World:
             self.setup = setup
             self.refused_calls.clear()
             self.mismatches.clear()
+            await self._undoable.forget_all()
             self.generation += 1
             self._begin(store, state, History(store))
             self.start()
@@ -389,6 +445,7 @@ class World:
             await self._store.close()
             self.failure = self.failure or self._store.trouble()
             await self.snapshots.close()
+            await self._undoable.snapshots.close()
         return cut_off
 
     async def _stop(self, *, grace_s: float) -> int:

@@ -74,6 +74,30 @@ async def test_a_cross_site_request_is_refused_everywhere(site: str, status: int
 
 
 @on_loop
+async def test_a_link_of_another_site_opens_a_page_and_nothing_else() -> None:
+    """D-304."""
+    link = {
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "navigate",
+        "Sec-Fetch-Dest": "document",
+        "Accept": "text/html",
+    }
+    async with in_process() as emulator:
+        for target, status in (("/", 307), ("/_emulator", 307), ("/_emulator/reference", 200)):
+            assert (await emulator.get(target, link)).status == status, target
+            for changed in (
+                {"Sec-Fetch-Dest": "iframe"},
+                {"Sec-Fetch-Mode": "no-cors"},
+                {"Host": "evil.example"},
+                {"Origin": EVIL},
+            ):
+                assert (await emulator.get(target, {**link, **changed})).status == 403, (target, changed)
+            assert (await emulator.call("POST", target, link)).status == 403
+        for target in ("/v2/keys", "/_emulator/clock", "/_emulator/credentials", "/_emulator/trace", "/nowhere"):
+            assert (await emulator.get(target, link)).status == 403, target
+
+
+@on_loop
 async def test_strict_mode_says_nothing_of_what_a_page_sent() -> None:
     async with in_process(strict=True) as emulator:
         answer = await asgi_call(

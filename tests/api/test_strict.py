@@ -14,6 +14,22 @@ from tests.harness.loops import on_loop
 
 HEADER = "svc-emulator-contract"
 HOOK = "https://api.test/hook"
+# What workflow clients say of the message of a run.
+OF_RUN = {
+    "Svc-Workflow-RunId": "wfr_1",
+    "Svc-Workflow-Init": "true",
+    "Svc-Workflow-Url": HOOK,
+    "Svc-Workflow-CallType": "step",
+    "Svc-Workflow-Sdk-Version": "1",
+    "Svc-Feature-Set": "LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig",
+    "Svc-Telemetry-Sdk": "js",
+    "Svc-Forward-Svc-Workflow-Sdk-Version": "1",
+    "Svc-Failure-Callback": HOOK,
+    "Svc-Failure-Callback-Workflow-RunId": "wfr_1",
+    "Svc-Failure-Callback-Feature-Set": "LazyFetch",
+    "Svc-Failure-Callback-Forward-Svc-Workflow-Is-Failure": "true",
+    "Content-Type": "application/json",
+}
 
 
 async def mismatch(emulator: InProcess, method: str, target: str, headers: Any = (), body: object = b"") -> str:
@@ -57,6 +73,15 @@ async def test_without_strict_mode_nothing_is_said() -> None:
         ("GET", "/_emulator/clock?world=default", {}, b""),
         ("POST", "/_emulator/clock/advance", {}, {"by": "1d"}),
         ("GET", "/_emulator/trace", {}, b""),
+        ("POST", f"/v2/publish/{HOOK}", OF_RUN, b"{}"),
+        ("POST", "/v2/batch", {}, [{"destination": HOOK, "headers": OF_RUN}]),
+        ("POST", f"/v2/trigger/{HOOK}", {"Svc-Workflow-RunId": "wfr_1", "Svc-Delay": "1h"}, b"{}"),
+        ("POST", "/v2/batch/trigger", {}, [{"destination": HOOK, "headers": {"Svc-Label": "a"}, "body": "{}"}]),
+        ("POST", "/v2/wait/ev", OF_RUN, {"url": HOOK, "timeout": "7d", "timeoutHeaders": {"A": ["b"]}, "step": {}}),
+        ("POST", "/v2/notify/ev", {}, b"x"),
+        ("DELETE", "/v2/workflows/runs?workflowUrl=https://a.test,https://b.test&label=x&label=y", {}, b""),
+        ("DELETE", "/v2/workflows/runs/wfr_1?cancel=false", {}, b""),
+        ("GET", "/v2/workflows/events?groupBy=workflowRunId", {}, b""),
     ],
 )
 @on_loop

@@ -7,11 +7,13 @@ import shlex
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
+from emulator.cli.control import find_server
 from emulator.cli.env import Format, written
 from tests.harness import emulators, loops
 
@@ -304,3 +306,39 @@ def test_dotenv_quotes_only_what_needs_it() -> None:
     assert lines[1:] == ["B=plain=", "C="]
     assert lines[0] == r"""A='it\'s $HOME `x` "q" \\n #'"""
     assert shlex.split("X=plain=") == ["X=plain="]
+
+
+# -- which server -----------------------------------------------------------------------------
+
+
+def _show_clock(**variables: str) -> Result:
+    return CliRunner().invoke(main, ["clock", "show"], env={"EMULATOR_URL": None, **variables})
+
+
+def test_commands_find_the_server_that_variables_and_the_file_describe(
+    server: emulators.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-341."""
+    monkeypatch.chdir(tmp_path)
+    assert _show_clock(EMULATOR_PORT=str(server.port), EMULATOR_HOST="0.0.0.0").exit_code == 0
+    (tmp_path / "emulator.toml").write_text(f"port = {server.port}\n", "utf-8")
+    assert _show_clock().exit_code == 0
+    assert "http://127.0.0.1:1 " in _show_clock(EMULATOR_PORT="1").stderr
+    assert "http://127.0.0.1:2 " in _show_clock(EMULATOR_URL="http://127.0.0.1:2").stderr
+    wrong = _show_clock(EMULATOR_PORT="0")
+    assert (wrong.exit_code, "port: 0 names no server" in wrong.stderr) == (2, True)
+    misspelt = _show_clock(EMULATOR_PROT="1")
+    assert (misspelt.exit_code, "did you mean EMULATOR_PORT?" in misspelt.stderr) == (2, True)
+
+
+def test_a_token_of_the_file_goes_to_the_server_of_the_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-341."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "emulator.toml").write_text('port = 9000\ncontrol_token = "secret"\n', "utf-8")
+    given = {"world": "", "control_token": "", "control_token_file": "", "ca": ""}
+    here, elsewhere = find_server(url="", **given), find_server(url="http://other.test", **given)
+    assert (here.url, here.token) == ("http://127.0.0.1:9000", "secret")
+    assert (elsewhere.url, elsewhere.token) == ("http://other.test", None)
+    assert find_server(url="http://other.test", **{**given, "control_token": "x"}).token == "x"

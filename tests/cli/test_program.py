@@ -176,6 +176,40 @@ def test_wrong_key_of_the_file_is_told_with_the_file(empty: Path) -> None:
     assert result.stderr.startswith("svc-emulator: emulator.toml: prot: no such setting; there are host, port, ")
 
 
+TAKE_NO_SUCH_THING = (
+    "serve --dialect",
+    "serve --epoch",
+    "serve --fixtures",
+    "serve --seed",
+    "serve --control-token-file",
+    "serve --host",
+    "clock set",
+    "db check",
+)
+DIGITS, LONG = "9" * 6000, "d" * 300
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        *((command, text) for command in TAKE_NO_SUCH_THING for text in (DIGITS, LONG, "\u00b2", "\x1b[31m")),
+        *(("serve --db", text) for text in (DIGITS, LONG)),
+    ],
+)
+def test_whatever_is_given_is_refused_in_one_line_of_reasonable_length(
+    command: str, text: str, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMULATOR_PORT", "0")
+
+    result = CliRunner().invoke(main, [*command.split(), text])
+
+    assert result.exit_code in (1, 2)
+    assert isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.splitlines()
+    assert line.isprintable()
+    assert len(line) < 1100
+
+
 @pytest.mark.parametrize("command", ["fixtures check", "serve --port 0 --fixtures"])
 def test_control_characters_of_a_fixtures_file_are_shown_and_not_carried_out(command: str, tmp_path: Path) -> None:
     """D-277."""

@@ -29,7 +29,9 @@ URL = "https://api.example.com/orders"
 AT = {"at": "2026-01-01T00:00:10.000Z", "at_ms": 1_767_225_610_000}
 
 
-def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str = "msg_1") -> bytes:
+def attempt(
+    seq: int, *, status: int | None = 200, url: str = URL, message: str = "msg_1", chaos: str | None = None
+) -> bytes:
     data: dict[str, Any] = {
         "seq": seq,
         **AT,
@@ -40,6 +42,7 @@ def attempt(seq: int, *, status: int | None = 200, url: str = URL, message: str 
         "via": "rule",
         "response": None if status is None else {"status": status},
         "error": "connection refused" if status is None else None,
+        **({} if chaos is None else {"chaos": {"id": "3.2", "did": chaos}}),
     }
     return written(Kind.ATTEMPT, data, HistoryPosition(generation="9f3a1c02", seq=seq))
 
@@ -103,6 +106,12 @@ def test_a_line_for_each_delivery() -> None:
     assert (result.exit_code, result.stderr) == (0, "svc-emulator: the world default was deleted\n")
 
 
+def test_a_line_says_what_chance_did() -> None:
+    """D-420."""
+    (line,) = tail([attempt(1, status=503, chaos="503 instead of a delivery"), END]).stdout.splitlines()
+    assert line.endswith("(attempt 2, rule) msg_1 chaos: 503 instead of a delivery")
+
+
 def test_events_and_clock_moves_if_asked() -> None:
     content = (
         clock(0),
@@ -119,6 +128,16 @@ def test_events_and_clock_moves_if_asked() -> None:
         f"2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1",
         "2026-01-01T00:00:10.000Z clock: real time, moved from 2026-01-01T00:00:00.000Z",
         "2026-01-01T00:00:10.000Z clock: 60 times real time",
+    ]
+
+
+def test_what_belongs_to_a_workflow_run_names_it_and_its_step() -> None:
+    position = HistoryPosition(generation="9f3a1c02", seq=3)
+    data: dict[str, Any] = {**AT, "message_id": "msg_1", "state": "DELIVERED", "url": URL, "workflow_run_id": "wfr_one"}
+    entries = [written(Kind.EVENT, {**data, "step": step}, position) for step in ("greet", None)]
+    assert tail((*entries, END), "--events").stdout.splitlines() == [
+        f'2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1 wfr_one step "greet"',
+        f"2026-01-01T00:00:10.000Z DELIVERED {URL} msg_1 wfr_one",
     ]
 
 
@@ -308,3 +327,31 @@ def test_it_goes_on_where_it_was_when_the_server_comes_back(tmp_path: Path) -> N
     assert errors == (
         f"svc-emulator: the server at {again.url} has gone; waiting for it\nsvc-emulator: the server is back\n"
     )
+
+
+def test_the_last_entries_are_those_before_the_stream_begins_to_follow() -> None:
+    content = (
+        attempt(1),
+        attempt(2, message="msg_2"),
+        attempt(3),
+        attempt(4, message="msg_2"),
+        clock(0),
+        attempt(5),
+        END,
+    )
+
+    assert [line.split()[-1] for line in tail(content, "--last", "2").stdout.splitlines()] == [
+        "msg_1",
+        "msg_2",
+        "msg_1",
+    ]
+    assert len(tail(content, "--last", "2", "--message", "msg_2").stdout.splitlines()) == 2
+    assert len(tail(content, "--last", "0").stdout.splitlines()) == 1
+    assert len(tail(content, "--last", "9").stdout.splitlines()) == 5
+
+
+def test_without_following_the_end_of_the_connection_is_the_end() -> None:
+    connections = Connections(connections=[(attempt(1), attempt(2), clock(0))])
+    result = CliRunner().invoke(main, ["tail", "--no-follow"], obj=connections)
+    assert (result.exit_code, len(result.stdout.splitlines()), result.stderr) == (0, 2, "")
+    assert connections.asked == [({"from": "start", "follow": "false"}, {})]

@@ -49,6 +49,14 @@ def test_upcoming_of_an_idle_server(server: emulators.Server) -> None:
     assert "nothing is due up to 2026-02-01T00:00:00.000Z" in printed(server, "upcoming", "--until", "2026-02-01")
 
 
+def test_upcoming_lists_expiries_only_if_all_is_asked_for(server: emulators.Server) -> None:
+    publish(server, f"publish/{URL}", Svc_Deduplication_Id="order-1")
+    assert "nothing is due later" in printed(server, "upcoming")
+    everything = printed(server, "upcoming", "--all")
+    assert "deduplication expiry" in everything
+    assert "message expiry" in everything
+
+
 def test_upcoming_lists_when_what_and_why(server: emulators.Server) -> None:
     emulators.control(server, "POST", "/destinations", {"match": {"url": DOWN}, "respond": {"status": 503}})
     failing = publish(server, f"publish/{DOWN}", Svc_Retry_Delay="10000", Svc_Retries="3")
@@ -131,7 +139,7 @@ def test_explain_of_a_schedule(server: emulators.Server) -> None:
         f"2026-01-01T00:00:00.000Z  created  written by 127.0.0.1, to {URL} at 0 * * * *",
         "2026-01-01T01:00:00.000Z  due      it fires next",
     ]
-    assert invoke(server, "explain", "daily").stderr == "svc-emulator: schedule daily not found\n"
+    assert "no message or schedule has an id that ends in 'daily'" in invoke(server, "explain", "daily").stderr
 
 
 def test_explain_of_an_unknown_message_fails_with_one_line(server: emulators.Server) -> None:
@@ -146,3 +154,42 @@ def test_colours_are_for_terminals_and_not_wanted_by_everybody(server: emulators
     assert "\x1b[32mdelivered" in invoke(server, "explain", message_id, color=True).stdout
     assert "\x1b[" not in invoke(server, "explain", message_id, color=True, NO_COLOR="1").stdout
     assert "\x1b[" not in invoke(server, "upcoming", color=True, NO_COLOR="1").stdout
+
+
+# -- workflow runs ----------------------------------------------------------------------------
+
+
+def publish_step(server: emulators.Server, run_id: str, *, init: str = "false", **more: object) -> None:
+    """A message of a run, whose endpoint is external and captured."""
+    headers = {"Svc-Workflow-RunId": run_id, "Svc-Workflow-Init": init, "Svc-Workflow-Url": URL}
+    if "sleepFor" in more:
+        headers["Svc-Delay"] = f"{more['sleepFor']}s"
+    given = {"Authorization": f"Bearer {server.token}", **headers}
+    step = {"stepName": "greet", "stepType": "Run", "stepId": 1, "concurrent": 1, **more}
+    answer = httpx.post(f"{server.url}/v2/publish/{URL}", headers=given, json=step, trust_env=False)
+    assert answer.is_success, answer.text
+
+
+@pytest.mark.parametrize("run_id", ["wfr_one", "mine"])
+def test_a_workflow_run_is_explained_and_its_sleep_is_upcoming(server: emulators.Server, run_id: str) -> None:
+    """An id of a run needs no prefix."""
+    publish_step(server, run_id, init="true")
+    publish_step(server, run_id, out="1")
+    publish_step(server, run_id, stepId=2, stepName="nap", stepType="SleepFor", sleepFor=3600)
+
+    assert printed(server, "explain", run_id).splitlines() == [
+        f"{run_id} at {URL}",
+        'Is active: step "nap" sleeps until 2026-01-01T01:00:00.000Z.',
+        "",
+        f"2026-01-01T00:00:00.000Z  started  {URL} with 63 bytes",
+        '2026-01-01T00:00:00.000Z  step     step 1 "greet" (Run) done: 1',
+        '2026-01-01T00:00:00.000Z  waiting  step "nap" sleeps until 2026-01-01T01:00:00.000Z',
+    ]
+    upcoming = printed(server, "upcoming")
+    assert f'delivery  step "nap" of workflow run {run_id} sleeps until then' in upcoming
+    assert f"\n  {run_id}  msg_" in upcoming
+
+
+def test_explain_of_what_is_neither_a_schedule_nor_a_run(server: emulators.Server) -> None:
+    assert invoke(server, "explain", "daily").stderr.startswith("svc-emulator: no message or schedule has an id")
+    assert invoke(server, "explain", "wfr_none").stderr == "svc-emulator: workflow run wfr_none not found\n"

@@ -87,3 +87,18 @@ def test_a_file_without_certificates_is_trusted_by_nobody(tmp_path: Path) -> Non
 
 def test_a_name_is_one_segment_of_a_path() -> None:
     assert segment("a/b?c") == "a%2Fb%3Fc"
+
+
+def test_every_control_call_carries_the_token_that_its_worlds_maker_chose() -> None:
+    """A load balancer sends them by it to the server that has the world (D-433)."""
+    with httpx.Client() as http:
+        for token, world_token, expected in (
+            (None, None, (None, None)),
+            ("secret", None, ("Bearer secret", None)),
+            (None, "of-the-world", ("Bearer of-the-world", None)),
+            ("secret", "of-the-world", ("Bearer of-the-world", "secret")),
+        ):
+            api = ControlApi(url="http://127.0.0.1", world="w", token=token, world_token=world_token)
+            for path in ("worlds", "clock"):
+                headers = api.request(http, "POST", path).headers
+                assert (headers.get("Authorization"), headers.get("Emulator-Control-Token")) == expected

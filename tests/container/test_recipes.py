@@ -30,7 +30,7 @@ from tests.harness.processes import environment
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "examples" / "ci"
 WORKFLOWS = ROOT / ".github" / "workflows"
-YAML = sorted([*RECIPES.glob("*.y*ml"), *WORKFLOWS.glob("*.yml")])
+YAML = sorted([*RECIPES.rglob("*.y*ml"), *WORKFLOWS.glob("*.yml")])
 
 HOST = re.compile(r"https?://(?P<host>[a-z][a-z.-]*):(?P<port>\d+)")
 

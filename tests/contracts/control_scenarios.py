@@ -164,6 +164,18 @@ async def worlds(emulator: Checked) -> None:
     assert (await emulator.control("POST", "/worlds", wanted)).status == 201
     assert (await emulator.control("POST", "/worlds", {"id": "w"})).status == 409
     await emulator.control("GET", "/worlds")
+    chosen = {"id": "chosen", "token": "a-token-of-mine"}
+    assert (await emulator.control("POST", "/worlds", chosen)).status == 201
+    assert (await emulator.control("POST", "/worlds", {"token": "a-token-of-mine"})).status == 409
+    assert (await emulator.control("POST", "/worlds", {"token": "short"})).status == 400
+    await emulator.control("GET", "/clock", headers={"Authorization": "Bearer a-token-of-mine"})
+    assert (await emulator.control("POST", "/worlds/w/fork", {"id": "f", "token": "the-fork-s-token"})).status == 201
+    assert (await emulator.control("POST", "/worlds/w/fork", {"id": "f"})).status == 409
+    assert (await emulator.control("POST", "/worlds/w/fork", {"token": "short"})).status == 400
+    assert (await emulator.control("POST", "/worlds/nobody/fork")).status == 404
+    await emulator.control("POST", "/clock/advance", {"by": "1h", "undoable": True})
+    assert (await emulator.control("POST", "/clock/undo")).status == 200
+    assert (await emulator.control("POST", "/clock/undo")).status == 409
     await emulator.control("GET", "/worlds/w")
     await emulator.control("GET", "/credentials?world=w")
     accounts = (await emulator.control("GET", "/accounts?world=w")).json["accounts"]

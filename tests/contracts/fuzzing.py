@@ -40,6 +40,9 @@ PHASES = ("examples", "coverage", "fuzzing", "stateful")
 # A file is sent as it was generated.
 schemathesis.serializer.alias("application/vnd.sqlite3", "application/octet-stream")
 
+# The statuses with which wrong input is refused.
+REFUSALS = ("400", "401", "403", "404", "405", "406", "409", "415", "422", "428", "429")
+
 # -- the description --------------------------------------------------------------------------
 
 _EXPRESSIONS = ("0", "1000 * pow(2, retried)", "min(max(1, retried), 60000)", "1e3 + sqrt(abs(-4)) / 2", "exp(retried)")
@@ -53,6 +56,8 @@ _URLS = (
     "http://[2001:db8::1]:80/?",
 )
 _PERIODS = ("1", "604800", "30s", "1m", "1h30m", "7d")
+# A run that is there from the beginning.
+RUN = "wfr_furnished"
 _PRINTABLE = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=64)
 
 FORMATS: Mapping[str, st.SearchStrategy[str]] = {
@@ -74,6 +79,7 @@ FORMATS: Mapping[str, st.SearchStrategy[str]] = {
     "svc-control-duration": st.sampled_from(("0s", "250ms", "10s", "1d2h30m", "5m1h")),
     "svc-origin": st.sampled_from(("http://127.0.0.1:3000", "https://api.example.com/", "http://[::1]:80")),
     "svc-label": st.sampled_from(("billing", "billing,eu", "a b")),
+    "svc-run": st.sampled_from((RUN, "wfr_nobody")),
 }
 
 # Component of the contract -> the format from which valid values are generated.
@@ -93,13 +99,19 @@ _SCHEMA_FORMATS = {
 }
 # The same where a text is one of several choices.
 _CHOICE_FORMATS = {"InstantGiven": "svc-instant", "DurationGiven": "svc-control-duration"}
-_PARAMETER_FORMATS = {"FlowControlValue": "svc-flow-control-value"}
+_PARAMETER_FORMATS = {
+    "FlowControlValue": "svc-flow-control-value",
+    "WorkflowRunIdOfMessage": "svc-run",
+    "WorkflowRunIdOfWait": "svc-run",
+    "WorkflowRunIdInPath": "svc-run",
+}
 
 # A parameter whose name ends in `*` stands for many; one of them is fuzzed.
 _ONE_OF_MANY = {
     "Svc-Forward-*": ("Svc-Forward-X-Fuzz", None),
     "Svc-Callback-Forward-*": ("Svc-Callback-Forward-X-Fuzz", None),
     "Svc-Failure-Callback-Forward-*": ("Svc-Failure-Callback-Forward-X-Fuzz", None),
+    "Svc-Workflow-*": ("Svc-Workflow-X-Fuzz", None),
     "Svc-Callback-*": ("Svc-Callback-Label", "svc-label"),
     "Svc-Failure-Callback-*": ("Svc-Failure-Callback-Label", "svc-label"),
 }
@@ -137,6 +149,15 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 def _operations(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     return (each for each in _objects(document["paths"]) if "operationId" in each and "responses" in each)
+
+
+def _of_runs(document: Mapping[str, Any]) -> list[str]:
+    """The operations that refuse wrong values of a message of a workflow run with 412 (D-364)."""
+    return [
+        operation["operationId"]
+        for operation in _operations(document)
+        if operation["responses"].get("412", {}).get("$ref", "").endswith("/LimitReachedOrOfRun")
+    ]
 
 
 def _event_schema(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,6 +343,8 @@ def furnish(target: Target) -> Any:
     target.messaging("/queues", token, {"queueName": "my-queue", "parallelism": 2})
     target.messaging(f"/publish/{_URLS[3]}", token, {"user": 7}, **{"Svc-Retries": "0", "Svc-Label": "billing"})
     target.messaging(f"/publish/{_URLS[4]}", token, **{"Svc-Flow-Control-Key": "user-1"})
+    target.messaging(f"/publish/{_URLS[0]}", token, **{"Svc-Workflow-RunId": RUN, "Svc-Workflow-Init": "true"})
+    target.messaging(f"/schedules/{_URLS[0]}", token, **{"Svc-Cron": "0 0 1 1 *"})
     target.messaging(f"/publish/{_URLS[2]}", token, **{"Svc-Callback": _URLS[0], "Svc-Redact-Fields": "body"})
     target.control("POST", "/clock/advance", {"by": "10s"})
     return credentials
@@ -401,6 +424,13 @@ def run(
                     **({} if infers_links else {"inference": {"algorithms": []}}),
                 },
             },
+            "operations": [
+                {
+                    "include-operation-id": operation_id,
+                    "checks": {"negative_data_rejection": {"expected-statuses": [*REFUSALS, "412"]}},
+                }
+                for operation_id in _of_runs(document)
+            ],
         }
     )
     for name, strategy in FORMATS.items():

@@ -179,3 +179,58 @@ async def signing_keys(emulator: Checked) -> None:
     after = (await emulator.call("POST", "/v2/keys/rotate")).json
     assert after["current"] == before["next"]
     await emulator.call("POST", "/v2/rotate")
+
+
+@scenario()
+async def workflows(emulator: Checked) -> None:
+    own = {"Svc-Workflow-RunId": "wfr_1"}
+    await emulator.call("POST", f"/v2/publish/{URL}", own | {"Svc-Workflow-Init": "true"}, b"{}")
+    assert (await emulator.call("GET", "/v2/workflows/runs/wfr_1")).json[0]["callType"] == "step"
+    wait = {"url": URL, "timeout": "1h", "timeoutHeaders": {"Svc-Retries": "1"}, "step": {"stepId": 1}}
+    for event in ("all", "one"):
+        assert (await emulator.call("POST", f"/v2/wait/{event}", own, wait)).status == 200
+        assert len((await emulator.call("GET", f"/v2/waiters/{event}")).json) == 1
+    assert len((await emulator.call("POST", "/v2/notify/all", (), b"x")).json) == 1
+    assert len((await emulator.call("POST", "/v2/notify/wfr_1/one", (), b"x")).json) == 1
+    account_id = emulator.emulator.world.account().id
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"):
+        hook = f"/v2/workflows/hooks/{account_id}/wfr_1/evt_1"
+        assert (await emulator.call(method, hook, token=None)).status == 200
+    for target in ("", "/wfr_1", "/wfr_1/explain"):
+        assert (await emulator.control("GET", f"/runs{target}")).status == 200
+    await emulator.call("DELETE", "/v2/workflows/runs/wfr_1?cancel=false", (), b'"done"')
+    for name in ("logs", "events"):
+        assert len((await emulator.call("GET", f"/v2/workflows/{name}?groupBy=workflowRunId")).json["runs"]) == 1
+    for _ in range(2):
+        await emulator.call("POST", f"/v2/trigger/{URL}", own)
+    items = [{"destination": URL}, {"destination": URL, "headers": own}]
+    assert (await emulator.call("POST", "/v2/batch/trigger", (), items)).status == 201
+    assert (await emulator.call("DELETE", "/v2/workflows/runs")).json == {"cancelled": 2}
+
+
+@scenario()
+async def failed_workflows(emulator: Checked) -> None:
+    await emulator.control("POST", "/destinations", {"match": {"url": DOWN}, "fault": "refused"})
+
+    async def fail(retries: int) -> str:
+        own = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Retries": "0"}
+        own |= {"Svc-Failure-Callback": DOWN, "Svc-Failure-Callback-Retries": str(retries)}
+        await emulator.call("POST", f"/v2/publish/{DOWN}", own, b"{}")
+        found: str = (await emulator.call("GET", "/v2/workflows/dlq")).json["messages"][-1]["dlqId"]
+        return found
+
+    letter = await fail(1)
+    assert (await emulator.call("DELETE", f"/v2/workflows/dlq/callback/{letter}")).status == 302
+    letter = await fail(0)
+    assert (await emulator.call("POST", f"/v2/workflows/dlq/callback/{letter}")).status == 200
+    for word in ("resume", "restart"):
+        assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}/{await fail(0)}")).status == 200
+        assert (await emulator.call("POST", f"/v2/workflows/dlq/{word}?count=1")).status == 200
+    [failed] = (await emulator.call("GET", "/v2/workflows/logs?state=RUN_FAILED&count=1")).json["runs"]
+    assert (await emulator.control("GET", f"/runs/{failed['workflowRunId']}/explain")).status == 200
+    letter = await fail(0)
+    for method in ("GET", "DELETE"):
+        assert (await emulator.call(method, f"/v2/workflows/dlq/{letter}")).status == 200
+    await fail(0)
+    assert (await emulator.call("GET", "/v2/dlq?source=workflow")).json["messages"]
+    assert (await emulator.call("DELETE", "/v2/workflows/dlq")).json["deleted"]

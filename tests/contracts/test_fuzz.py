@@ -143,17 +143,6 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
         ),
         _refused("expected a URL, where the answer of api/llm is sent", "api/llm needs a callback (D-085)"),
         _refused("expected Svc-Flow-Control-Key beside it", "OpenAPI cannot say that one header needs another (D-083)"),
-        *(
-            Allowed(
-                failure=REJECTED_POSITIVE,
-                operation=operation,
-                when=lambda case, response: (
-                    response.status_code == 405 and "%2F" in case.path_parameters["destination"]
-                ),
-                reason="a path with further slashes names a destination, which can only be given a schedule",
-            )
-            for operation in ("getSchedule", "deleteSchedule")
-        ),
         Allowed(
             failure="UnsupportedMethodResponse",
             operation="listSchedules",
@@ -171,6 +160,7 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             when=lambda case, response: True,
             reason="a message that was cancelled can be read for another minute, as any that has ended (D-009)",
         ),
+        _refused("has ended, or never began", "no schema knows which runs are active (D-364)", "waitForEvent"),
         _refused(
             "publishes to topic", "a URL group that a schedule publishes to is not deleted (D-035)", "deleteUrlGroup"
         ),
@@ -298,9 +288,12 @@ LINKED = (
             "deleteSearchIndex",
         ),
     ),
-    ("control", 100, ("createWorld", "getWorld", "deleteWorld", "getClock", "advanceClock", "resetWorld")),
+    ("control", 100, ("createWorld", "getWorld", "deleteWorld", "getClock")),
+    ("control", 100, ("createWorld", "advanceClock", "resetWorld")),
     ("control", 20, ("addRule", "removeRule")),
     ("control", 60, ("listUpcoming", "listDeliveries", "explainMessage")),
+    ("control", 60, ("browseMessages", "browseDeadLetters", "explainMessage")),
+    ("control", 40, ("browseSchedules", "explainSchedule")),
     ("control", 40, ("saveSnapshot", "restoreSnapshot", "exportSnapshot", "deleteSnapshot")),
 )
 

@@ -331,8 +331,9 @@ def _is_closed(schema: Any) -> bool:
 
 def _has_field(document: Any, schema: Any, pointer: list[str]) -> bool:
     schema = resolved(document, schema)
-    if "oneOf" in schema and "properties" not in schema:
-        return any(_has_field(document, part, pointer) for part in schema["oneOf"])
+    for alternatives in ("oneOf", "anyOf"):
+        if alternatives in schema and "properties" not in schema:
+            return any(_has_field(document, part, pointer) for part in schema[alternatives])
     if not pointer:
         return True
     if pointer[0].isdigit():

@@ -74,6 +74,25 @@ def test_a_command_also_does_what_is_due_at_its_instant() -> None:
     assert outcome.reply.accepted.messages[0].url == URL
 
 
+@pytest.mark.parametrize("at_most", [1, 3, 1_000])
+def test_an_instant_done_in_parts_is_the_same_as_at_once(at_most: int) -> None:
+    whole, parted = World(answering=None), World(answering=None)
+    for world in (whole, parted):
+        for number in range(10):
+            world.publish(f"{URL}/{number}", delay_ms=MINUTE, flow_control=flow("k", parallelism=4))
+            world.publish(f"{URL}/free/{number}", delay_ms=MINUTE)
+    advance = commands.AdvanceClock(to_ms=EPOCH_MS + MINUTE)
+    at_once = whole.simulation.handle(advance).facts
+
+    in_parts = parted.simulation.handle(advance, at_most).facts
+    while parted.simulation.is_due:
+        more = parted.simulation.go_on(at_most)
+        assert len([fact for fact in more if isinstance(fact, facts.AttemptStarted)]) <= at_most
+        in_parts += more
+
+    assert in_parts == at_once
+
+
 # -- refusing and breaking --------------------------------------------------------------------
 
 

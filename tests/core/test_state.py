@@ -13,6 +13,7 @@ from emulator.core.checkpoint import capture, restore
 from emulator.core.identifiers import world_key
 from emulator.core.model import (
     AttemptOutcome,
+    DeadLetterId,
     FlowControl,
     FlowKey,
     FlowState,
@@ -20,9 +21,12 @@ from emulator.core.model import (
     HoldKind,
     HoldReason,
     MessageId,
+    MessageOptions,
     Phase,
     Progress,
     RuleId,
+    RunId,
+    RunOptions,
     ScheduleId,
     ScheduleProgress,
     ScheduleRunState,
@@ -31,6 +35,7 @@ from emulator.core.model import (
 )
 from emulator.core.state import APPLIED_BY, State
 from emulator.core.state_view import Counters
+from emulator.core.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
 
 URL = "https://api.example.com/hook"
@@ -74,6 +79,7 @@ def progress_with_every_field(phase: Phase) -> Progress:
         "outcome": OUTCOME,
         "cancel_requested": True,
         "holds_key_slot": True,
+        "postponed": 3,
     }
     assert set(values) == set(Progress.__struct_fields__)
     return Progress(**values)
@@ -104,8 +110,14 @@ def state_with(progress: Progress) -> State:
         pytest.param(
             Phase.HELD,
             lambda message_id: facts.AttemptStarted(message_id=message_id, number=3, at_ms=NOW, answer=None),
-            {"phase", "ticket", "hold", "started_ms", "answer", "outcome"},
+            {"phase", "ticket", "hold", "started_ms", "answer", "outcome", "postponed"},
             id="started",
+        ),
+        pytest.param(
+            Phase.RETRYING,
+            lambda message_id: facts.DeliveryPostponed(message_id=message_id, due_ms=NOW),
+            {"due_ms", "postponed"},
+            id="postponed",
         ),
         pytest.param(
             Phase.ACTIVE,
@@ -236,6 +248,97 @@ def test_every_limit_of_a_key_is_a_field_of_its_state_and_of_the_fact() -> None:
     counted = {"active", "rate_count", "window_start_ms"}
     assert set(facts.FlowKeyChanged.__struct_fields__) == set(FlowState.__struct_fields__) - counted
     assert set(FlowControl.__struct_fields__) == {"key", "parallelism", "rate", "period_ms"}
+
+
+# -- workflow runs ----------------------------------------------------------------------------
+
+
+def waiter(number: int) -> Waiter:
+    values: dict[str, Any] = {
+        "number": number,
+        "event_id": "ev",
+        "url": URL,
+        "headers": (("A", ("1", "2")),),
+        "options": MessageOptions(max_retries=1),
+        "deadline_ms": NOW,
+        "timeout": "5s",
+        "timeout_url": URL + "/late",
+        "timeout_headers": (("B", ("3",)),),
+        "timeout_options": MessageOptions(max_retries=2),
+        "step": b"{}",
+    }
+    assert set(values) == set(Waiter.__struct_fields__)
+    return Waiter(**values)
+
+
+def run_with_every_field() -> WorkflowRun:
+    """A run whose every field differs from its default; a new field needs a value here."""
+    values: dict[str, Any] = {
+        "run_id": RunId("wfr_1"),
+        "number": 3,
+        "account_id": ACCOUNT_ID,
+        "url": URL,
+        "created_ms": EPOCH_MS,
+        "caller_ip": "203.0.113.7",
+        "options": MessageOptions(max_retries=4, workflow=RunOptions(run_id=RunId("wfr_1"))),
+        "inherits": True,
+        "steps": (WorkflowStep(message_id=MessageId("msg_1"), body=b"payload"),),
+        "awaits_sdk": True,
+        "invoker": Invoker(
+            run_id=RunId("wfr_0"), run_created_ms=1, url=URL, options=MessageOptions(max_retries=5), step=b"{}"
+        ),
+        "waiters": (waiter(1), waiter(2)),
+        "saved_events": (SavedEvent(event_id="early", body=b"1"), SavedEvent(event_id="early", body=b"2")),
+        "from_dead_letter": DeadLetterId("1-1"),
+    }
+    assert set(values) == set(WorkflowRun.__struct_fields__)
+    return WorkflowRun(**values)
+
+
+def state_with_run(run: WorkflowRun) -> State:
+    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
+    state.apply(facts.RunStarted(run=replace(run, waiters=())))
+    for each in run.waiters:
+        state.apply(
+            facts.WaitBegan(account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=NOW, waiter=each)
+        )
+    return state
+
+
+def test_a_fact_of_a_run_changes_its_own_fields_only() -> None:
+    before = run_with_every_field()
+    names: dict[str, Any] = {"account_id": ACCOUNT_ID, "run_id": before.run_id}
+    step = WorkflowStep(message_id=MessageId("msg_2"), body=b"2")
+    for fact, changed in (
+        (facts.StepAccepted(**names, run_number=3, step=step, at_ms=NOW), {"steps"}),
+        (facts.WaitBegan(**names, run_number=3, at_ms=NOW, waiter=waiter(3)), {"waiters"}),
+        (facts.WaitEnded(**names, waiter_number=1), {"waiters"}),
+        (facts.EventSaved(**names, event=SavedEvent(event_id="e", body=b"")), {"saved_events"}),
+        (facts.SavedEventTaken(**names, event_id="early"), {"saved_events"}),
+    ):
+        state = state_with_run(before)
+        state.apply(fact)
+        after = state.accounts[ACCOUNT_ID].runs[before.run_id]
+        assert differing(before, after) == changed
+    assert after.saved_events == before.saved_events[1:]
+
+
+def test_a_checkpoint_keeps_every_field_of_a_run_and_who_waits() -> None:
+    before = run_with_every_field()
+    state = state_with_run(before)
+    again = restore(capture(state)).accounts[ACCOUNT_ID]
+    assert again.runs == {before.run_id: before}
+    assert again.waiting_runs == state.accounts[ACCOUNT_ID].waiting_runs == {"ev": {1: "wfr_1", 2: "wfr_1"}}
+
+
+def test_nothing_is_left_of_a_run_that_has_ended() -> None:
+    before = run_with_every_field()
+    state = state_with_run(before)
+    state.apply(
+        facts.RunEnded(account_id=ACCOUNT_ID, run_id=before.run_id, run_number=3, at_ms=NOW, state=RunState.CANCELED)
+    )
+    owner = state.accounts[ACCOUNT_ID]
+    assert (owner.runs, owner.waiting_runs, list(state.timers)) == ({}, {}, [])
 
 
 # -- as a whole -------------------------------------------------------------------------------

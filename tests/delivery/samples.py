@@ -73,7 +73,6 @@ def attempt(
         answer=answer,
         signing_key=signing_key,
         region="eu-central-1",
-        token_id="jwt_1",
     )
 
 

@@ -15,6 +15,7 @@ from emulator.core.model import (
     Attempt,
     AttemptOutcome,
     Fault,
+    Headers,
     Method,
     Response,
     RuleId,
@@ -26,6 +27,7 @@ from emulator.delivery.egress import EgressPolicy, ExternalPolicy
 from emulator.delivery.mounts import MountedRequest
 from emulator.delivery.route import Inside, Leaves
 from emulator.delivery.transport import DeliveryTransport
+from emulator.wire.messaging.outgoing import headers_of_attempt
 from tests.delivery.conftest import Run
 from tests.delivery.receivers import Answer, Then, receiver
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, Names, attempt, forward_to
@@ -55,6 +57,13 @@ def answered_inside(made: DeliveryTransport, sent: Attempt) -> AttemptOutcome:
     return route.outcome
 
 
+def headers_inside(made: DeliveryTransport, sent: Attempt) -> Headers:
+    """The headers that a request that needs no network would have had."""
+    outcome = answered_inside(made, sent)
+    assert not outcome.request_headers
+    return headers_of_attempt(sent.message, sent.number, sent.at_ms, outcome)
+
+
 async def send(made: DeliveryTransport, sent: Attempt) -> AttemptOutcome:
     """The outcome of an attempt that leaves."""
     route = made.route(sent)
@@ -78,7 +87,8 @@ def test_a_rule_answers_inside() -> None:
     outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
     assert outcome.response == Response(status=503, headers=(("Retry-After", "10"),), body=b"busy")
     assert (outcome.error, outcome.via, outcome.non_retryable) == (None, Via.RULE, False)
-    assert ("Svc-Message-Id", "msg_1") in outcome.request_headers
+    asked = attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted), number=2)
+    assert {("Svc-Message-Id", "msg_1"), ("Svc-Retried", "1")} <= set(headers_inside(transport(), asked))
 
 
 def test_a_rule_can_ask_for_no_further_attempt() -> None:
@@ -101,14 +111,19 @@ def test_a_rule_can_ask_for_no_further_attempt() -> None:
 def test_a_rule_can_stage_every_fault(fault: Fault, error: str) -> None:
     outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, fault=fault)))
     assert (outcome.response, outcome.error, outcome.via) == (None, error, Via.RULE)
-    assert outcome.request_headers
+    assert headers_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, fault=fault)))
 
 
 def test_an_external_destination_is_captured() -> None:
     """D-107."""
     outcome = answered_inside(transport(), attempt())
     assert (outcome.response, outcome.via) == (Response(status=200, headers=(), body=b""), Via.CAPTURE)
-    assert outcome.request_headers[0] == ("Host", "api.example.com")
+    assert headers_inside(transport(), attempt())[0] == ("Host", "api.example.com")
+
+
+def test_a_forwarded_request_that_may_not_leave_names_the_host_it_would_have_gone_to() -> None:
+    asked = attempt(answer=forward_to("http://169.254.169.254"))
+    assert headers_inside(transport(), asked)[0] == ("Host", "169.254.169.254")
 
 
 def test_an_external_destination_fails_where_the_policy_says_so() -> None:
@@ -136,9 +151,13 @@ def test_what_has_to_leave_is_not_answered_inside() -> None:
 
 
 def test_the_signature_of_a_captured_delivery_is_accepted_by_the_public_receiver() -> None:
-    outcome = answered_inside(transport(dialect=UPSTASH), attempt(at_ms=wall_ms() + 7 * 86_400_000))
+    """However often it is read, it is the same one: made of what the attempt was made with (D-400)."""
+    made, asked = transport(dialect=UPSTASH), attempt(at_ms=wall_ms() + 7 * 86_400_000)
+    outcome = answered_inside(made, asked)
+    first, second = (headers_of_attempt(asked.message, 1, asked.at_ms, outcome) for _ in range(2))
+    assert first == second
     Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
-        signature=dict(outcome.request_headers)["Upstash-Signature"],
+        signature=dict(first)["Upstash-Signature"],
         body="hello",
         url="https://api.example.com/hook",
     )

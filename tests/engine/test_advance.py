@@ -561,3 +561,37 @@ async def test_world_that_is_closed_ends_its_advance() -> None:
     assert engine.finished() == []
     # The clock may be another world's by now.
     assert engine.clock.rebased == []
+
+
+# -- an instant with very much to do (D-302) ---------------------------------------------------
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_other_calls_have_a_turn_within_an_instant(is_frozen: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        engine = Engine(is_frozen=is_frozen)
+        for _ in range(1_000):
+            await engine.publish(A, delay_ms=MINUTE)
+        engine.transport.inside[A] = answered()
+        turns_had = 0
+
+        async def others() -> None:
+            nonlocal turns_had
+            while len(engine.all(facts.AttemptStarted)) < 1_000:
+                turns_had += len(engine.all(facts.AttemptStarted)) > 0
+                await asyncio.sleep(0)
+
+        other = spawn(others())
+        if is_frozen:
+            await engine.driver.advance.to(EPOCH_MS + MINUTE)
+        else:
+            engine.clock.pass_to(MINUTE)
+            await engine.driver.catch_up()
+        await engine.driver.settle()
+        await other
+
+        assert turns_had >= 3
+        assert engine.finished() == [(A, MINUTE)] * 1_000
+
+    test()

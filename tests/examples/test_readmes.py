@@ -14,7 +14,7 @@ from tests.examples.workplaces import EXAMPLES
 LINK = re.compile(r"\]\((?!https?:)([^)]+)\)")
 COMMAND = re.compile(r"svc-emulator ((?:[\w:/.-]+ ?)+)")
 
-NAMES = ["curl", "express", "fastapi", "flask"]
+NAMES = ["curl", "express", "fastapi", "flask", "workflow"]
 
 
 @pytest.mark.parametrize("name", [".", *NAMES])

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from typing import Any, cast
 from urllib.parse import unquote_to_bytes
 
@@ -306,7 +306,9 @@ def receiver(respond: Respond = lambda received: 200) -> Iterator[Receiver]:
 
 
 @contextlib.contextmanager
-def http_server(answer: Callable[[Received], tuple[int, Mapping[str, str], bytes]]) -> Iterator[str]:
+def http_server(
+    answer: Callable[[Received], tuple[int, Mapping[str, str], bytes]], *, one_at_a_time: bool = False
+) -> Iterator[str]:
     """A server at this URL, in threads of its own, which answers each request with status, headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -334,8 +336,9 @@ def http_server(answer: Callable[[Received], tuple[int, Mapping[str, str], bytes
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = False
+    httpd = (HTTPServer if one_at_a_time else ThreadingHTTPServer)(("127.0.0.1", 0), Handler)
+    if isinstance(httpd, ThreadingHTTPServer):
+        httpd.daemon_threads = False
     thread = threading.Thread(target=functools.partial(httpd.serve_forever, poll_interval=0.01))
     thread.start()
     try:

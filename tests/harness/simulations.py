@@ -194,7 +194,7 @@ class World:
         self.began_ms = now_ms
         self.facts: list[facts.Fact] = []
         self.messages: dict[MessageId, Message] = {}
-        self.under_way: deque[facts.AttemptStarted] = deque()
+        self.under_way: deque[facts.AttemptStarted | facts.DuplicateStarted] = deque()
         self._state = State(key=world_key(seed), now_ms=now_ms, accounts=[first])
         self.simulation = Simulation(self._state)
 
@@ -206,7 +206,14 @@ class World:
         while self.answering is not None and self.under_way:
             started = self.under_way.popleft()
             outcome = self.answering(self.messages[started.message_id], started.number)
-            self.submit(commands.RecordAttempt(message_id=started.message_id, number=started.number, outcome=outcome))
+            self.submit(
+                commands.RecordAttempt(
+                    message_id=started.message_id,
+                    number=started.number,
+                    outcome=outcome,
+                    is_duplicate=isinstance(started, facts.DuplicateStarted),
+                )
+            )
         return reply
 
     def submit(self, command: Command[R]) -> R:
@@ -215,7 +222,7 @@ class World:
         for fact in outcome.facts:
             if isinstance(fact, facts.MessageCreated):
                 self.messages[fact.message.message_id] = fact.message
-            elif isinstance(fact, facts.AttemptStarted):
+            elif isinstance(fact, facts.AttemptStarted | facts.DuplicateStarted):
                 self.under_way.append(fact)
         self.facts += outcome.facts
         return outcome.reply

@@ -99,7 +99,8 @@ def unsigned(text: bytes) -> bytes:
 
 def state_of(emulator: InProcess) -> bytes:
     """All that is pending and counted, timers included."""
-    return unsigned(repr(emulator.image()).encode())
+    # A request that needed no network is signed when it is read, with the wall clock of its attempt.
+    return re.sub(rb"wall_ms=\d+", b"wall_ms=0", unsigned(repr(emulator.image()).encode()))
 
 
 async def much_of_everything(emulator: InProcess) -> None:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import aiosqlite
+
 from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
 from emulator.core.simulation import Simulation
@@ -66,6 +68,12 @@ async def kept(
         yield world
     finally:
         await store.close()
+
+
+async def connection_of(store: Store) -> aiosqlite.Connection:
+    """The connection of a store: of a file for good, of a database in memory while few others are used."""
+    async with store._database.use() as connection:
+        return connection
 
 
 def crash(path: Path, to: Path) -> Path:

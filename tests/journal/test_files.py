@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiosqlite
 import pytest
@@ -245,17 +246,16 @@ def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
     @on_loop
     async def test() -> None:
         store, _ = await open_store(str(path))
-        connection = store._connection
-        execute = connection.execute
+        use = store._database.use
 
-        @aiosqlite.context.contextmanager
-        async def watched(*arguments: Any) -> Any:
+        @contextlib.asynccontextmanager
+        async def watched() -> AsyncIterator[aiosqlite.Connection]:
             seen.append(os.listdir(tmp_path))
-            result = await execute(*arguments)
+            async with use() as connection:
+                yield connection
             seen.append(os.listdir(tmp_path))
-            return result
 
-        connection.execute = watched  # type: ignore[method-assign]  # to see the files after each statement
+        store._database.use = watched  # type: ignore[method-assign]  # to see the files when it was written
         await store.begin(capture(World(make_account())._state), {})
         await store.close()
 

@@ -64,6 +64,6 @@ def test_counts_are_added_to_those_of_the_same_key() -> None:
     connection = created()
     for account, count in (("a", 2), ("a", 3), ("b", 1)):
         row = [account, 7, *[count] * (len(schema.USAGE_DAYS.columns) - 2)]
-        connection.execute(schema.USAGE_DAYS.add, row)
+        connection.executemany(schema.USAGE_DAYS.add, checksums.checked_counts([row]))
     assert [row[:4] for row in connection.execute(schema.USAGE_DAYS.contents)] == [("a", 7, 5, 5), ("b", 7, 1, 1)]
     assert connection.execute(schema.USAGE_DAYS.count_damaged).fetchone() == (0, 2)

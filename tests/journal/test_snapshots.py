@@ -36,6 +36,7 @@ from tests.harness.snapshots import (
     state_of,
     told,
 )
+from tests.harness.stores import connection_of
 from tests.worlds.test_registry import create
 
 # -- import (D-204) ---------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_database_of_a_stopped_world_can_be_imported(tmp_path: Path, how: str) -
             if how == "killed":
                 # The facts are there, and no checkpoint of them; a copy has what is in the log beside it.
                 copied = sqlite3.connect(tmp_path / "copy.db")
-                await emulator.world._store._connection.backup(copied)
+                await (await connection_of(emulator.world._store)).backup(copied)
                 copied.close()
         file = (tmp_path / "copy.db" if how == "killed" else db).read_bytes()
         async with in_process() as fresh:
@@ -224,15 +225,15 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda good: _database(lambda c: c.execute("CREATE TABLE t (a)")),
         "a SQLite file of another program",
     ),
-    "newer": (_with_newer_format, "format 3, and this version of svc-emulator reads up to 2"),
+    "newer": (_with_newer_format, "format 4, and this version of svc-emulator reads up to 3"),
     "cut off": (lambda good: good[:-8192], "damaged: "),
     "header only": (lambda good: good[:4096], "damaged: "),
     "a page overwritten": (lambda good: good[:8192] + b"\x55" * 4096 + good[12288:], "damaged: "),
-    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 2"),
-    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 2"),
+    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 3"),
+    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 3"),
     "a trigger": (
         _with("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END"),
-        "damaged: its tables are not those of format 2",
+        "damaged: its tables are not those of format 3",
     ),
     "no state": (_with("DELETE FROM checkpoint"), "damaged: "),
     "a broken state": (_with("UPDATE checkpoint SET state = ?", b"\xff\x00"), "damaged: "),
@@ -462,7 +463,7 @@ def test_restore_that_fails_leaves_the_world_as_it_was(tmp_path: Path, is_file: 
     async def test() -> None:
         async with with_a_snapshot(tmp_path, is_file=is_file) as emulator:
             before = await told(emulator)
-            connection = emulator.world._store._connection
+            connection = await connection_of(emulator.world._store)
             execute = connection.execute
 
             def fail_half_way(statement: str, *parameters: Any) -> Any:
@@ -572,7 +573,7 @@ def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Path) -> 
         later = (await emulator.control("GET", "/trace")).body
 
         copies: list[Path] = []
-        connection = emulator.world._store._connection
+        connection = await connection_of(emulator.world._store)
         execute = connection.execute
 
         @aiosqlite.context.contextmanager

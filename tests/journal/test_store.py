@@ -29,7 +29,7 @@ from tests.harness.simulations import (
     flow,
     unreachable,
 )
-from tests.harness.stores import KeptWorld, crash, kept
+from tests.harness.stores import KeptWorld, connection_of, crash, kept
 
 DOWN = "https://down.example.com/"
 BUSY = "https://busy.example.com/"
@@ -308,6 +308,20 @@ async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
     assert row[0] == 0
 
 
+@on_loop
+async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "w.db-wal"
+    async with kept(tmp_path / "w.db") as world:
+        longest = 0
+        for number in range(300):
+            world.publish(f"https://a.example.com/{number}", body=b"x" * 20_000)
+            await world.store.flush_history()
+            longest = max(longest, len(log.read_bytes()))
+
+    # Each round writes the body twice, 12 MB in all.
+    assert longest < 8_000_000
+
+
 @pytest.mark.slow
 def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
@@ -433,7 +447,8 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(tmp_path: Path, is_f
     async def test() -> None:
         async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
             world.publish("https://a.example.com/")
-            world.store._connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
+            connection = await connection_of(world.store)
+            connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
             readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
             results = await asyncio.gather(*readers, return_exceptions=True)
 
@@ -477,11 +492,11 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
 async def test_reader_waits_for_the_end_of_a_transaction() -> None:
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
         half_way, go_on = asyncio.Event(), asyncio.Event()
-        connection = world.store._connection
+        connection = await connection_of(world.store)
         executemany = connection.executemany
 
         async def pause_half_way(statement: str, rows: Any) -> Any:
-            if statement == schema.ATTEMPTS.insert:
+            if statement == schema.ATTEMPTS.insert_checked:
                 half_way.set()
                 await go_on.wait()
             return await executemany(statement, rows)

@@ -6,12 +6,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core.language.calendar import DAY_MS, MINUTE_MS
-from emulator.core.model import AccountId, AttemptOutcome, Response, Via
+from emulator.core.model import AccountId, AttemptOutcome, MessageId, Response, Via
 from emulator.journal import codec
+from emulator.journal.meters import weight_of_request
 from emulator.journal.usage import UsageHistory
 from emulator.statistics.series import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
+from emulator.wire.messaging.outgoing import request_headers
+from emulator.wire.messaging.signing import sign
+from tests.delivery.samples import SVC, attempt
 from tests.harness.loops import on_loop
 from tests.harness.simulations import (
     ACCOUNT_ID,
@@ -151,6 +156,17 @@ def test_an_exchange_weighs_what_http_would_send() -> None:
     sent = sum(len(f"{name}: {value}\r\n") for name, value in headers)
     expected = 2 * sent + 5_000
     assert expected * 0.97 <= len(codec.encode_outcome(outcome)) <= expected * 1.03 + 100
+
+
+@pytest.mark.parametrize("url", ["https://a.example.com/", "https://api.example.com/" + "a/long/path/" * 20])
+def test_a_request_that_was_answered_inside_weighs_what_it_would_have(url: str) -> None:
+    """D-192: its headers are made when they are read, and counted without being made."""
+    headers = tuple((f"Header-{number}", "value " * number) for number in range(12))
+    made = attempt(url, headers=headers)
+    made = replace(made, message=replace(made.message, message_id=MessageId("msg_" + "x" * 53)))
+    sent = request_headers(made, dialect=SVC, signature=sign(made, issuer="Svc", wall_ms=made.at_ms))
+    weight = sum(len(f"{name}: {value}\r\n") for name, value in sent)
+    assert weight * 0.97 <= weight_of_request(made.message) <= weight * 1.03
 
 
 # -- restarts ---------------------------------------------------------------------------------

@@ -66,6 +66,21 @@ def test_page_that_was_not_finished_is_in_order(crashed: Path) -> None:
         assert write_ahead_log.damage_in(crashed) is None
 
 
+@pytest.mark.parametrize("length", [32 + 10, 32 + 24, 32 + FRAME + 100, 32 + 3 * FRAME - 1])
+def test_log_that_ends_within_a_page_is_told(crashed: Path, caplog: pytest.LogCaptureFixture, length: int) -> None:
+    """D-285."""
+    whole = log_of(crashed).read_bytes()
+    log_of(crashed).write_bytes(whole[:length])
+    assert write_ahead_log.damage_in(crashed) is None
+    assert "x.db-wal: the last page was not finished" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"S", b"SQLite format 3\x00", bytes(40), b"not a database\n" * 100])
+def test_what_is_no_log_is_noticed_whatever_its_length(crashed: Path, content: bytes) -> None:
+    log_of(crashed).write_bytes(content)
+    assert write_ahead_log.damage_in(crashed) == "the head of its write-ahead log x.db-wal is damaged"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_flipped_bit_is_noticed_if_it_would_lose_more_than_the_last_page(crashed: Path, seed: int) -> None:
     """D-285."""

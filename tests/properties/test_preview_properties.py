@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from emulator.core import facts
 from emulator.queries import upcoming
+from emulator.queries.upcoming import UpcomingQuery
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, World, always, answered
 
 URL, DOWN = "https://up.test/a", "https://down.test/b"
@@ -43,7 +44,9 @@ def test_an_advance_does_exactly_what_the_preview_listed(
         world.publish(URL, delay_ms=delay_ms)
     world.answering = always(answered())
     last_ms = start_ms + until_ms
-    found = upcoming.preview(world.simulation.state, until_ms=last_ms, last_ms=last_ms + HOUR, limit=10_000, ended=())
+    found = upcoming.preview(
+        world.simulation.state, UpcomingQuery(until_ms=last_ms, limit=10_000), last_ms=last_ms + HOUR, ended=()
+    )
     began = len(world.facts)
 
     world.run_until(until_ms)

@@ -17,7 +17,7 @@ from emulator.core.rules.retries import RetryReason
 from emulator.queries import upcoming
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import Failure
-from emulator.queries.upcoming import Upcoming
+from emulator.queries.upcoming import Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay
 from tests.harness.simulations import (
     DAY,
@@ -41,7 +41,9 @@ def look(world: World, until: int | None = None, limit: int = 1_000, ended: tupl
     """The preview, `until` counted from the world's beginning; what it does to the world is checked."""
     before = world.snapshot()
     until_ms = None if until is None else EPOCH_MS + until
-    found = upcoming.preview(world.simulation.state, until_ms=until_ms, last_ms=LAST_MS, limit=limit, ended=ended)
+    found = upcoming.preview(
+        world.simulation.state, UpcomingQuery(until_ms=until_ms, limit=limit), last_ms=LAST_MS, ended=ended
+    )
     assert world.snapshot() == before, "looking ahead changed the world"
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.server.settings import Settings, SettingsError, read_file
+from emulator.server.settings import Settings, SettingsError, check_variables, read_file
 
 
 def test_defaults_listen_on_this_machine_in_real_time_and_keep_nothing() -> None:
@@ -210,3 +210,18 @@ def test_history_is_kept_by_number_and_by_age(text: str, db: str, kept: tuple[in
 def test_history_cannot_be_kept_by_anything_else(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^keep_history: "):
         Settings(keep_history=text)
+
+
+# -- variables --------------------------------------------------------------------------------
+
+
+def test_a_variable_that_nothing_reads_is_refused() -> None:
+    """D-341."""
+    with pytest.raises(SettingsError, match=r"^EMULATOR_PROT: no such setting \(did you mean EMULATOR_PORT\?\)"):
+        check_variables({"EMULATOR_PROT": "1"})
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    """D-341."""
+    names = ("PATH", "MY_EMULATOR_X", "EMULATOR_IMAGE", "EMULATOR_PORT_8080_TCP_ADDR", "EMULATOR_SERVICE_HOST")
+    check_variables(dict.fromkeys((*names, "EMULATOR_PORT", "EMULATOR_URL", "EMULATOR_WORLD"), "x"))

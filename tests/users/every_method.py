@@ -17,19 +17,26 @@ import pytest
 import emulator as package
 from emulator import (
     AdvanceReport,
+    Answer,
+    Application,
     AsyncEmulator,
+    Attempt,
+    CheckResult,
     ClockStatus,
     Credentials,
     DeadLetter,
     DeadLetterFilters,
     Delivery,
     Dialect,
+    Duration,
     Emulator,
     EmulatorError,
     Endpoint,
     Expected,
     Filters,
+    Firing,
     FlowControl,
+    Instant,
     Interface,
     Message,
     MessageOptions,
@@ -40,15 +47,25 @@ from emulator import (
     PublishedMessage,
     PublishOptions,
     Queue,
+    ReceiverOptions,
+    ReceiverReport,
     Refused,
+    RefusedCall,
     Request,
     Response,
     Schedule,
     ScheduleOptions,
     Snapshot,
+    StepExpected,
     Unreachable,
     UrlGroup,
+    Verdict,
     Via,
+    WorkflowRun,
+    WorkflowStep,
+    attempts,
+    explore,
+    when,
 )
 
 APP = "https://app.test/hook"
@@ -56,6 +73,18 @@ APP = "https://app.test/hook"
 
 def answer(request: Request) -> Response:
     return Response(201, headers=httpx.Headers({"X-Method": request.method}), body=request.body)
+
+
+def no_content(request: Request) -> Answer:
+    return 204
+
+
+APPLICATIONS: list[Application] = [answer, no_content]
+
+
+def day_of(emulator: Emulator, start: Instant, length: Duration) -> None:
+    emulator.clock.advance_to(start)
+    emulator.clock.advance(length)
 
 
 def test_publishing(emulator: Emulator) -> None:
@@ -94,7 +123,12 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert_type(emulator.clock.now(), datetime)
     assert_type(emulator.clock.status(), ClockStatus)
     assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
+    assert emulator.clock.advance("1d", undoable=True).stopped is None
+    assert_type(emulator.clock.undo(), ClockStatus)
     assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
+    day_of(emulator, "2026-04-02", timedelta(days=1))
+    for number, application in enumerate(APPLICATIONS):
+        emulator.mount(f"https://app{number}.test", application)
     assert emulator.clock.next().stopped is None
     assert emulator.clock.drain(timedelta(days=1)).idle
     assert emulator.clock.set("2026-05-01").rate == 0
@@ -116,6 +150,18 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     emulator.unmount("https://app.test")
 
 
+def test_receivers(emulator: Emulator) -> None:
+    options: ReceiverOptions = {"json": {"a": 1}, "effect": APPLICATIONS.__len__, "callbacks": True, "timeout": 5}
+    assert emulator.check_receiver(answer, path="/hook", interface="function").requests == 26
+    report = emulator.check_receiver(answer, **options)
+    assert_type(report, ReceiverReport)
+    assert_type(report["valid"], CheckResult)
+    assert (report.passed, report["valid"].verdict) == (False, Verdict.PASSED)
+    assert report["wrong-key"] in report.failures
+    with pytest.raises(AssertionError, match="wrong-key"):
+        report.raise_for_failures()
+
+
 def test_destinations(emulator: Emulator) -> None:
     rule_id = emulator.destinations.respond(APP, 503, headers={"Retry-After": "1"}, body="busy", latency="1s", times=1)
     assert_type(rule_id, str)
@@ -123,7 +169,8 @@ def test_destinations(emulator: Emulator) -> None:
     emulator.destinations.forward("https://other.test/*", "http://127.0.0.1:3000", method="POST")
     emulator.destinations.fault("https://third.test/*", "refused", times=2)
     emulator.destinations.add({"match": {"url": APP}, "respond": {"status": 204}})
-    assert len(emulator.destinations.all()) == 5
+    emulator.destinations.disturb(APP, chance=0.5, duplicate=True, reorder="1s", latency=(0, "5s"))
+    assert len(emulator.destinations.all()) == 6
     emulator.destinations.remove(rule_id)
     emulator.destinations.clear()
 
@@ -183,12 +230,45 @@ def test_the_world_as_a_whole(emulator: Emulator, emulator_server: Emulator, tmp
     assert emulator.accounts()[0] == emulator.change_account()
     emulator.reset({"queues": [{"name": "mail"}]})
     assert httpx.get(f"{emulator.url}/v2/keys", params={"queue_token": emulator.token}, trust_env=False).is_success
-    with emulator.new_world(seed=7, epoch="2026-01-01", rate=0, plan="free") as other:
-        assert other.world != emulator_server.world
+    with emulator.new_world(
+        seed=7, epoch="2026-01-01", rate=0, plan="free", token="a-token-of-mine", chaos=0.5
+    ) as other:
+        assert (other.world != emulator_server.world, other.token) == (True, "a-token-of-mine")
+    with emulator.fork(id="what-if", token="the-token-of-a-fork") as forked:
+        assert_type(forked, Emulator)
+        assert (forked.world, forked.clock.now()) == ("what-if", emulator.clock.now())
     assert AsyncEmulator.sharing(emulator).session is emulator.session
     with pytest.raises(Refused) as refused:
         emulator.clock.advance("soon")
     assert (refused.value.status, refused.value.field) == (400, "by")
+
+
+def test_what_expressions_come_to() -> None:
+    firings = when("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28", count=2)
+    assert_type(firings, list[Firing])
+    assert (firings[0].at.hour, firings[0].explanation) == (1, None)
+    ladder = attempts(timedelta(seconds=10), retries=2)
+    assert_type(ladder, list[Attempt])
+    assert [each.after.seconds for each in ladder] == [0, 10, 20]
+
+
+def test_what_was_refused(emulator: Emulator) -> None:
+    with pytest.raises(Refused):
+        emulator.call("GET", "/v2/queues/bad!name")
+    [call] = emulator.refused()
+    assert_type(call, RefusedCall)
+    assert (call.status, call.field) == (400, "queueName")
+
+
+def test_a_workflow_run(emulator: Emulator) -> None:
+    emulator.destinations.respond(APP, status=200)
+    headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Url": APP}
+    emulator.publish(APP, body=b"{}", headers={**headers, "Svc-Workflow-Init": "true"})
+    assert_type(emulator.workflows.runs(APP, state="RUN_STARTED"), list[WorkflowRun])
+    assert_type(emulator.workflows.run("wfr_1").steps, tuple[WorkflowStep, ...])
+    assert emulator.workflows.explain("wfr_1")["state"] == "RUN_STARTED"
+    steps: list[StepExpected] = []
+    emulator.verify_run("wfr_1", state="RUN_STARTED", steps=steps)
 
 
 def test_a_server_of_its_own() -> None:
@@ -200,6 +280,14 @@ def test_a_server_of_its_own() -> None:
     with pytest.raises((Unreachable, NotAnEmulator)):
         Emulator.connect("http://127.0.0.1:9").start()
     server.close()
+
+
+def test_under_many_seeds() -> None:
+    def publishes(emulator: Emulator) -> None:
+        emulator.publish(APP, retries=0)
+        assert all(each.chaos is None or each.chaos.did for each in emulator.deliveries())
+
+    explore(publishes, seeds=range(2), chaos=0.5, without=["1.1"])
 
 
 def test_with_awaits() -> None:

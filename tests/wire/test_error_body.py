@@ -17,6 +17,8 @@ _STATUSES: list[tuple[Refused, int]] = [
     (InvalidInput("Svc-Delay", "expected a duration"), 400),
     (errors.Unauthenticated("unable to authenticate: invalid token"), 401),
     (errors.Forbidden("read-only"), 403),
+    (errors.RunOver("workflow run wfr_1 has ended"), 400),
+    (errors.InvalidRunMessage("Svc-Delay", "expected a duration"), 412),
     (NotFound("message msg_1 not found"), 404),
     (errors.NotAcceptable("xml only"), 406),
     (errors.Conflict("busy"), 409),

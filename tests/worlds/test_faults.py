@@ -26,6 +26,7 @@ from emulator.worlds.registry import Worlds
 from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
 from tests.harness.loops import on_loop, turns
 from tests.harness.snapshots import HOOK, save
+from tests.harness.stores import connection_of
 
 SOON, NEVER = Limits(mend_after_s=0.01), Limits(mend_after_s=3600)
 
@@ -37,7 +38,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 async def fill_the_disk(emulator: InProcess) -> None:
     """Let the connection of the default world find no room any more; one that is opened later finds some."""
-    connection = emulator.world._store._connection
+    connection = await connection_of(emulator.world._store)
     ((pages,),) = await connection.execute_fetchall("PRAGMA page_count")
     await connection.execute(f"PRAGMA max_page_count = {pages}")
 
@@ -126,7 +127,7 @@ def test_reset_without_room_is_507_and_the_world_is_mended_later(tmp_path: Path)
         async with in_process(db=str(tmp_path / "w.db"), limits=SOON) as emulator:
             await publish(emulator)
             await emulator.world.history.position()
-            connection = emulator.world._store._connection
+            connection = await connection_of(emulator.world._store)
             execute = connection.execute
 
             def fail(statement: str, *parameters: Any) -> Any:
@@ -322,8 +323,8 @@ def test_changed_history_is_never_shown(tmp_path: Path, statement: str, target: 
         ("UPDATE checkpoint SET covers = covers - 1", "the state of the world is missing, or not what was written"),
         ("UPDATE meta SET value = x'00' WHERE name = 'clock'", "the entry 'clock' of the table meta is not what was"),
         ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "its history ends with entry"),
-        ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", "its tables are not those of format 2"),
-        ("CREATE VIEW v AS SELECT 1", "its tables are not those of format 2"),
+        ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", "its tables are not those of format 3"),
+        ("CREATE VIEW v AS SELECT 1", "its tables are not those of format 3"),
     ],
 )
 def test_start_refuses_what_an_import_refuses(tmp_path: Path, statement: str, reason: str) -> None:

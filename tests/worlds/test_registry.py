@@ -11,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,8 +23,11 @@ from msgspec.structs import replace
 
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.model import Via
+from emulator.core.state_view import StateView
 from emulator.engine.clock import Anchor, wall_ms
+from emulator.engine.driver import Driver
 from emulator.engine.limits import Limits
+from emulator.journal.database import InMemory
 from emulator.queries.reports import AdvanceRequest, ClockChange
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
@@ -313,21 +317,25 @@ async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
         await Caller(emulator, world).publish()
 
 
-@on_loop
-async def test_token_of_a_world_that_is_being_made_is_taken() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        token = (await create(worlds, "other")).account().token
-        await worlds.delete("other")
-        path = f"/accounts/{emulator.world.account().id}"
-        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
-        # The world is being made now, and cannot be found yet.
-        await asyncio.sleep(0)
-        assert [world.id for world in worlds.all()] == [DEFAULT]
-        taken = await emulator.control("PUT", path, {"token": token})
+def test_token_of_a_world_that_is_being_made_is_taken(tmp_path: Path) -> None:
+    @on_loop
+    async def test() -> None:
+        # In memory a world is made at once.
+        async with in_process(db=str(tmp_path / "w.db")) as emulator:
+            worlds = emulator.emulation.worlds
+            token = (await create(worlds, "other")).account().token
+            await worlds.delete("other")
+            path = f"/accounts/{emulator.world.account().id}"
+            making = asyncio.get_running_loop().create_task(create(worlds, "other"))
+            # The world is being made now, and cannot be found yet.
+            await asyncio.sleep(0)
+            assert [world.id for world in worlds.all()] == [DEFAULT]
+            taken = await emulator.control("PUT", path, {"token": token})
 
-        assert taken.status == 409
-        assert (await making).account().token == token
+            assert taken.status == 409
+            assert (await making).account().token == token
+
+    test()
 
 
 @on_loop
@@ -364,6 +372,52 @@ async def test_deleted_worlds_are_not_kept_in_memory() -> None:
 
         gc.collect()
         assert gone() is None
+
+
+@on_loop
+async def test_idle_worlds_in_memory_have_no_database_and_no_thread() -> None:
+    async with in_process() as emulator:
+        before = threading.active_count()
+        for _ in range(50):
+            await emulator.control("POST", "/worlds")
+        assert threading.active_count() == before
+        databases = [world._store._database for world in emulator.emulation.worlds.all()]
+        assert all(isinstance(database, InMemory) and database._content is None for database in databases)
+
+
+@on_loop
+async def test_worlds_in_memory_share_a_few_threads() -> None:
+    async with in_process() as emulator:
+        before = threading.active_count()
+        worlds = [await create(emulator.emulation.worlds, f"w{number}") for number in range(50)]
+        for world in worlds:
+            await Caller(emulator, world).publish()
+        assert threading.active_count() == before
+        for world in worlds:
+            answer = await emulator.control("GET", f"/deliveries?world={world.id}")
+            assert len(answer.json["deliveries"]) == 1
+        assert before < threading.active_count() <= before + 17
+
+
+@on_loop
+async def test_a_new_world_looks_through_no_other() -> None:
+    async with in_process() as emulator:
+        worlds = emulator.emulation.worlds
+        first = await create(worlds, "a")
+        looked_at: list[str] = []
+
+        class Watched(Driver):
+            @property
+            def state(self) -> StateView:
+                looked_at.append("a")
+                return super().state
+
+        first.driver.__class__ = Watched
+        await create(worlds, "b")
+        assert worlds.by_token("nobody's") is None
+        assert worlds.by_login("nobody", "nothing") is None
+        await worlds.delete("b")
+        assert looked_at == []
 
 
 @on_loop
@@ -966,6 +1020,21 @@ async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None
             assert report["to_ms"] == EPOCH_MS + 3_600_000
     finally:
         logging.getLogger("emulator.engine.outbox").disabled = False
+
+
+@on_loop
+async def test_names_of_devices_are_refused_for_files(tmp_path: Path) -> None:
+    """D-305."""
+    async with in_process(db=str(tmp_path / "state.db")) as kept, in_process() as in_memory:
+        for name in ("con", "NUL", "Aux.old", "com1", "lpt9", "team."):
+            refused = await kept.control("POST", "/worlds", {"id": name})
+            assert (refused.status, refused.json["field"]) == (400, "id"), name
+            assert (await in_memory.control("POST", "/worlds", {"id": name})).status == 201
+            for emulator in (kept, in_memory):
+                refused = await emulator.control("POST", "/snapshots", {"name": name})
+                assert (refused.status, refused.json["field"]) == (400, "name"), name
+        for name in ("console", "com10", "a.con", "team.1"):
+            assert (await kept.control("POST", "/worlds", {"id": name})).status == 201
 
 
 @on_loop

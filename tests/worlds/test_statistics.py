@@ -11,7 +11,7 @@ import pytest
 from emulator.core.commands import CreateSearchIndex
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model import AccountId, IndexId, IndexType
-from emulator.journal import codec
+from emulator.journal.meters import weight_of_answer, weight_of_request
 from emulator.queries.history import DeliveryQuery
 from emulator.wire.dialect import SVC
 from emulator.wire.management.statistics import (
@@ -23,6 +23,7 @@ from emulator.wire.management.statistics import (
 from emulator.worlds.world import World
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process
 from tests.harness.loops import on_loop
+from tests.harness.workflow_runs import ANSWER, FLOW, Flow
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -40,7 +41,9 @@ async def statistics(emulator: InProcess, period: str | None = None) -> Any:
 async def queue_statistics(world: World, period: str | None) -> Any:
     """As the management API shows them."""
     await world.current_state()
-    return queue_statistics_view(await world.statistics.queue_account(world.account().id, period), SVC)
+    account_id = world.account().id
+    workflows = await world.statistics.workflows(account_id, period)
+    return queue_statistics_view(await world.statistics.queue_account(account_id, period), workflows, SVC)
 
 
 def vector_statistics(world: World, index_id: IndexId, period: str | None) -> Any:
@@ -102,8 +105,10 @@ async def test_publishing_7_and_cancelling_2_changes_exactly_these_points() -> N
         assert changes(shifted, series(hour, name)) == expected.get(name, {}), name
     assert changes([*ys(before_hour["daily_used"])[7:], *[0] * 7], ys(hour["daily_used"])) == {52: 7}
 
-    # What an attempt carries: its body, and the exchange as it is kept (D-192).
-    carried = sum(len(each.message.body) + len(codec.encode_outcome(each.outcome)) for each in deliveries)
+    # What an attempt carries: its body, and the exchange (D-192).
+    carried = sum(
+        len(each.message.body) + weight_of_request(each.message) + weight_of_answer(each.outcome) for each in deliveries
+    )
     bandwidth = [*ys(before_hour["daily_bandwidth_used"])[7:], *[0] * 7]
     assert changes(bandwidth, ys(hour["daily_bandwidth_used"])) == {57: carried}
 
@@ -343,3 +348,38 @@ async def test_a_search_index_of_the_users_own_is_empty() -> None:
 
     assert found["current_vector_count"] == found["monthly_query_count"] == found["storage_usage"] == 0
     assert set(ys(found["query_latency_99"])) == {0}
+
+
+# -- workflow runs ----------------------------------------------------------------------------
+
+
+@on_loop
+async def test_workflow_figures_are_those_of_real_runs() -> None:
+    """D-391. Four runs of 8 messages at 12:00, ended at 12:02 and looked at at 12:07."""
+    async with in_process(epoch=str(NOON_MS)) as emulator:
+        flows = [Flow(emulator, f"wfr_{number}") for number in range(4)]
+        await emulator.rule(FLOW, respond=ANSWER, times=3)
+        await emulator.rule(FLOW, respond={"status": 500}, times=1)
+        for flow in flows:
+            await flow.start(Svc_Retries="0")
+        for flow in flows[:2]:
+            await flow.step(1, "one")
+            await flow.step(2, "two")
+        await emulator.advance("2m")
+        await flows[0].finish()
+        await flows[1].cancel()
+        await emulator.advance("5m")
+        hour = await statistics(emulator)
+        restarted = await statistics(emulator, "1d")
+
+    def points(found: Any, name: str) -> dict[int, Any]:
+        [series] = [each["data_points"] for each in found["daily_workflow_messages"] if each["id"] == name]
+        return {place: y for place, y in enumerate(ys(series)) if y}
+
+    assert {place: y for place, y in enumerate(ys(hour["daily_used_workflow"])) if y} == {52: 8}
+    assert points(hour, "started") == {52: 4}
+    assert points(hour, "failed") == {52: 1}
+    assert points(hour, "success") == points(hour, "canceled") == {54: 1}
+    today = hour["daily_requests"][30]
+    assert (today["workflow_message"], today["workflow_run"]) == (8, 4)
+    assert sum(ys(restarted["daily_used_workflow"])) == 8

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from emulator.api.callers import meant_world
 from emulator.api.control.options import ControlOptions
 from emulator.api.endpoint import Opener, Request, Route
 from emulator.core.errors import InvalidInput
 from emulator.core.record import Record
-from emulator.core.world_setup import DEFAULT
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.parts import RequestParts
@@ -36,9 +36,8 @@ class ControlCall(Record, gc=True):
 
     @property
     def world(self) -> World:
-        """The world that the query names, `default` without one. Raises NotFound."""
-        named = [value for name, value in self.parts.query if name == "world"]
-        return self.worlds.get(named[-1] if named else DEFAULT)
+        """The world that the call is about; see `meant_world`. Raises NotFound."""
+        return meant_world(self.worlds, self.parts)
 
     @property
     def name(self) -> str:
@@ -65,11 +64,14 @@ class Policy(Record):
     reads_query: bool = False
     # Whether it needs the control token, if the server has one.
     needs_token: bool = True
+    # Whether it is a page, which shows itself and changes nothing: links of other sites lead there too (D-304).
+    is_page: bool = False
 
 
 WORLD_ONLY = Policy()
 OWN_QUERY = Policy(reads_query=True)
 PUBLIC = Policy(reads_query=True, needs_token=False)
+PAGE = Policy(reads_query=True, needs_token=False, is_page=True)
 
 ControlRoute: TypeAlias = Route[ControlCall, Policy]
 

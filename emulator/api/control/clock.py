@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
+from emulator.api.control.worlds import view_of
 from emulator.api.endpoint import Answer
 from emulator.core.errors import Conflict
 from emulator.queries.reports import AdvanceReport
@@ -26,11 +27,17 @@ async def set_clock(call: ControlCall) -> Response:
 
 async def advance(call: ControlCall) -> Response:
     request = read_advance(call.body)
-    return Answer(advance_view(await _while_wanted(call, call.world.clock.advance(request))))
+    return Answer(advance_view(await _while_wanted(call, call.world.advance(request))))
 
 
 async def advance_to_next(call: ControlCall) -> Response:
     return Answer(advance_view(await _while_wanted(call, call.world.clock.advance_to_next())))
+
+
+async def undo(call: ControlCall) -> Response:
+    world = call.world
+    await call.worlds.undo(world)
+    return Answer(await view_of(world))
 
 
 async def drain(call: ControlCall) -> Response:
@@ -66,6 +73,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/clock", get_clock, WORLD_ONLY),
     ControlRoute("PUT", "/_emulator/clock", set_clock, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/clock/advance", advance, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/clock/undo", undo, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/clock/next", advance_to_next, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/clock/drain", drain, WORLD_ONLY),
 )

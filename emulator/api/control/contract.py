@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute
+from emulator.api.control.call import OWN_QUERY, ControlCall, ControlRoute, Policy
 from emulator.core.errors import NotFound
 from emulator.version import VERSION
 
@@ -59,7 +59,9 @@ def _own_url(call: ControlCall) -> str:
     return f"http://{call.parts.header('host') or call.parts.header(':authority') or '127.0.0.1:8080'}"
 
 
+REFERENCE = Policy(reads_query=True, is_page=True)
+
 ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/contract", get_contract, OWN_QUERY),
-    ControlRoute("GET", "/_emulator/reference", get_reference, OWN_QUERY),
+    ControlRoute("GET", "/_emulator/reference", get_reference, REFERENCE),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from starlette.responses import Response
 
 import emulator.inspector
-from emulator.api.control.call import PUBLIC, ControlCall, ControlRoute
+from emulator.api.control.call import PAGE, PUBLIC, ControlCall, ControlRoute
 from emulator.api.control.options import Inspector
 from emulator.api.endpoint import no_operation
 
@@ -69,7 +69,7 @@ def _read(name: str, mode: Inspector) -> bytes | None:
 
 
 ROUTES: tuple[ControlRoute, ...] = (
-    ControlRoute("GET", "/_emulator/inspector", get_page, PUBLIC),
+    ControlRoute("GET", "/_emulator/inspector", get_page, PAGE),
     ControlRoute("GET", "/_emulator/inspector/{name}", get_file, PUBLIC),
     ControlRoute("GET", "/_emulator/inspector/views/{name}", get_view, PUBLIC),
 )

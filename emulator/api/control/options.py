@@ -9,7 +9,7 @@ from pathlib import Path
 
 from emulator import resources
 from emulator.core.errors import Unauthenticated
-from emulator.wire.credentials import authorization_token
+from emulator.wire.credentials import CONTROL_TOKEN, authorization_token
 from emulator.wire.parts import RequestParts
 
 _CONTRACTS = resources.path("contracts")
@@ -36,9 +36,12 @@ class ControlOptions:
     is_strict: bool = False
 
     def check_token(self, parts: RequestParts) -> None:
-        """Raises Unauthenticated without the server's control token."""
+        """Raises Unauthenticated without the server's control token.
+
+        It may have a header of its own, where `Authorization` says which world is meant (D-433).
+        """
         if self.token is not None:
-            given = authorization_token(parts) or ""
+            given = parts.header(CONTROL_TOKEN.lower()) or authorization_token(parts) or ""
             if not given:
                 raise Unauthenticated("the control API needs its bearer token (--control-token)")
             if not hmac.compare_digest(given.encode(), self.token.encode()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from emulator.api.control.call import PUBLIC, ControlCall, ControlRoute
+from emulator.api.control.call import PAGE, ControlCall, ControlRoute
 from emulator.api.control.options import Inspector
 from emulator.api.endpoint import Answer, no_operation
 from emulator.wire.media_types import prefers_html
@@ -22,6 +22,6 @@ async def show_page(call: ControlCall) -> Response:
 
 
 ROUTES: tuple[ControlRoute, ...] = (
-    ControlRoute("GET", "/", show_page, PUBLIC),
-    ControlRoute("GET", "/_emulator", show_page, PUBLIC),
+    ControlRoute("GET", "/", show_page, PAGE),
+    ControlRoute("GET", "/_emulator", show_page, PAGE),
 )

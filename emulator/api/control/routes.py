@@ -19,6 +19,7 @@ from emulator.api.control import (
     previews,
     queues,
     refused,
+    runs,
     schedules,
     snapshots,
     stream,
@@ -45,6 +46,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     *url_groups.ROUTES,
     *dead_letters.ROUTES,
     *previews.ROUTES,
+    *runs.ROUTES,
     *trace.ROUTES,
     *stream.ROUTES,
     *refused.ROUTES,
@@ -53,6 +55,9 @@ ROUTES: tuple[ControlRoute, ...] = (
     *inspector.ROUTES,
     *pages.ROUTES,
 )
+
+# The paths of the pages that a person reads.
+PAGES = frozenset(route.path for route in ROUTES if route.policy.is_page)
 
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, Endpoint[ControlCall]]:

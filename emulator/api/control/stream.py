@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
@@ -28,8 +29,10 @@ from emulator.worlds.world import World
 
 # Entries read at a time: few, because each may hold a body, and other calls wait for the reading.
 _PAGE = 100
-# Wait this long after each round, so that entries of a burst are read together and not one by one.
-_BREATH_S = 0.01
+# Wait at least so long after each round, so that entries of a burst are read together and not one by one; and
+# so many times as long as the round took, but no longer than that, so that most time is left for other calls.
+_SHORTEST_BREATH_S, _LONGEST_BREATH_S = 0.01, 0.1
+_BREATHS_PER_ROUND = 9
 
 Emit = Callable[[bytes], Awaitable[None]]
 
@@ -120,6 +123,7 @@ class _Follower:
             move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
             refused: list[ScheduleFired] = []
             while not world.is_closed:
+                began_s = time.monotonic()
                 try:
                     if world.generation != self._generation:
                         await self._begin_anew()
@@ -134,7 +138,8 @@ class _Follower:
                     return
                 if not self._wanted.follow:
                     return
-                await asyncio.sleep(_BREATH_S)
+                breath_s = _BREATHS_PER_ROUND * (time.monotonic() - began_s)
+                await asyncio.sleep(min(max(breath_s, _SHORTEST_BREATH_S), _LONGEST_BREATH_S))
                 while not await watch.wait(event_stream.KEEP_ALIVE_S):
                     await emit(event_stream.KEEP_ALIVE)
                 refused = watch.take_refused()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
@@ -11,6 +13,7 @@ from emulator.wire.control.worlds import (
     credentials_view,
     dialect_view,
     health_view,
+    read_fork,
     read_reset,
     read_world,
     unusable_view,
@@ -18,6 +21,9 @@ from emulator.wire.control.worlds import (
 )
 from emulator.wire.json_fields import Json
 from emulator.worlds.world import World
+
+# A list of very many worlds lets other calls have a turn.
+_LISTED_AT_ONCE = 50
 
 
 async def get_health(call: ControlCall) -> Response:
@@ -30,8 +36,12 @@ async def get_credentials(call: ControlCall) -> Response:
 
 
 async def list_worlds(call: ControlCall) -> Response:
-    worlds: list[Json] = [await view_of(world) for world in call.worlds.all()]
-    return Answer({"worlds": worlds, **unusable_view(call.worlds.unusable)})
+    views: list[Json] = []
+    for world in call.worlds.all():
+        views.append(await view_of(world))
+        if len(views) % _LISTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return Answer({"worlds": views, **unusable_view(call.worlds.unusable)})
 
 
 async def create_world(call: ControlCall) -> Response:
@@ -41,6 +51,12 @@ async def create_world(call: ControlCall) -> Response:
 
 async def get_world(call: ControlCall) -> Response:
     return Answer(await view_of(call.worlds.get(call.name)))
+
+
+async def fork_world(call: ControlCall) -> Response:
+    source = call.worlds.get(call.name)
+    wanted = read_fork(call.body, call.worlds.new_setup())
+    return Answer(await view_of(await call.worlds.fork(source, wanted)), 201)
 
 
 async def delete_world(call: ControlCall) -> Response:
@@ -65,5 +81,6 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("POST", "/_emulator/worlds", create_world, WORLD_ONLY),
     ControlRoute("GET", "/_emulator/worlds/{name}", get_world, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/worlds/{name}", delete_world, WORLD_ONLY),
+    ControlRoute("POST", "/_emulator/worlds/{name}/fork", fork_world, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/reset", reset, WORLD_ONLY),
 )

@@ -49,7 +49,8 @@ async def disable_production_pack(call: ManagementCall) -> Response:
 
 async def get_queue_statistics(call: ManagementCall) -> Response:
     found = await call.world.statistics.queue_account(call.account_id, call.period)
-    return Answer(queue_statistics_view(found, call.dialect))
+    workflows = await call.world.statistics.workflows(call.account_id, call.period)
+    return Answer(queue_statistics_view(found, workflows, call.dialect))
 
 
 ROUTES: tuple[ManagementRoute, ...] = (

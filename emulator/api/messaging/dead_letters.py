@@ -12,11 +12,16 @@ from emulator.core.model import DeadLetterId
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.wire.messaging import filters, views
 from emulator.wire.messaging.options import RequestKind, read_options
+from emulator.wire.workflow import dead_letters as workflow_views
+from emulator.wire.workflow.filters import read_dead_letter_query as read_workflow_query
 
 DeadLetters = Page[DeadLetterEntry]
 
 
 async def list_dead_letters(call: MessagingCall) -> Response:
+    if filters.asks_for_workflows(call.parts, call.dialect):
+        wanted = read_workflow_query(call.parts, call.dialect, call.account_id)
+        return Answer(workflow_views.dead_letters_page(await call.world.runs.dead_letters(wanted)))
     return Answer(views.dead_letters_page(await _selected(call)))
 
 

@@ -11,8 +11,9 @@ from emulator.core.model import QueueName
 from emulator.wire import names
 from emulator.wire.error_body import quota_headers
 from emulator.wire.messaging import bodies, views
-from emulator.wire.messaging.destinations import read_destination
-from emulator.wire.messaging.options import RequestKind, read_options
+from emulator.wire.messaging.invocations import with_invoker
+from emulator.wire.messaging.options import RequestKind
+from emulator.wire.messaging.publishes import read_publish
 
 
 async def publish(call: MessagingCall) -> Response:
@@ -25,16 +26,10 @@ async def enqueue(call: MessagingCall) -> Response:
 
 
 async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKind, queue: QueueName | None) -> Response:
-    parts = call.parts
-    item = PublishItem(
-        destination=read_destination(call.request.raw_rest(fixed_segments), parts.raw_query, call.dialect),
-        body=parts.body,
-        options=read_options(parts, call.dialect, kind=kind, tell=call.tell_of_unused),
-        caller_ip=parts.client_ip,
-        queue=queue,
-    )
+    destination = call.request.raw_rest(fixed_segments)
+    item = read_publish(call.parts, call.dialect, destination, kind=kind, tell=call.tell_of_unused, queue=queue)
     call.warn_of_ignored_options(item.destination, item.options, item.queue)
-    reply = await call.world.submit(Publish(account_id=call.account_id, item=item))
+    reply = await call.world.submit(Publish(account_id=call.account_id, item=with_invoker(item, call.dialect)))
     call.note_deduplicated(reply.accepted)
     status = 202 if reply.accepted.is_deduplicated else 200
     return Answer(views.accepted(reply.accepted), status, quota_headers(reply.quota))

@@ -28,22 +28,41 @@ class AsyncClock:
         """The instant and the rate of the clock, what is due next (epoch ms) and how much is pending."""
         return await self._link.run(self._link.session.clock())
 
-    async def advance(self, by: Duration, *, max_deliveries: int | None = None) -> AdvanceReport:
+    async def advance(
+        self, by: Duration, *, max_deliveries: int | None = None, undoable: bool = False
+    ) -> AdvanceReport:
         """Move the clock by `1d2h30m`, milliseconds or a timedelta, doing all due work on the way in order.
 
             >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
-            ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
+            ...     message_id = await emulator.publish("https://app.example.com", delay="1h")
             ...     (await emulator.clock.advance("1d")).deliveries
             1
 
-        Returns when nothing is in flight; `max_deliveries` stops it early. Raises Refused during
-        another advance, and in the handler of a receiver.
+        Returns when nothing is in flight; `max_deliveries` stops it early, `undo` takes an `undoable`
+        one back. Raises Refused during another advance, and in the handler of a receiver.
         """
-        return await self._move("advance", by=duration(by), max_deliveries=max_deliveries)
+        return await self._move("advance", by=duration(by), max_deliveries=max_deliveries, undoable=undoable or None)
 
-    async def advance_to(self, to: Instant, *, max_deliveries: int | None = None) -> AdvanceReport:
+    async def advance_to(
+        self, to: Instant, *, max_deliveries: int | None = None, undoable: bool = False
+    ) -> AdvanceReport:
         """Move the clock to an instant: ISO 8601, epoch ms, or a datetime. See `advance`."""
-        return await self._move("advance", to=instant(to), max_deliveries=max_deliveries)
+        return await self._move("advance", to=instant(to), max_deliveries=max_deliveries, undoable=undoable or None)
+
+    async def undo(self) -> ClockStatus:
+        """Take the last undoable advance back, with all that has happened since; again, the one before (D-435).
+
+            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+            ...     message_id = await emulator.publish("https://app.example.com", delay="1h")
+            ...     report = await emulator.clock.advance("1d", undoable=True)
+            ...     status = await emulator.clock.undo()
+            ...     (report.deliveries, str(await emulator.clock.now()), await emulator.deliveries())
+            (1, '2026-01-01 00:00:00+00:00', [])
+
+        What a receiver was sent stays sent. Raises Refused without an advance to take back.
+        """
+        self._check_may_move()
+        return read_clock((await self._link.control("POST", "clock/undo", refresh=True))["clock"])
 
     async def next(self) -> AdvanceReport:
         """Jump to the next instant at which something is due, and do it."""

@@ -19,8 +19,9 @@ class AsyncDestinations:
     """The world's destination rules: what is done for a destination instead of, or before, the network.
 
     `url` is exact or a glob in which `*` matches any characters; `times` is how many attempts a rule
-    answers before the next one has its turn; `latency` passes on the virtual clock. Each method
-    answers the rule's id, and raises Refused naming what cannot be used.
+    answers before the next one has its turn; `latency` passes on the virtual clock; `chance` (0 to 1) is
+    the share of attempts that it meets, drawn from the world's seed. Each method answers the rule's
+    id, and raises Refused naming what cannot be used.
     """
 
     def __init__(self, link: AsyncLink) -> None:
@@ -36,6 +37,7 @@ class AsyncDestinations:
         latency: Duration | None = None,
         method: str | None = None,
         times: int | None = None,
+        chance: float | None = None,
     ) -> str:
         """Answer with a response.
 
@@ -49,7 +51,7 @@ class AsyncDestinations:
         answer = {"status": status, "headers": headers, "body": body}
         if latency is not None:
             answer["latency"] = duration(latency)
-        return await self._add(url, method, times, respond=given(answer))
+        return await self._add(url, method, times, respond=given(answer), chance=chance)
 
     async def sequence(self, url: str, answers: Sequence[int | Mapping[str, Any]], *, method: str | None = None) -> str:
         """Answer with one response after the other, one per attempt; the last repeats. An int is a status."""
@@ -68,11 +70,47 @@ class AsyncDestinations:
         latency: Duration | None = None,
         method: str | None = None,
         times: int | None = None,
+        chance: float | None = None,
     ) -> str:
         """Fail as the network does."""
-        rule: dict[str, Any] = {"fault": fault}
+        rule: dict[str, Any] = {"fault": fault, "chance": chance}
         if latency is not None:
             rule["latency"] = duration(latency)
+        return await self._add(url, method, times, **rule)
+
+    async def disturb(
+        self,
+        url: str,
+        *,
+        chance: float | None = None,
+        duplicate: bool | Duration = False,
+        reorder: bool | Duration = False,
+        latency: Duration | tuple[Duration, Duration] | None = None,
+        method: str | None = None,
+        times: int | None = None,
+    ) -> str:
+        """Do what at-least-once delivery allows, and leave the answer to later rules or the destination.
+
+        >>> async with AsyncEmulator() as emulator:
+        ...     rule_id = await emulator.destinations.disturb("https://app.example.com/*", duplicate=True)
+        ...     message_id = await emulator.publish("https://app.example.com/hook")
+        ...     [delivery.chaos.did if delivery.chaos else None for delivery in await emulator.deliveries()]
+        [None, 'duplicate of attempt 1']
+
+        `chance` (0 to 1) is the share of attempts that it meets, drawn from the world's seed. `duplicate`
+        makes a delivery again, at once or after a while; `reorder` lets an attempt leave behind others of
+        its instant, or up to so long after it; `latency` is one, or the least and the most.
+        """
+        rule: dict[str, Any] = {"chance": chance}
+        for name, value in (("duplicate", duplicate), ("reorder", reorder)):
+            if value is not False:
+                rule[name] = value if isinstance(value, bool) else duration(value)
+        if latency is not None:
+            rule["latency"] = (
+                {"min": duration(latency[0]), "max": duration(latency[1])}
+                if isinstance(latency, tuple)
+                else duration(latency)
+            )
         return await self._add(url, method, times, **rule)
 
     async def add(self, rule: Mapping[str, Any]) -> str:

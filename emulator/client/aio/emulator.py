@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Unpack
 
@@ -18,20 +18,24 @@ from emulator.client.aio.queues import AsyncQueues
 from emulator.client.aio.schedules import AsyncSchedules
 from emulator.client.aio.snapshots import AsyncSnapshots
 from emulator.client.aio.url_groups import AsyncUrlGroups
+from emulator.client.aio.workflows import AsyncWorkflows
 from emulator.client.bridges import AsgiBridge, caller_loop
 from emulator.client.control import segment
 from emulator.client.errors import is_emulator_error
 from emulator.client.mounts import Application, Interface
 from emulator.client.publishing import Published, PublishOptions, content, option_headers, queue_of, read_published
+from emulator.client.receivers import ReceiverOptions, check_receiver
 from emulator.client.records import Delivery, Dialect
 from emulator.client.server import Options
-from emulator.client.session import Running, Session, connected, new_world, shared, started
+from emulator.client.session import Running, Session, connected, fork, new_world, shared, started
 from emulator.client.values import Instant, given, instant
-from emulator.client.verify.expectations import Expected, expectation
+from emulator.client.verify.expectations import NOTHING, Expected, expectation
 from emulator.client.verify.mismatches import difference
+from emulator.client.verify.runs import StepExpected, run_difference, run_expectation
 from emulator.client.verify.timeline import timeline_of
 from emulator.client.verify.trouble import mismatches_of, read_refused
 from emulator.client.waiting import Awaited, wait_for
+from emulator.conformance.reports import ReceiverReport
 from emulator.queries.reports import Credentials
 from emulator.wire.control.refused_calls import RefusedCall
 
@@ -70,6 +74,7 @@ class AsyncEmulator:
         self.queues = AsyncQueues(link)
         self.url_groups = AsyncUrlGroups(link)
         self.dead_letters = AsyncDeadLetters(link)
+        self.workflows = AsyncWorkflows(link)
 
     @classmethod
     def _linked(cls, link: AsyncLink) -> AsyncEmulator:
@@ -109,11 +114,15 @@ class AsyncEmulator:
         rate: float | None = None,
         fixtures: Mapping[str, Any] | None = None,
         plan: str | None = None,
+        token: str | None = None,
+        chaos: float | Mapping[str, Any] | None = None,
     ) -> AsyncEmulator:
         """Another world of the same server, made when it is entered and deleted when it is left.
 
         It shares nothing with this one. Its clock is frozen unless `rate` says otherwise; what is not
-        given is the server's to choose.
+        given is the server's to choose. A `token` of your choice is carried by every call about the
+        world, its making included, so that a load balancer can send them all to one server (D-432).
+        `chaos` from 0 to 1 is how much goes wrong, drawn from the seed.
         """
         wanted = {
             "id": id,
@@ -122,8 +131,27 @@ class AsyncEmulator:
             "rate": rate,
             "fixtures": fixtures,
             "plan": plan,
+            "token": token,
+            "chaos": chaos,
         }
         world = self._linked(AsyncLink(new_world(self.session, given(wanted))))
+        world._is_strict = self._is_strict
+        return world
+
+    def fork(self, *, id: str | None = None, token: str | None = None) -> AsyncEmulator:
+        """A second world that goes on from where this one is when it is entered; deleted when it is left (D-434).
+
+            >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
+            ...     message_id = await emulator.publish("https://app.test", delay="1h")
+            ...     async with emulator.fork() as other:
+            ...         report = await other.clock.advance("1d")
+            ...     (report.deliveries, await emulator.deliveries())
+            (1, [])
+
+        It has the same state, pending work, history and clock, the signing keys and the mounted
+        applications too, and tokens of its own. Neither notices what is done in the other.
+        """
+        world = self._linked(AsyncLink(fork(self.session, given({"id": id, "token": token}))))
         world._is_strict = self._is_strict
         return world
 
@@ -217,7 +245,7 @@ class AsyncEmulator:
 
             >>> async with AsyncEmulator() as emulator:
             ...     await emulator.mount("https://app.test", lambda request: 503)
-            ...     message_id = await emulator.publish("https://app.test/hook", headers={"Svc-Retries": "0"})
+            ...     message_id = await emulator.publish("https://app.test/hook", retries=0)
             ...     [delivery] = await emulator.deliveries()
             ...     (delivery.response.status, delivery.via.value)
             (503, 'mount')
@@ -229,10 +257,11 @@ class AsyncEmulator:
         the end of the world, also over a `reset`.
 
         An ASGI application or an asynchronous function runs on the caller's event loop, and its
-        start-up and shutdown are the caller's affair.
+        start-up and shutdown are the caller's affair. The others run in a thread of their own;
+        `emulator.django` lends them the database connections of the test (D-352).
 
-        Raises EmulatorError for a server in another process, ValueError and TypeError for what is
-        no origin or no application.
+        Raises EmulatorError for a server in another process, which says what to do instead, and
+        ValueError and TypeError for what is no origin or no application.
         """
         session, kind = self.session, None if interface is None else Interface(interface)
         await self._link.run(session.server.mount(session.world, origin, application, kind, caller_loop()))
@@ -241,6 +270,27 @@ class AsyncEmulator:
         """Undo `mount`. An origin without a mount is no error."""
         session = self.session
         await self._link.run(session.server.unmount(session.world, origin))
+
+    # -- receivers ---------------------------------------------------------------------------
+
+    async def check_receiver(self, target: str | Application, **options: Unpack[ReceiverOptions]) -> ReceiverReport:
+        """Find out whether a receiver is right: signatures, rotation, duplicates, bodies, methods, time.
+
+            >>> async with AsyncEmulator() as emulator:
+            ...     report = await emulator.check_receiver(lambda request: 200)
+            ...     (report.passed, report["valid"].verdict.value, report["wrong-key"].note)
+            (False, 'passed', 'it was accepted with 200')
+
+        `target` is a URL, where the application mounted for its origin answers if there is one, or an
+        application, which answers for the time of the check. What is sent are deliveries signed with
+        the keys of this world, at most 31; they are no messages of the world. `ReceiverOptions` says
+        what may be given: a `body` that the receiver understands, and an `effect`, without which
+        effects and idempotency are not judged. `raise_for_failures()` of the report fails a test.
+
+        Raises TypeError and ValueError that name a wrong option, and what `effect` raises.
+        """
+        session, loop = self.session, caller_loop()
+        return await self._link.run(check_receiver(session, target, loop, options))
 
     # -- publishing -------------------------------------------------------------------------
 
@@ -359,7 +409,7 @@ class AsyncEmulator:
             >>> async with AsyncEmulator() as emulator:
             ...     rule_id = await emulator.destinations.sequence("https://app.test/*", [503, 200])
             ...     message_id = await emulator.publish(
-            ...         "https://app.test/hook", json={"user": 7}, headers={"Svc-Retry-Delay": "10000"}
+            ...         "https://app.test/hook", json={"user": 7}, retry_delay="10s"
             ...     )
             ...     report = await emulator.clock.advance("1m")
             ...     await emulator.verify(
@@ -388,6 +438,37 @@ class AsyncEmulator:
                 raise TypeError(f"url: expected one, got {url!r} and {expected['url']!r}")
             expected["url"] = url
         text = await self._link.run(difference(self.session, expectation(**expected)))
+        if text is not None:
+            raise AssertionError(text)
+
+    async def verify_run(
+        self,
+        run_id: str,
+        *,
+        state: str | None = None,
+        result: Any = NOTHING,
+        steps: Sequence[StepExpected] | None = None,
+    ) -> None:
+        """Hold a workflow run against an expectation; of several runs with one id, the latest.
+
+            await emulator.verify_run(
+                run_id,
+                state="RUN_SUCCESS",
+                result={"offer": "half the price"},
+                steps=["welcome", {"name": "three days", "ended": "3d"}, {"name": "check", "out": False}],
+            )
+
+        `result` is what the run returned. `steps` are all steps that there are so far, in order, those side by
+        side by their ids: each by its name, or by a mapping of `name`, `type`, `state`, `out`, and of when it
+        began (`at`) and was done (`ended`), as a duration since the run began or an instant. `unittest.mock.ANY`
+        and the like may stand for a value.
+
+        Raises AssertionError that shows what differs and the course of the run, Refused for a run that does not
+        exist, and TypeError and ValueError that name a keyword that cannot be meant.
+        """
+        __tracebackhide__ = True  # A failed test shows its own line.
+        wanted = run_expectation(state=state, result=result, steps=steps)
+        text = await self._link.run(run_difference(self.session, run_id, wanted))
         if text is not None:
             raise AssertionError(text)
 

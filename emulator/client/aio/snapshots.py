@@ -17,7 +17,7 @@ class AsyncSnapshots:
     """Copies of the whole world: clock, pending work, history, random source.
 
         >>> async with AsyncEmulator() as emulator:
-        ...     message_id = await emulator.publish("https://app.example.com", headers={"Svc-Delay": "1h"})
+        ...     message_id = await emulator.publish("https://app.example.com", delay="1h")
         ...     snapshot = await emulator.snapshots.save("before")
         ...     once = await emulator.clock.advance("1h")
         ...     await emulator.snapshots.restore("before")

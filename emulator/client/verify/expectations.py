@@ -185,13 +185,14 @@ def _agree(found: Expectation) -> None:
 
 def _at(value: object) -> tuple[Moment, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        return (_moment("at", value),)
+        return (read_moment("at", value),)
     if not value:
         raise ValueError("at: expected the start of at least one attempt, got an empty list")
-    return tuple(_moment(f"at[{index}]", each) for index, each in enumerate(value))
+    return tuple(read_moment(f"at[{index}]", each) for index, each in enumerate(value))
 
 
-def _moment(name: str, value: object) -> Moment:
+def read_moment(name: str, value: object) -> Moment:
+    """A duration since a beginning, or an instant. Raises: ValueError and TypeError that name it."""
     is_instant = isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value) is not None)
     if isinstance(value, bool) or not isinstance(value, str | int | timedelta | datetime):
         raise TypeError(f'{name}: expected a duration such as "10s", or an instant, got {value!r}')

@@ -32,7 +32,7 @@ EXPLAINED_LIMIT = 5
 _PAGE = "1000"
 
 # Kinds of due work that have an effect; the others are expiries.
-_DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "schedule", "rate_window"))
+_DEEDS = frozenset(("delivery", "retry", "answer", "timeout", "duplicate", "schedule", "rate_window"))
 
 # The head of the list of whole ids.
 IDS = "Whole ids:"
@@ -189,7 +189,7 @@ def _table(deliveries: Sequence[Delivery], ids: Mapping[str, str], marked: Colle
     lines = [_line(_HEADS, widths)]
     before = -1
     for index, row in zip(chosen, rows, strict=True):
-        lines += [*_skipped(index - before - 1), _line(row, widths), *_error(deliveries[index], widths)]
+        lines += [*_skipped(index - before - 1), _line(row, widths), *_remarks(deliveries[index], widths)]
         before = index
     return lines + _skipped(len(deliveries) - before - 1)
 
@@ -246,15 +246,16 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return f"{row[0]:1} {_GAP.join(cells)}".rstrip()
 
 
-def _error(delivery: Delivery, widths: Sequence[int]) -> list[str]:
-    """Why there is no response, or what a failing one says, below the destination (D-336)."""
+def _remarks(delivery: Delivery, widths: Sequence[int]) -> list[str]:
+    """Below the destination: why there is no response, or what a failing one says (D-336), and what chance did."""
     text = delivery.error
     if delivery.response is not None and not delivery.succeeded:
         text = said_of(delivery.response.body)
-    if not text:
-        return []
+    remarks = [text] if text else []
+    if delivery.chaos is not None:
+        remarks.append(f"chaos: {delivery.chaos.did}")
     indent = " " * (2 + sum(widths[1:_DESTINATION]) + len(_GAP) * (_DESTINATION - 1))
-    return wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return [line for each in remarks for line in wrap(each, WIDTH, initial_indent=indent, subsequent_indent=indent)]
 
 
 def _skipped(count: int) -> list[str]:

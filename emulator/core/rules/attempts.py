@@ -1,4 +1,4 @@
-"""Attempts: who may start, what an outcome leads to, and who starts next.
+"""Attempts: who may start, and who starts next.
 
 A due message passes the queue it was enqueued to (D-043), then its flow control key, then the
 account's global parallelism (D-066). Where it cannot pass it joins that wait list, by ticket.
@@ -6,30 +6,16 @@ account's global parallelism (D-066). Where it cannot pass it joins that wait li
 
 from __future__ import annotations
 
-from itertools import islice
-
-from emulator.core.commands import RecordAttempt
 from emulator.core.decision import Decision
 from emulator.core.facts import (
-    AttemptFinished,
     AttemptStarted,
-    DeadLettersRemoved,
-    MessageCanceled,
-    MessageDelivered,
-    MessageFailed,
+    DeliveryPostponed,
     MessageHeld,
     QueueSlotReleased,
     QueueSlotTaken,
-    ResponseDelayed,
-    RetryScheduled,
 )
-from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
 from emulator.core.model import (
     AccountId,
-    AttemptOutcome,
-    CallbackOptions,
-    CreatedBy,
-    DeadLetterId,
     FlowControl,
     FlowKey,
     Hold,
@@ -37,20 +23,25 @@ from emulator.core.model import (
     HoldReason,
     Message,
     MessageId,
-    Phase,
-    Progress,
     QueueName,
     QueueSlot,
 )
 from emulator.core.rules import destination_rules, flow_control
-from emulator.core.rules.callbacks import send_callback
-from emulator.core.rules.retries import delay_after
 from emulator.core.state_view import AccountView, StateView
 
 TIMEOUT_ERROR = "timeout: no response in time"
 
-
 # -- starting ---------------------------------------------------------------------------------
+
+
+def deliver(state: StateView, message_id: MessageId) -> Decision[None]:
+    """A delivery's instant has come: its attempt starts or is held, unless a rule puts it back (D-422)."""
+    if state.rules:
+        due_ms = destination_rules.postponed_until_ms(state, state.messages[message_id])
+        if due_ms is not None:
+            yield DeliveryPostponed(message_id=message_id, due_ms=due_ms)
+            return
+    yield from start_or_hold(state, message_id)
 
 
 def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
@@ -77,7 +68,7 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
         message_id=message_id,
         number=progress.retried + 1,
         at_ms=state.now_ms,
-        answer=destination_rules.answer_for(state.rules, message) if state.rules else None,
+        answer=destination_rules.answer_for(state, progress) if state.rules else None,
     )
 
 
@@ -112,101 +103,6 @@ def _held_globally(owner: AccountView, message_id: MessageId) -> Hold | None:
     if has_slot and owner.global_wait_list.first in (None, message_id):
         return None
     return Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM)
-
-
-# -- finishing --------------------------------------------------------------------------------
-
-
-def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
-    """An attempt came back: finish it, now or when its scripted latency has passed.
-
-    An outcome of an attempt that is not under way (any more) says nothing and is dropped.
-    """
-    progress = state.messages.get(command.message_id)
-    if progress is None or progress.phase is not Phase.ACTIVE or progress.retried + 1 != command.number:
-        return
-    if progress.outcome is not None:
-        return
-    outcome = command.outcome
-    timeout_ms = progress.message.timeout_ms
-    due_ms = progress.started_ms + destination_rules.virtual_duration_ms(progress.answer, timeout_ms)
-    if destination_rules.times_out(progress.answer, timeout_ms):
-        outcome = AttemptOutcome(
-            response=None, error=TIMEOUT_ERROR, via=outcome.via, request_headers=outcome.request_headers
-        )
-    if due_ms > state.now_ms:
-        yield ResponseDelayed(message_id=command.message_id, outcome=outcome, due_ms=due_ms)
-    else:
-        yield from _finish(state, progress, outcome)
-
-
-def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
-    """The scripted latency of an attempt has passed: its outcome counts now."""
-    progress = state.messages[message_id]
-    assert progress.outcome is not None
-    yield from _finish(state, progress, progress.outcome)
-
-
-def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
-    message = progress.message
-    yield AttemptFinished(
-        message_id=message.message_id,
-        number=progress.retried + 1,
-        started_ms=progress.started_ms,
-        at_ms=state.now_ms,
-        outcome=outcome,
-    )
-    if outcome.succeeded:
-        yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
-    elif progress.cancel_requested:
-        # Canceled messages become no dead letters and have no callbacks (D-018).
-        yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)
-    elif outcome.non_retryable or progress.retried >= message.max_retries:
-        yield from _fail(state, progress, outcome)
-    else:
-        delay = delay_after(message, outcome, retried=progress.retried, now_ms=state.now_ms)
-        yield RetryScheduled(
-            message_id=message.message_id,
-            at_ms=state.now_ms,
-            due_ms=state.now_ms + delay.delay_ms,
-            reason=delay.reason.value,
-        )
-    if message.callback is not None and (outcome.succeeded or not progress.cancel_requested):
-        yield from _call_back(state, progress, message.callback, outcome)
-    yield from admit_waiting(state, message)
-
-
-def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
-    message = progress.message
-    dead_letter_id = DeadLetterId(make_dead_letter_id(state.now_ms, state.counters.dead_letters))
-    yield MessageFailed(message_id=message.message_id, at_ms=state.now_ms, dead_letter_id=dead_letter_id)
-    if message.failure_callback is not None:
-        yield from _call_back(state, progress, message.failure_callback, outcome, dead_letter_id)
-    owner = state.accounts[message.account_id]
-    if message.created_by is CreatedBy.CHAT:
-        # Its maker has the answer; nobody could be told another one (D-312).
-        yield DeadLettersRemoved(
-            account_id=message.account_id, dead_letter_ids=(dead_letter_id,), at_ms=state.now_ms, cause="deleted"
-        )
-    # The oldest make room (D-045).
-    excess = len(owner.dead_letters) - owner.account.max_dlq_size
-    if excess > 0:
-        oldest = tuple(islice(owner.dead_letters, excess))
-        yield DeadLettersRemoved(
-            account_id=message.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size"
-        )
-
-
-def _call_back(
-    state: StateView,
-    progress: Progress,
-    callback: CallbackOptions,
-    outcome: AttemptOutcome,
-    dead_letter_id: DeadLetterId | None = None,
-) -> Decision[None]:
-    message = progress.message
-    yield from bring_limits(state, message.account_id, callback.options.flow_control)
-    yield from send_callback(state, message, callback, outcome, progress.retried, dead_letter_id)
 
 
 # -- starting those that wait -----------------------------------------------------------------

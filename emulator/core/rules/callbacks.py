@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from emulator.core.model import (
     Redaction,
 )
 from emulator.core.rules import limits
+from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, headers_over
 from emulator.core.state_view import StateView
 
@@ -42,6 +44,7 @@ def send_callback(
     """Publish a callback about an attempt of `source` as a new message (D-019)."""
     account = state.accounts[source.account_id].account
     options = callback.options
+    yield from bring_limits(state, source.account_id, options.flow_control)
     number = state.counters.messages + 1
     yield MessageCreated(
         message=Message(
@@ -53,7 +56,7 @@ def send_callback(
             url=callback.url,
             method=options.method or Method.POST,
             headers=headers_over(delivered_headers(options), (("Content-Type", "application/json"),)),
-            body=body_of(source, outcome, retried, dead_letter_id, account.max_message_size),
+            body=encoded(fields_of(source, outcome, retried, dead_letter_id, account.max_message_size)),
             max_retries=source.max_retries if options.max_retries is None else options.max_retries,
             retry_delay=options.retry_delay or source.retry_delay,
             timeout_ms=limits.timeout_ms(account, options.timeout_ms),
@@ -85,17 +88,17 @@ def _redaction(source: Message, own: Redaction | None) -> Redaction | None:
     return replace(source.redaction, body=True).joined(own)
 
 
-def body_of(
+def fields_of(
     source: Message, outcome: AttemptOutcome, retried: int, dead_letter_id: DeadLetterId | None, max_size: int
-) -> bytes:
-    """The JSON of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
+) -> dict[str, object]:
+    """The fields of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
 
     The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
     holds the text of the failure (D-027).
     """
     response = outcome.response
     answer = (outcome.error or "").encode() if response is None else response.body[:max_size]
-    body: dict[str, object] = {
+    return {
         "status": 0 if response is None else response.status,
         "header": {} if response is None else by_canonical_name(response.headers),
         "body": b64encode(answer).decode(),
@@ -115,4 +118,10 @@ def body_of(
         "api": source.api,
         "dlqId": dead_letter_id,
     }
-    return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+
+
+def encoded(fields: Mapping[str, object]) -> bytes:
+    """The JSON of a callback, with the fields that apply, as JavaScript would write it (D-361)."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace")

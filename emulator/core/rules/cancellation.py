@@ -15,9 +15,12 @@ from emulator.core.state_view import StateView
 
 
 def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
-    """Cancel one live message. Raises NotFound once it has ended, or a cancellation is pending."""
+    """Cancel one live message. Raises NotFound once it has ended, or a cancellation is pending.
+
+    A message of a workflow run is not canceled alone: its run would wait for ever (D-373).
+    """
     progress = state.messages.get(command.message_id)
-    if progress is None or progress.message.account_id != command.account_id or progress.cancel_requested:
+    if progress is None or not _can_be_canceled(progress, command.account_id):
         raise NotFound(f"message {command.message_id} not found")
     yield from cancel(state, (command.message_id,))
 
@@ -53,8 +56,12 @@ def cancel(state: StateView, message_ids: Sequence[MessageId]) -> Decision[None]
 
 
 def _is_wanted(progress: Progress, account_id: AccountId, wanted: MessageFilter) -> bool:
-    is_ours = progress.message.account_id == account_id and not progress.cancel_requested
-    return is_ours and matches(progress.message, wanted)
+    return _can_be_canceled(progress, account_id) and matches(progress.message, wanted)
+
+
+def _can_be_canceled(progress: Progress, account_id: AccountId) -> bool:
+    message = progress.message
+    return message.account_id == account_id and message.run is None and not progress.cancel_requested
 
 
 def matches(message: Message, wanted: MessageFilter) -> bool:

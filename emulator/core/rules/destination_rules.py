@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -12,7 +12,17 @@ from emulator.core.commands import AddRule, OrderRules, RemoveRules
 from emulator.core.decision import Decision
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.facts import RuleAdded, RulesOrdered, RulesRemoved
-from emulator.core.model import DestinationRule, Fault, Message, RuleId, ScriptedAnswer
+from emulator.core.identifiers import draw
+from emulator.core.model import (
+    DestinationRule,
+    Disturbance,
+    Fault,
+    Message,
+    Progress,
+    RuleId,
+    ScriptedAnswer,
+    ScriptedResponse,
+)
 from emulator.core.state_view import StateView
 
 
@@ -34,22 +44,141 @@ def matches(rule: DestinationRule, message: Message) -> bool:
     return (rule.method is None or rule.method is message.method) and matches_url(rule.url, message.url)
 
 
-def answer_for(rules: Mapping[RuleId, DestinationRule], message: Message) -> ScriptedAnswer | None:
-    """What the first matching rule with uses left says for the next attempt; None leaves it to the network.
+def answer_for(state: StateView, progress: Progress) -> ScriptedAnswer | None:
+    """What the rules with uses left say for the next attempt; None leaves it to the network.
 
-    In a sequence each attempt that the rule decides takes the next response, and the last repeats.
+    The first rule that answers decides. In a sequence each attempt that the rule decides takes the
+    next response, and the last repeats. Rules before it that only disturb are carried out as well.
     """
-    for rule in rules.values():
-        if (rule.times is None or rule.used < rule.times) and matches(rule, message):
-            respond = rule.responses[min(rule.used, len(rule.responses) - 1)] if rule.responses else None
-            return ScriptedAnswer(
-                rule_id=rule.rule_id,
-                respond=respond,
-                forward_to=rule.forward_to,
-                fault=rule.fault,
-                latency_ms=rule.latency_ms if respond is None else respond.latency_ms,
-            )
+    disturbing: list[DestinationRule] = []
+    for rule in state.rules.values():
+        if _meets(state, rule, progress):
+            if rule.answers:
+                return _answer(state, progress, rule, disturbing)
+            disturbing.append(rule)
+    return _answer(state, progress, None, disturbing) if disturbing else None
+
+
+def _answer(
+    state: StateView, progress: Progress, decides: DestinationRule | None, disturbing: Sequence[DestinationRule]
+) -> ScriptedAnswer:
+    """`disturbing` are rules without an answer of their own; one of the two is given."""
+    respond, latency_ms = None, 0
+    if decides is not None:
+        responses = decides.responses
+        respond = responses[min(decides.used, len(responses) - 1)] if responses else None
+        latency_ms = _latency_ms(state, decides, progress, decides if respond is None else respond)
+    if not disturbing and decides is not None and not _is_disturbing(decides, respond):
+        return ScriptedAnswer(
+            rule_id=decides.rule_id,
+            respond=respond,
+            forward_to=decides.forward_to,
+            fault=decides.fault,
+            latency_ms=latency_ms,
+        )
+    added_ms = sum(_latency_ms(state, rule, progress, rule) for rule in disturbing)
+    rules = [rule for rule in (decides, *disturbing) if rule is not None]
+    by_chance = decides is not None and decides.chance is not None
+    is_range = decides is not None and (decides if respond is None else respond).latest_ms is not None
+    return ScriptedAnswer(
+        rule_id=rules[0].rule_id,
+        respond=respond,
+        forward_to=None if decides is None else decides.forward_to,
+        fault=None if decides is None else decides.fault,
+        latency_ms=latency_ms + added_ms,
+        duplicate_ms=min((rule.duplicate_ms for rule in rules if rule.duplicate_ms is not None), default=None),
+        disturbance=Disturbance(
+            is_answered=by_chance,
+            latency_ms=added_ms + (latency_ms if is_range else 0),
+            is_postponed=_is_put_back(state, progress, rules),
+        ),
+        others=tuple(rule.rule_id for rule in rules[1:]),
+    )
+
+
+# -- what is left to chance -------------------------------------------------------------------
+
+
+# How often an attempt is put behind the others of its instant at most, so that many orders come about.
+_MOST_PLACES = 8
+
+
+def _meets(state: StateView, rule: DestinationRule, progress: Progress) -> bool:
+    """Whether a rule has uses left, is about the message, and meets its next attempt."""
+    if (rule.times is not None and rule.used >= rule.times) or not matches(rule, progress.message):
+        return False
+    if rule.spared and mark_of(progress.message, progress.retried + 1) in rule.spared:
+        return False
+    return rule.chance is None or _drawn(state, rule, progress, "meets") < rule.chance
+
+
+def mark_of(message: Message, number: int) -> str:
+    """How `spared` names an attempt: by the numbers of the message and of the attempt, `3.1`."""
+    return f"{message.number}.{number}"
+
+
+def _drawn(state: StateView, rule: DestinationRule, progress: Progress, purpose: str) -> float:
+    """A number from 0 up to 1 that follows from the world's seed, the rule, the message and the attempt (D-420).
+
+    It depends on nothing that was drawn before, so that a restart or a snapshot changes none.
+    """
+    attempt = progress.retried + 1
+    return draw(state.event_key, f"{rule.rule_id}/{purpose}/{attempt}", progress.message.number)
+
+
+def _latency_ms(
+    state: StateView, rule: DestinationRule, progress: Progress, given: DestinationRule | ScriptedResponse
+) -> int:
+    if given.latest_ms is None:
+        return given.latency_ms
+    steps = given.latest_ms - given.latency_ms + 1
+    return given.latency_ms + int(_drawn(state, rule, progress, "latency") * steps)
+
+
+def _is_disturbing(rule: DestinationRule, respond: ScriptedResponse | None) -> bool:
+    """Whether the rule does more than answer every attempt that it is about alike."""
+    return (
+        rule.chance is not None
+        or rule.duplicate_ms is not None
+        or rule.reorder_ms is not None
+        or rule.latest_ms is not None
+        or (respond is not None and respond.latest_ms is not None)
+    )
+
+
+def postponed_until_ms(state: StateView, progress: Progress) -> int | None:
+    """Until when rules put back an attempt that is due; None if it may leave now.
+
+    Messages of a queue keep their order, which the service promises (D-422).
+    """
+    if progress.message.queue is not None:
+        return None
+    decided = False
+    for rule in state.rules.values():
+        if decided or not _meets(state, rule, progress):
+            continue
+        decided = rule.answers
+        if rule.reorder_ms is not None and progress.postponed < _places(state, rule, progress):
+            return state.now_ms + _put_back_ms(state, rule, progress)
     return None
+
+
+def _places(state: StateView, rule: DestinationRule, progress: Progress) -> int:
+    """How often a rule puts an attempt back: once for a while, or behind the others of the instant so often."""
+    return 1 if rule.reorder_ms else 1 + int(_drawn(state, rule, progress, "place") * (_MOST_PLACES - 1))
+
+
+def _put_back_ms(state: StateView, rule: DestinationRule, progress: Progress) -> int:
+    if not rule.reorder_ms:
+        return 0
+    return 1 + int(_drawn(state, rule, progress, "reorder") * rule.reorder_ms)
+
+
+def _is_put_back(state: StateView, progress: Progress, rules: Iterable[DestinationRule]) -> bool:
+    return progress.message.queue is None and any(rule.reorder_ms is not None for rule in rules)
+
+
+# -- how long it takes ------------------------------------------------------------------------
 
 
 def virtual_duration_ms(answer: ScriptedAnswer | None, timeout_ms: int) -> int:

@@ -8,10 +8,11 @@ import * as publish from "./publish.js";
 import * as queues from "./queues.js";
 import * as refused from "./refused.js";
 import * as rules from "./rules.js";
+import * as runs from "./runs.js";
 import * as schedules from "./schedules.js";
 import * as settings from "./settings.js";
 import * as snapshots from "./snapshots.js";
 import * as timeline from "./timeline.js";
 import * as worlds from "./worlds.js";
 
-export const VIEWS = [timeline, messages, schedules, queues, groups, dead, rules, refused, publish, worlds, snapshots, accounts, settings];
+export const VIEWS = [timeline, messages, schedules, queues, groups, dead, rules, runs, refused, publish, worlds, snapshots, accounts, settings];

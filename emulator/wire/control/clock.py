@@ -20,7 +20,7 @@ from emulator.queries.reports import (
 from emulator.wire.control.instants import fields_of, rate_view
 from emulator.wire.fields import read_field
 from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
-from emulator.wire.object_fields import Fields, integer
+from emulator.wire.object_fields import Fields, boolean, integer
 
 # Beyond these a rate is a mistake in typing, and arithmetic with it loses its precision.
 MIN_RATE = 1e-6
@@ -36,8 +36,8 @@ def read_clock_change(value: Json) -> ClockChange:
 
 
 def read_advance(value: Json) -> AdvanceRequest:
-    """The body of a clock advance: `by` or `to`, and how many attempts it may make. Raises: InvalidInput."""
-    given = Fields(value, "", ("by", "to", "max_deliveries"))
+    """The body of a clock advance: `by` or `to`, how many attempts it may make, `undoable`. Raises: InvalidInput."""
+    given = Fields(value, "", ("by", "to", "max_deliveries", "undoable"))
     if ("by" in given) == ("to" in given):
         found = "both" if "by" in given else "neither"
         raise InvalidInput("to" if "by" in given else "by", f"expected exactly one of by and to, got {found}")
@@ -45,6 +45,7 @@ def read_advance(value: Json) -> AdvanceRequest:
         by_ms=given.get("by", read_duration_ms, None),
         to_ms=given.get("to", read_instant, None),
         max_deliveries=given.get("max_deliveries", integer(1), DEFAULT_MAX_DELIVERIES),
+        undoable=given.get("undoable", boolean, False),
     )
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+from emulator.core.model import Message
+from emulator.core.rules.destination_rules import mark_of
 from emulator.core.rules.retries import delay_after
 from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
 from emulator.wire.control.rules import values_by_name
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.json_fields import Json, read_choice
-from emulator.wire.reasons import arithmetic
+from emulator.wire.messaging.outgoing import headers_of_attempt
+from emulator.wire.reasons import arithmetic, disturbed, is_duplicate
 from emulator.wire.redaction import redact_headers, redacted_text
 
 MAX_LIMIT = 1000
 
-_PARAMETERS = ("url", "message_id", "outcome", "limit", "cursor", "redact", "order", "brief")
+_PARAMETERS = ("url", "message_id", "outcome", "order", "limit", "cursor", "redact", "brief")
+# As the messaging API spells them.
 _ORDERS = ("earliestFirst", "latestFirst")
 # As much of a failing answer as says why.
 _EXCERPT = 200
@@ -80,7 +85,8 @@ def brief_view(delivery: Delivery) -> dict[str, Json]:
 
 def _retry(delivery: Delivery) -> str | None:
     message, outcome = delivery.message, delivery.outcome
-    if outcome.succeeded or outcome.non_retryable or delivery.attempt > message.max_retries:
+    is_last = outcome.non_retryable or delivery.attempt > message.max_retries
+    if outcome.succeeded or is_last or is_duplicate(delivery.answered_by):
         return None
     return arithmetic(delay_after(message, outcome, retried=delivery.attempt - 1, now_ms=delivery.finished_ms))
 
@@ -88,7 +94,10 @@ def _retry(delivery: Delivery) -> str | None:
 def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
     """One attempt: what was sent and what came back, exactly, or with the message's redaction applied."""
     message, outcome = delivery.message, delivery.outcome
-    headers, body = outcome.request_headers, message.body
+    headers = headers_of_attempt(
+        message, delivery.attempt, delivery.at_ms, outcome, is_duplicate=is_duplicate(delivery.answered_by)
+    )
+    body = message.body
     if redact and message.redaction is not None:
         headers = redact_headers(headers, message.redaction)
         body = redacted_text(body).encode() if body and message.redaction.body else body
@@ -99,6 +108,8 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
             "headers": values_by_name(outcome.response.headers),
             **_content(outcome.response.body),
         }
+    did = disturbed(outcome, delivery.answered_by, delivery.attempt)
+    chaos: dict[str, Json] = {} if did is None else {"chaos": chaos_view(message, delivery.attempt, did)}
     return {
         "seq": delivery.seq,
         **instant_fields("at", delivery.at_ms),
@@ -107,13 +118,19 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "attempt": delivery.attempt,
         "method": message.method.value,
         "url": message.url,
+        **run_fields(message),
         "headers": values_by_name(headers),
         **_content(body),
         "via": outcome.via.value,
         "response": response,
         "error": outcome.error,
         "duration_ms": delivery.finished_ms - delivery.at_ms,
-    }
+    } | chaos
+
+
+def chaos_view(message: Message, attempt: int, did: str) -> dict[str, Json]:
+    """What chance did to an attempt: the name by which a rule can spare it, and what that was."""
+    return {"id": mark_of(message, attempt), "did": did}
 
 
 def _content(body: bytes) -> dict[str, Json]:

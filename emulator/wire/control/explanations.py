@@ -15,7 +15,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json
-from emulator.wire.reasons import WAIT_LISTS, answered, arithmetic, held_by, not_applied, waits_for
+from emulator.wire.reasons import WAIT_LISTS, answered, arithmetic, disturbed, held_by, not_applied, waits_for
 
 
 def explanation_view(explanation: Explanation, dialect: Dialect) -> dict[str, Json]:
@@ -159,6 +159,10 @@ def reason_view(reason: Reason, message: Message, dialect: Dialect) -> dict[str,
             what = "the failure callback" if reason.is_failure else "the callback"
             text = f"{what} was published as {reason.message_id}"
             return _at("callback", reason.at_ms, text) | {"message_id": reason.message_id, "failure": reason.is_failure}
+        case explanations.DeliveredAgain():
+            how = f"was answered {reason.said}" if reason.said.isdecimal() else f"failed: {reason.said}"
+            text = f"chaos: attempt {reason.number} was made again and {how}, which changes nothing"
+            return _at("duplicate", reason.at_ms, text) | {"attempt": reason.number}
         case explanations.CancelAsked():
             return _at("cancel_requested", reason.at_ms, "its cancellation was asked for")
         case explanations.Delivered():
@@ -210,6 +214,8 @@ def _maker(message: Message) -> str:
             return f"published as the failure callback of {message.source_message_id}"
         case CreatedBy.DEAD_LETTER:
             return f"published again from dead letter {message.from_dead_letter}"
+        case CreatedBy.WORKFLOW:
+            return "published by the service for a workflow run"
         case unknown:
             assert_never(unknown)
 
@@ -250,6 +256,8 @@ def _attempted(reason: explanations.Attempted) -> dict[str, Json]:
     outcome, rule = reason.outcome, reason.answered_by
     if outcome is not None:
         text = f"attempt {reason.number} {answered(outcome, rule)}"
+        did = disturbed(outcome, rule, reason.number)
+        text += f" (chaos: {did})" if did is not None else ""
         if reason.finished_ms is not None and reason.finished_ms > reason.at_ms:
             text += f", after {format_duration(reason.finished_ms - reason.at_ms)}"
     elif reason.due_ms is not None:

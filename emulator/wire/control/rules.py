@@ -10,10 +10,14 @@ from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
+from emulator.core.record import Record
 from emulator.wire.json_fields import Json, kind_of, read_choice, read_duration_ms, read_list, read_text
 from emulator.wire.object_fields import Fields, encoded_text, integer, one_of
 
 _ANSWERS = ("respond", "sequence", "forward_to", "fault")
+# What a rule may do beside an answer, or without one (D-420).
+_DISTURBANCES = ("latency", "duplicate", "reorder")
+_MARK = re.compile(r"[1-9][0-9]{0,14}\.[1-9][0-9]{0,14}")
 
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 # What HTTP allows in a value: visible characters, blanks and tabs, and bytes beyond ASCII.
@@ -25,7 +29,7 @@ def read_rule(value: Json) -> DestinationRule:
 
     Raises: InvalidInput, whose field is the path of the value at fault.
     """
-    given = Fields(value, "", ("match", *_ANSWERS, "latency", "times"))
+    given = Fields(value, "", ("match", *_ANSWERS, *_DISTURBANCES, "times", "chance", "except"))
     match = given.need(
         "match",
         lambda match, path: Fields(match, path, ("url", "method")),
@@ -34,7 +38,10 @@ def read_rule(value: Json) -> DestinationRule:
     url = match.need("url", read_text, "missing, expected a URL, or a glob in which * matches any characters")
     method = match.get("method", _read_method, None)
     answers = [key for key in _ANSWERS if key in given]
-    if len(answers) != 1:
+    duplicate_ms = given.get("duplicate", _read_duplicate, None)
+    reorder_ms = given.get("reorder", _read_reorder, None)
+    disturbs = "latency" in given or duplicate_ms is not None or reorder_ms is not None
+    if len(answers) != 1 and (answers or not disturbs):
         found = " and ".join(answers) or "none"
         raise InvalidInput(
             answers[1] if answers else "respond", f"expected exactly one of {', '.join(_ANSWERS)}, got {found}"
@@ -45,6 +52,7 @@ def read_rule(value: Json) -> DestinationRule:
     forward_to, fault = given.get("forward_to", _read_url_origin, None), given.get("fault", one_of(Fault), None)
     if "latency" in given and responses:
         raise InvalidInput("latency", f"expected inside {answers[0]}, beside status")
+    latency = given.get("latency", _read_latency, _NO_LATENCY)
     return DestinationRule(
         rule_id=RuleId(""),
         url=url,
@@ -52,9 +60,14 @@ def read_rule(value: Json) -> DestinationRule:
         responses=responses,
         forward_to=forward_to,
         fault=fault,
-        latency_ms=given.get("latency", read_duration_ms, 0),
+        latency_ms=latency.least_ms,
+        latest_ms=latency.most_ms,
         times=given.get("times", integer(1), None),
         is_sequence="sequence" in given,
+        chance=given.get("chance", read_probability, None),
+        duplicate_ms=duplicate_ms,
+        reorder_ms=reorder_ms,
+        spared=given.get("except", read_spared, ()),
     )
 
 
@@ -78,8 +91,15 @@ def rule_view(rule: DestinationRule) -> dict[str, Json]:
         view["forward_to"] = rule.forward_to
     if rule.fault is not None:
         view["fault"] = rule.fault.value
-    if rule.latency_ms:
-        view["latency"] = _duration_text(rule.latency_ms)
+    view |= _latency_view(rule)
+    if rule.duplicate_ms is not None:
+        view["duplicate"] = _duration_text(rule.duplicate_ms) if rule.duplicate_ms else True
+    if rule.reorder_ms is not None:
+        view["reorder"] = _duration_text(rule.reorder_ms) if rule.reorder_ms else True
+    if rule.chance is not None:
+        view["chance"] = rule.chance
+    if rule.spared:
+        view["except"] = list(rule.spared)
     if rule.times is not None:
         view["times"] = rule.times
     view["used"] = rule.used
@@ -117,12 +137,64 @@ def _read_response(value: Json, path: str) -> ScriptedResponse:
     if "body" in given and "body_base64" in given:
         raise InvalidInput(given.at("body_base64"), "expected only one of body and body_base64")
     body = given.get("body", encoded_text, b"")
+    latency = given.get("latency", _read_latency, _NO_LATENCY)
     return ScriptedResponse(
         status=status,
         headers=headers,
         body=given.get("body_base64", _read_base64, body),
-        latency_ms=given.get("latency", read_duration_ms, 0),
+        latency_ms=latency.least_ms,
+        latest_ms=latency.most_ms,
     )
+
+
+class _Latency(Record):
+    """A latency, or with `most_ms` a range of them."""
+
+    least_ms: int = 0
+    most_ms: int | None = None
+
+
+_NO_LATENCY = _Latency()
+
+
+def _read_latency(value: Json, path: str) -> _Latency:
+    """A duration, or `{"min": ..., "max": ...}`."""
+    if not isinstance(value, Mapping):
+        return _Latency(least_ms=read_duration_ms(value, path))
+    given = Fields(value, path, ("min", "max"))
+    least_ms = given.get("min", read_duration_ms, 0)
+    most_ms = given.need("max", read_duration_ms, "missing, expected the longest latency, such as 2s")
+    if most_ms < least_ms:
+        raise InvalidInput(given.at("max"), "expected at least min")
+    return _Latency(least_ms=least_ms, most_ms=most_ms)
+
+
+def _read_duplicate(value: Json, path: str) -> int | None:
+    """True for at once, or how long after the delivery; false is as if it were not given."""
+    if isinstance(value, bool):
+        return 0 if value else None
+    return read_duration_ms(value, path)
+
+
+def _read_reorder(value: Json, path: str) -> int | None:
+    """True for another place at the same instant, or how long it may be put back."""
+    return _read_duplicate(value, path)
+
+
+def read_probability(value: Json, path: str) -> float:
+    """A number from 0 to 1. Raises: InvalidInput."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(path, "expected a number from 0 (never) to 1 (always)")
+    return float(value)
+
+
+def read_spared(value: Json, path: str) -> tuple[str, ...]:
+    """Attempts that a rule never meets, each as the `chaos` of a delivery names it. Raises: InvalidInput."""
+    marks = read_list(value, path)
+    for index, mark in enumerate(marks):
+        if not isinstance(mark, str) or not _MARK.fullmatch(mark):
+            raise InvalidInput(f"{path}[{index}]", 'expected an attempt such as "3.1", the first of the third message')
+    return tuple(str(mark) for mark in marks)
 
 
 def _read_headers(value: Json, path: str) -> Headers:
@@ -180,9 +252,13 @@ def _response_view(response: ScriptedResponse) -> dict[str, Json]:
             view["body"] = response.body.decode()
         except UnicodeDecodeError:
             view["body_base64"] = b64encode(response.body).decode()
-    if response.latency_ms:
-        view["latency"] = _duration_text(response.latency_ms)
-    return view
+    return view | _latency_view(response)
+
+
+def _latency_view(given: DestinationRule | ScriptedResponse) -> dict[str, Json]:
+    if given.latest_ms is not None:
+        return {"latency": {"min": _duration_text(given.latency_ms), "max": _duration_text(given.latest_ms)}}
+    return {"latency": _duration_text(given.latency_ms)} if given.latency_ms else {}
 
 
 def _duration_text(ms: int) -> str:

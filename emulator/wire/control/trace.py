@@ -21,6 +21,8 @@ from emulator.core.rules.options import delivered_headers
 from emulator.queries.history import Delivery, Dropped, Event
 from emulator.wire.control.instants import dropped_view
 from emulator.wire.json_fields import Json
+from emulator.wire.messaging.outgoing import headers_of_attempt
+from emulator.wire.reasons import disturbed, is_duplicate
 from emulator.wire.redaction import redacted_text
 
 # Response headers that can change what happens next, or describe the body.
@@ -105,7 +107,10 @@ def attempt_line(delivery: Delivery) -> str:
     message, outcome = delivery.message, delivery.outcome
     # Of the headers as sent only those the message asked for: the service's own carry a signature.
     asked_for = {name.lower() for name, _ in message.headers}
-    sent = tuple(pair for pair in outcome.request_headers if pair[0].lower() in asked_for)
+    headers = headers_of_attempt(
+        message, delivery.attempt, delivery.at_ms, outcome, is_duplicate=is_duplicate(delivery.answered_by)
+    )
+    sent = tuple(pair for pair in headers if pair[0].lower() in asked_for)
     line: dict[str, Json] = {
         "kind": "attempt",
         "at_ms": delivery.at_ms,
@@ -121,6 +126,7 @@ def attempt_line(delivery: Delivery) -> str:
         "schedule": message.schedule_id,
         "via": outcome.via.value,
         "error": outcome.error,
+        "chaos": disturbed(outcome, delivery.answered_by, delivery.attempt),
     }
     if outcome.response is not None:
         line["response"] = _response(outcome.response)

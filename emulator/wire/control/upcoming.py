@@ -5,7 +5,6 @@ A field that a kind of item does not have is left out; one that has no value is 
 
 from __future__ import annotations
 
-import re
 from typing import assert_never
 
 from emulator.core.model import DestinationKind, Message
@@ -13,28 +12,30 @@ from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
+from emulator.queries.workflow_steps import read_step, step_of
+from emulator.wire.control.deliveries import chaos_view
 from emulator.wire.control.instants import instant_fields
-from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
+from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
+from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.durations import format_duration
-from emulator.wire.instants import iso, local_iso
+from emulator.wire.instants import iso, local_iso, number_or_text
 from emulator.wire.json_fields import Json, read_instant
 from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 
 def read_upcoming(pairs: Pairs) -> UpcomingQuery:
-    """The query of a listing of due work: `until`, ISO 8601 or milliseconds, and `limit`. Raises: InvalidInput."""
-    given = read_parameters(pairs, ("until", "limit"))
+    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
+    given = read_parameters(pairs, ("until", "limit", "expiries"))
     until, limit = given.get("until"), given.get("limit")
     return UpcomingQuery(
         until_ms=None if until is None else _read_until(until),
         limit=DEFAULT_LIMIT if limit is None else read_limit(limit, MAX_LIMIT),
+        expiries=read_flag(given.get("expiries", "true"), "expiries"),
     )
 
 
 def _read_until(text: str) -> int:
-    # A query has texts only, so a run of digits is the number of milliseconds it looks like.
-    is_number = re.fullmatch(r"[0-9]{1,15}", text) is not None
-    return read_instant(int(text) if is_number else text, "until")
+    return read_instant(number_or_text(text), "until")
 
 
 def upcoming_view(found: Upcoming) -> dict[str, Json]:
@@ -56,12 +57,38 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
         case upcoming.FirstAttempt():
             message = item.message
             delay_ms = item.at_ms - message.created_ms
-            why = f"the first attempt, {format_duration(delay_ms)} after the message was made"
-            return _at("delivery", item.at_ms, why) | _of(message) | instant_fields("created", message.created_ms)
+            why = _sleep(message) or f"the first attempt, {format_duration(delay_ms)} after the message was made"
+            return (
+                _at("delivery", item.at_ms, why)
+                | _of(message)
+                | instant_fields("created", message.created_ms)
+                | _chaos(message, 1, item.is_postponed, "put back")
+            )
         case upcoming.Retry():
             return _retry(item)
         case upcoming.Answer():
             return _answer(item)
+        case upcoming.Redelivery():
+            rule = "a rule that is gone" if item.rule_id is None else item.rule_id
+            why = f"{rule} has attempt {item.number} made again"
+            return (
+                _at("duplicate", item.at_ms, why)
+                | _of(item.message)
+                | {"attempt": item.number, "rule_id": item.rule_id}
+                | _chaos(item.message, item.number, True, f"duplicate of attempt {item.number}")
+            )
+        case upcoming.WaitDeadline():
+            step = read_step(item.waiter.step).step_name
+            why = (
+                f'step "{step}" of workflow run {item.run.run_id} waits for the event {item.waiter.event_id} until then'
+            )
+            return _at("wait", item.at_ms, why) | {
+                "account_id": item.run.account_id,
+                "workflow_run_id": item.run.run_id,
+                "step": step,
+                "url": item.run.url,
+                "event_id": item.waiter.event_id,
+            }
         case upcoming.RateWindowEnd():
             return _rate_window(item)
         case upcoming.DeduplicationExpiry():
@@ -116,6 +143,7 @@ def _retry(item: upcoming.Retry) -> dict[str, Json]:
             "set_by": None if delay is None else delay.reason.value,
             "arithmetic": None if delay is None else arithmetic(delay),
         }
+        | _chaos(message, item.number + 1, item.is_postponed, "put back")
     )
 
 
@@ -126,7 +154,12 @@ def _answer(item: upcoming.Answer) -> dict[str, Json]:
         kind, why = "timeout", f"attempt {item.attempt} times out after {duration}: {rule} keeps it waiting longer"
     else:
         kind, why = "answer", f"attempt {item.attempt} is answered after {duration}, the latency of {rule}"
-    return _at(kind, item.at_ms, why) | _of(item.message) | {"attempt": item.attempt, "rule_id": item.rule_id}
+    return (
+        _at(kind, item.at_ms, why)
+        | _of(item.message)
+        | {"attempt": item.attempt, "rule_id": item.rule_id}
+        | _chaos(item.message, item.attempt, item.is_disturbed, "answer held back")
+    )
 
 
 def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:
@@ -177,5 +210,22 @@ def _at(kind: str, at_ms: int, why: str) -> dict[str, Json]:
     return {"kind": kind, **instant_fields("at", at_ms), "why": why}
 
 
+def _chaos(message: Message, attempt: int, is_disturbed: bool, did: str) -> dict[str, Json]:
+    return {"chaos": chaos_view(message, attempt, did)} if is_disturbed else {}
+
+
 def _of(message: Message) -> dict[str, Json]:
-    return {"account_id": message.account_id, "message_id": message.message_id, "url": message.url}
+    subject: dict[str, Json] = {
+        "account_id": message.account_id,
+        "message_id": message.message_id,
+        "url": message.url,
+    }
+    return subject | run_fields(message)
+
+
+def _sleep(message: Message) -> str | None:
+    """Of a message whose delay is a sleep: who sleeps."""
+    step = step_of(message)
+    if message.run is None or step is None or not step.is_sleep:
+        return None
+    return f'step "{step.step_name}" of workflow run {message.run.run_id} sleeps until then'

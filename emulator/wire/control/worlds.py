@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Plan
-from emulator.core.world_setup import WorldSetup, parse_world_name
+from emulator.core.rules.chaos import Chaos
+from emulator.core.world_setup import WorldSetup, parse_token, parse_world_name
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.control.clock import clock_view, read_rate, read_virtual
 from emulator.wire.control.instants import instant_fields
+from emulator.wire.control.rules import read_probability, read_spared
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
 from emulator.wire.object_fields import Fields, integer, one_of, parsed
 
 _read_name = parsed(parse_world_name, str)
+_read_token = parsed(parse_token, str)
 
 
 def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
     """The body that makes a world, which may be missing (null); `defaults` fills in the rest. Raises: InvalidInput."""
-    given = Fields({} if value is None else value, "", ("id", "seed", "epoch", "rate", "fixtures", "plan"))
+    names = ("id", "seed", "epoch", "rate", "fixtures", "plan", "token", "chaos")
+    given = Fields({} if value is None else value, "", names)
     return WorldSetup(
         id=given.get("id", _read_name, defaults.id),
         seed=given.get("seed", integer(-MAX_EXACT), defaults.seed),
@@ -30,6 +34,27 @@ def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
         fixtures=given.get("fixtures", _read_fixtures, None),
         plan=given.get("plan", one_of(Plan), defaults.plan),
         epoch_is_given="epoch" in given or defaults.epoch_is_given,
+        token=given.get("token", _read_token, defaults.token),
+        chaos=given.get("chaos", _read_chaos, defaults.chaos),
+    )
+
+
+def read_fork(value: Json, defaults: WorldSetup) -> WorldSetup:
+    """The body of a fork, which may be missing (null): the new world's `id` and `token`. Raises: InvalidInput."""
+    given = Fields({} if value is None else value, "", ("id", "token"))
+    return replace(
+        defaults, id=given.get("id", _read_name, defaults.id), token=given.get("token", _read_token, defaults.token)
+    )
+
+
+def _read_chaos(value: Json, path: str) -> Chaos:
+    """A level from 0 to 1, or `{"level": ..., "except": [...]}`."""
+    if not isinstance(value, Mapping):
+        return Chaos(level=read_probability(value, path))
+    given = Fields(value, path, ("level", "except"))
+    return Chaos(
+        level=given.need("level", read_probability, "missing, expected a number from 0 to 1"),
+        spared=given.get("except", read_spared, ()),
     )
 
 

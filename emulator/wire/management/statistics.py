@@ -17,9 +17,9 @@ from emulator.statistics.series import (
     QueueStatistics,
     Throughput,
     Window,
-    WorkflowMetric,
 )
 from emulator.statistics.synthetic import Latency
+from emulator.statistics.workflow_usage import WorkflowMetric, WorkflowStatistics
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import Json
 
@@ -28,22 +28,23 @@ _Number: TypeAlias = "int | float"
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def queue_statistics_view(statistics: QueueStatistics, dialect: Dialect) -> dict[str, Json]:
+def queue_statistics_view(
+    statistics: QueueStatistics, workflows: WorkflowStatistics, dialect: Dialect
+) -> dict[str, Json]:
     """The statistics of a queue account (interface document, Queue statistics). Amounts are dollars."""
     window = statistics.window
     days, xs = window.month.days, _point_times(window)
     daily = _daily_times(window, days)
-    nothing = [0] * len(xs)
     return {
         "days": _weekdays(days),
         "daily_requests": [
-            {"x": x, "y": usage.created, "workflow_message": 0, "workflow_run": 0}
-            for x, usage in zip(daily, statistics.days, strict=True)
+            {"x": x, "y": usage.created, "workflow_message": of_runs.messages, "workflow_run": of_runs.started}
+            for x, usage, of_runs in zip(daily, statistics.days, workflows.days, strict=True)
         ],
         "daily_billings": _series(daily, (billing / 1000 for billing in statistics.billings)),
         "daily_bandwidths": _series(daily, (usage.bytes for usage in statistics.days)),
         "daily_used": _series(xs, (usage.created for usage in statistics.points)),
-        "daily_used_workflow": _series(xs, nothing),
+        "daily_used_workflow": _series(xs, (usage.messages for usage in workflows.points)),
         dialect.wire_name("daily_queue_messages"): [
             {
                 "id": metric.value,
@@ -52,7 +53,11 @@ def queue_statistics_view(statistics: QueueStatistics, dialect: Dialect) -> dict
             for metric in QueueMetric
         ],
         "daily_workflow_messages": [
-            {"id": metric.value, "data_points": _series(xs, nothing)} for metric in WorkflowMetric
+            {
+                "id": metric.value,
+                "data_points": _series(xs, (getattr(usage, metric.value) for usage in workflows.points)),
+            }
+            for metric in WorkflowMetric
         ],
         "dlq_message_count": statistics.dlq_message_count,
         "daily_bandwidth_used": _series(xs, (usage.bytes for usage in statistics.points)),

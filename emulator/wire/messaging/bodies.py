@@ -9,27 +9,25 @@ that public clients send (D-077).
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 import msgspec
 
 from emulator.core.commands import EndpointSelector, PublishItem, SetGroupDefaults, UpsertQueue
-from emulator.core.errors import InvalidInput, Refused
-from emulator.core.language.excerpts import excerpt
+from emulator.core.errors import InvalidInput, InvalidRunMessage, Refused
 from emulator.core.model import AccountId, DeadLetterId, Endpoint, GroupName
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field
+from emulator.wire.json_bodies import decoded
 from emulator.wire.messaging import destinations
+from emulator.wire.messaging.invocations import with_invoker
 from emulator.wire.messaging.options import RequestKind, Tell, read_listed_options, tell_nobody
+from emulator.wire.messaging.run_options import RUN_ID, names_run, problem_of
 
 T = TypeVar("T")
 
 MAX_PARALLELISM = 10**9
-
-# The field that a refusal names when no single JSON field is wrong.
-WHOLE = "body"
 
 
 def read_batch(
@@ -41,10 +39,16 @@ def read_batch(
 
     Raises: InvalidInput for a body that is no array of items, naming the JSON field.
     """
-    decoded = _decoded(_BATCH, body)
-    decoded.reverse()
+    try:
+        items = decoded(_BATCH, body)
+    except InvalidInput as problem:
+        # What the client means by it is not known, but a 400 it would take for the end of a run (D-364).
+        if f'"{dialect.lower_prefix}{RUN_ID}"'.encode() in body.lower():
+            raise InvalidRunMessage(problem.field, problem.reason) from None
+        raise
+    items.reverse()
     # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
-    return tuple([_item(decoded.pop(), dialect, caller_ip, tell) for _ in range(len(decoded))])
+    return tuple([_item(items.pop(), dialect, caller_ip, tell) for _ in range(len(items))])
 
 
 def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
@@ -79,7 +83,7 @@ def read_group_defaults(
     Source: interface document, "URL group default headers".
     """
     try:
-        given = _decoded(_GROUP_DEFAULTS, body).headers
+        given = decoded(_GROUP_DEFAULTS, body).headers
     except InvalidInput as problem:
         # A header is at fault by its own name, like an option with a wrong value.
         raise InvalidInput(problem.field.removeprefix("headers."), problem.reason) from None
@@ -91,7 +95,7 @@ def read_group_defaults(
 
 def read_queue(body: bytes, account_id: AccountId) -> UpsertQueue:
     """A queue to create or update. Raises: InvalidInput naming the JSON field."""
-    given = _decoded(_QUEUE, body)
+    given = decoded(_QUEUE, body)
     parallelism = given.parallelism
     if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
         raise InvalidInput("parallelism", f"expected a number from 1 to {MAX_PARALLELISM}")
@@ -106,7 +110,7 @@ def read_dead_letter_ids(body: bytes) -> tuple[DeadLetterId, ...] | None:
     """
     if not body:
         return None
-    given = _decoded(_DEAD_LETTERS, body)
+    given = decoded(_DEAD_LETTERS, body)
     if given is None or given.dlqIds is None:
         return None
     return tuple(DeadLetterId(dead_letter_id) for dead_letter_id in given.dlqIds)
@@ -119,7 +123,7 @@ def read_cancel_filters(body: bytes) -> dict[str, tuple[str, ...]]:
     """
     if not body:
         return {}
-    given = _decoded(_CANCEL, body)
+    given = decoded(_CANCEL, body)
     if given is None:
         return {}
     filters: dict[str, tuple[str, ...]] = {}
@@ -195,19 +199,25 @@ _CANCEL: msgspec.json.Decoder[_Cancel | None] = msgspec.json.Decoder(_Cancel | N
 def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishItem | Refused:
     headers = () if item.headers is None else item.headers.items()
     try:
-        return PublishItem(
+        read = PublishItem(
             destination=destinations.read_batch_destination(item.destination, dialect),
             body=b"" if item.body is None else item.body.encode(),
             options=read_listed_options(headers, dialect, kind=RequestKind.BATCH_ITEM, tell=tell),
             caller_ip=caller_ip,
             queue=names.read_queue_name(item.queue, field="queue") if item.queue else None,
         )
+        return with_invoker(read, dialect)
     except Refused as refusal:
+        lower = [(name.lower(), value) for name, value in headers]
+        if isinstance(refusal, InvalidInput):
+            refusal = problem_of(refusal, lower, dialect)
+        if names_run(lower, dialect):
+            raise refusal from None
         return refusal
 
 
 def _endpoints(body: bytes) -> list[_Endpoint]:
-    endpoints = _decoded(_ENDPOINTS, body).endpoints
+    endpoints = decoded(_ENDPOINTS, body).endpoints
     if not endpoints:
         raise InvalidInput("endpoints", "expected at least one endpoint")
     return endpoints
@@ -223,78 +233,3 @@ def _endpoint_name(text: str | None, index: int) -> str | None:
 def _text(text: str | None) -> str | None:
     """A text, with an empty one counted as absent."""
     return text or None
-
-
-# --- decoding -----------------------------------------------------------------------------------
-
-_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
-_FIELD = re.compile(r"Object (?P<fault>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    if not body or body.isspace():
-        raise InvalidInput(WHOLE, "expected JSON, got an empty body")
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise _wrong_shape(str(error), body) from None
-    except msgspec.DecodeError as error:
-        reason = str(error)
-        if "(byte" not in reason:
-            reason = f"{reason} (byte {len(body)})"
-        raise InvalidInput(WHOLE, f"expected JSON: {reason}") from None
-    except UnicodeDecodeError as error:
-        # Its position counts from the start of one string of the document.
-        raise InvalidInput(
-            WHOLE, f"expected JSON in UTF-8: {error.reason}, byte {error.object[error.start]:#x}"
-        ) from None
-    except RecursionError:
-        raise InvalidInput(WHOLE, "expected JSON: too many nested values") from None
-
-
-def _wrong_shape(text: str, body: bytes) -> InvalidInput:
-    """The refusal for a document of another shape; its field is the path of the wrong value."""
-    place = _PLACE.fullmatch(text)
-    what, path = (text, "") if place is None else (place["what"], place["path"] or "")
-    path = path.removeprefix(".")
-    beginning, any_key, rest = path.partition("[...]")
-    if any_key:
-        name = _key_at_fault(
-            _inside(msgspec.json.decode(body), beginning), rest, may_be_list="array" in what.partition(",")[0]
-        )
-        path = f"{beginning}.{name}{rest}"
-    named = _FIELD.fullmatch(what)
-    if named is not None:
-        field = f"{path}.{named['name']}" if path else named["name"]
-        return InvalidInput(field, "is missing" if named["fault"].startswith("missing") else "unknown name")
-    reason = what[:1].lower() + what[1:].replace("`", "")
-    return InvalidInput(path or WHOLE, reason)
-
-
-_STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]]+)")
-
-
-def _inside(value: object, path: str) -> object:
-    """The value at a path such as `[0].headers`, None where there is none."""
-    for index, key in _STEP.findall(path):
-        if index:
-            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _key_at_fault(value: object, rest: str, *, may_be_list: bool) -> str:
-    """Which key of an object of texts holds something else, which the decoder does not say.
-
-    `rest` is the wrong element's place if the key holds a list: `[1]`.
-    """
-    for key, held in value.items() if isinstance(value, dict) else ():
-        if rest:
-            index = int(rest[1:-1])
-            is_wrong = isinstance(held, list) and index < len(held) and not isinstance(held[index], str)
-        else:
-            is_wrong = not isinstance(held, str) and not (may_be_list and isinstance(held, list))
-        if is_wrong:
-            return key if key.isprintable() and len(key) <= names.MAX_LENGTH else excerpt(key)
-    return "..."

@@ -52,6 +52,9 @@ def _names(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]
     return frozenset((*named, "count", "fromDate", "toDate", *others))
 
 
+# Of the dead letters of workflow runs alone.
+WORKFLOW_DEAD_LETTER_FILTERS = ("workflowUrl", "workflowRunId", "workflowCreatedAt", "failureFunctionState")
+
 _CANCEL_NAMES = _names(_CANCEL)
 _DEAD_LETTER_NAMES = _names(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source")
 
@@ -61,7 +64,7 @@ def read_cancellation(parts: RequestParts, dialect: Dialect, account_id: Account
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078, D-082.
     """
-    given = _Given(parts, dialect, known=_CANCEL_NAMES)
+    given = Given(parts, dialect, known=_CANCEL_NAMES)
     given.add(json_bodies.read_cancel_filters(parts.body).items())
     count = given.count(maximum=MAX_CANCELED)
     wanted = replace(MessageFilter(), **given.lists(_CANCEL), **given.dates())
@@ -78,12 +81,12 @@ def read_event_query(
     Unknown parameters are ignored here, where nothing depends on them. Raises: InvalidInput naming
     the parameter. Source: D-078.
     """
-    given = _Given(parts, dialect, known=None)
+    given = Given(parts, dialect, known=None)
     states = given.each("state", _parse_state)
     query = EventQuery(
         account_id=account_id,
         count=given.count(maximum=maximum) or maximum,
-        cursor=given.one("cursor", _parse_cursor),
+        cursor=given.one("cursor", parse_cursor),
         latest_first=given.is_latest_first(default=True),
         states=tuple(dict.fromkeys(state for state in states if state is not None)),
         in_progress=None in states,
@@ -91,21 +94,31 @@ def read_event_query(
     return replace(query, **given.lists(_EVENTS), **given.dates())
 
 
+def asks_for_workflows(parts: RequestParts, dialect: Dialect) -> bool:
+    """Whether a listing of dead letters is about those of workflow runs (D-389).
+
+    It says `source=workflow`, or has a filter that no other dead letter could pass. Raises: InvalidInput.
+    """
+    given = Given(parts, dialect, known=None)
+    is_named = given.one("source", _parse_source) is not None
+    return is_named or any(name in WORKFLOW_DEAD_LETTER_FILTERS for name, _ in parts.query)
+
+
 def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery | None:
     """The dead letters to list, to delete or to publish again, a page of them at a time.
 
     None means that no dead letter is meant, whatever the queue holds: a deletion may list ids in
-    its body, and an empty list there deletes nothing (D-082); entries of workflows do not exist here.
+    its body, and an empty list there deletes nothing (D-082); entries of workflows are another queue.
 
     Raises: InvalidInput naming the parameter, also one that is unknown. Source: D-078.
     """
-    given = _Given(parts, dialect, known=_DEAD_LETTER_NAMES)
+    given = Given(parts, dialect, known=_DEAD_LETTER_NAMES)
     source = given.one("source", _parse_source)
     listed = json_bodies.read_dead_letter_ids(parts.body) if parts.method == "DELETE" else None
     query = DeadLetterQuery(
         account_id=account_id,
         count=given.count(maximum=MAX_DEAD_LETTERS) or MAX_DEAD_LETTERS,
-        cursor=given.one("cursor", _parse_cursor),
+        cursor=given.one("cursor", parse_cursor),
         latest_first=given.is_latest_first(default=False),
         response_statuses=given.each("responseStatus", _parse_status),
     )
@@ -118,13 +131,14 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
 # --- one request's parameters -------------------------------------------------------------------
 
 # A comma may be part of a URL; it separates only where another one begins.
-_SEPARATORS = {"url": re.compile(r",(?=https?://)", re.IGNORECASE), "path": re.compile(r",(?=/)")}
+_BEFORE_URL = re.compile(r",(?=https?://)", re.IGNORECASE)
+_SEPARATORS = {"url": _BEFORE_URL, "workflowUrl": _BEFORE_URL, "path": re.compile(r",(?=/)")}
 _COMMA = re.compile(",")
 # What these name follows a grammar, and what breaks it names nothing (D-310).
 _NAMES = frozenset(("scheduleId", "queueName", "topicName"))
 
 
-class _Given:
+class Given:
     """The values of a request's parameters, repeated or separated by commas.
 
     With `known`, any other name is refused: a misspelt filter must not choose everything.
@@ -163,7 +177,7 @@ class _Given:
 
     def dates(self) -> dict[str, int | None]:
         return {
-            field: self.one(name, _parse_instant_ms) for field, name in (("from_ms", "fromDate"), ("to_ms", "toDate"))
+            field: self.one(name, parse_instant_ms) for field, name in (("from_ms", "fromDate"), ("to_ms", "toDate"))
         }
 
     def each(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
@@ -184,7 +198,7 @@ class _Given:
         return self.one("count", lambda text: parse_number(text, "a number", 1, maximum, digits=16))
 
     def is_latest_first(self, *, default: bool) -> bool:
-        order = self.one("order", _parse_order)
+        order = self.one("order", parse_order)
         return default if order is None else order
 
 
@@ -201,17 +215,18 @@ _STATES: dict[str, EventState | None] = {
 }
 
 
-def _parse_instant_ms(text: str) -> int:
+def parse_instant_ms(text: str) -> int:
+    """Milliseconds since the Unix epoch. Raises: Malformed."""
     return parse_number(text, "Unix milliseconds", 0, MAX_INSTANT_MS, digits=16)
 
 
-def _parse_cursor(text: str) -> str:
+def parse_cursor(text: str) -> str:
     if not _CURSOR.fullmatch(text):
         raise Malformed(f"expected the cursor of an earlier answer, got {excerpt(text)}")
     return text
 
 
-def _parse_order(text: str) -> bool:
+def parse_order(text: str) -> bool:
     latest_first = _ORDERS.get(text.lower())
     if latest_first is None:
         raise Malformed(f"expected earliestFirst or latestFirst, got {excerpt(text)}")

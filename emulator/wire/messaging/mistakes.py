@@ -14,6 +14,8 @@ _ALIKE = 0.85
 _LONGEST = 80
 # Headers with which public clients describe themselves; the service ignores them.
 TELEMETRY = "telemetry-"
+# The same of workflow clients, whose messages all have them, and perhaps the callbacks of these.
+_OF_WORKFLOW_CLIENTS = ("workflow-sdk-version", "workflow-sdk", "workflow-invoke-count")
 _OWN = "svc-emulator"
 
 
@@ -28,10 +30,10 @@ def mistake(lower_name: str, dialect: Dialect) -> str | None:
         return None
     if lower_name.startswith(prefix):
         suffix = lower_name[len(prefix) :]
-        return None if suffix.startswith(TELEMETRY) or is_option(suffix) else _unknown(lower_name, dialect)
+        return None if _is_ignored(suffix) or is_option(suffix) else _unknown(lower_name, dialect)
     if (other := dialect_of(lower_name)) is not None:
         key = lower_name[len(load(other).lower_prefix) :]
-        if key.startswith(TELEMETRY):
+        if _is_ignored(key):
             return None
         meant = f", did you mean {dialect.header(key)}?" if is_option(key) else ""
         return f"{_shown(lower_name)}: is of the dialect {other}, this server speaks {dialect.name}{meant}"
@@ -46,6 +48,10 @@ def dialect_of(lower_name: str) -> str | None:
     if lower_name.startswith(_OWN):
         return None  # The emulator's own headers have the same names in every dialect.
     return next((name for name in BUILT_IN if lower_name.startswith(load(name).lower_prefix)), None)
+
+
+def _is_ignored(suffix: str) -> bool:
+    return suffix.startswith(TELEMETRY) or suffix.endswith(_OF_WORKFLOW_CLIENTS)
 
 
 def _unknown(lower_name: str, dialect: Dialect) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOp
 from emulator.core.record import Record
 from emulator.wire import credentials, names
 from emulator.wire.dialect import Dialect
-from emulator.wire.messaging import destinations, flow_values
+from emulator.wire.messaging import destinations, flow_values, run_options
 from emulator.wire.messaging.option_values import VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
 from emulator.wire.parts import Pairs, RequestParts
@@ -76,11 +76,14 @@ def read_options(
     Raises: InvalidInput naming the header or parameter as the client would write it.
     """
     given = _Given(dialect)
-    rest = given.add_headers(parts.headers)
-    given.add_query(parts.query)
-    # A token in the query leaves the Authorization header to the destination (D-079).
-    own_authorization = credentials.token_parameter(parts, dialect) is None
-    options = _top_options(given, rest, kind, own_authorization=own_authorization)
+    try:
+        rest = given.add_headers(parts.headers)
+        given.add_query(parts.query)
+        # A token in the query leaves the Authorization header to the destination (D-079).
+        own_authorization = credentials.token_parameter(parts, dialect) is None
+        options = _top_options(given, rest, kind, own_authorization=own_authorization)
+    except InvalidInput as problem:
+        raise run_options.problem_of(problem, parts.headers, dialect) from None
     given.report(tell)
     return options
 
@@ -93,9 +96,13 @@ def read_listed_options(
     Raises: InvalidInput naming the header.
     """
     given = _Given(dialect)
-    rest = given.add_headers((name.lower(), value) for name, value in headers)
-    given.add_strangers(rest)
-    options = _top_options(given, rest, kind, own_authorization=False)
+    lower = [(name.lower(), value) for name, value in headers]
+    try:
+        rest = given.add_headers(lower)
+        given.add_strangers(rest)
+        options = _top_options(given, rest, kind, own_authorization=False)
+    except InvalidInput as problem:
+        raise run_options.problem_of(problem, lower, dialect) from None
     given.report(tell)
     return options
 
@@ -132,7 +139,7 @@ _CRON, _SCHEDULE_ID = "cron", "schedule-id"
 _FLOW_CONTROL = ("flow-control-key", "flow-control-value")
 _CALLBACKS = ("callback", "failure-callback")
 # All others behind the prefix mean nothing here.
-_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS))
+_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS, *run_options.KEYS))
 
 # --- sorting: which message an option is about ----------------------------------------------------
 
@@ -326,6 +333,7 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
         callback=_callback(given, path, "callback"),
         failure_callback=_callback(given, path, "failure-callback"),
         flow_control=_flow_control(given, path),
+        workflow=run_options.read(texts, partial(given.read, path)) if run_options.RUN_ID in texts else None,
         **values,
     )
 

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Protocol
 
 from emulator.core.language.headers import value_of
-from emulator.core.model import Attempt, Headers, Method
+from emulator.core.model import Attempt, AttemptOutcome, CallType, Headers, Message, Method, RunPart
 from emulator.core.record import Record
+from emulator.wire.messaging.signing import sign
 from emulator.wire.urls import read_target
 
 NON_RETRYABLE_STATUS = 489
@@ -94,9 +95,50 @@ def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str,
     if message.caller_ip:
         headers.append((names.caller_ip, message.caller_ip))
     headers.append((names.region, _region(attempt.region)))
+    if message.run is not None:
+        headers = _of_run(headers, message.run, prefix)
     if message.body or message.method is not Method.GET:
         headers.append(("Content-Length", str(len(message.body))))
     return tuple(headers)
+
+
+def headers_of_attempt(
+    message: Message, number: int, at_ms: int, outcome: AttemptOutcome, *, is_duplicate: bool = False
+) -> Headers:
+    """The headers of the request of an attempt that began at `at_ms`: as sent, or as they would have been."""
+    unsent = outcome.unsent
+    if unsent is None:
+        return outcome.request_headers
+    attempt = Attempt(
+        message=message,
+        number=number,
+        at_ms=at_ms,
+        answer=None,
+        signing_key=unsent.signing_key,
+        region=unsent.region,
+        is_duplicate=is_duplicate,
+    )
+    signature = sign(attempt, issuer=unsent.issuer, wall_ms=unsent.wall_ms)
+    return request_headers(attempt, dialect=unsent, signature=signature, url=unsent.url)
+
+
+def _of_run(headers: list[tuple[str, str]], part: RunPart, prefix: str) -> list[tuple[str, str]]:
+    """The headers of a call of a workflow run; the request of a call step has none of its own (D-367)."""
+    if part.call_type is CallType.TO_CALLBACK:
+        return headers
+    own = [
+        (f"{prefix}Workflow-RunId", part.run_id),
+        (f"{prefix}Workflow-Init", "true" if part.is_init else "false"),
+        (f"{prefix}Workflow-Url", part.url),
+        (f"{prefix}Workflow-CreatedAt", str(part.run_created_ms)),
+    ]
+    if part.awaits_sdk:
+        own.append((f"{prefix}Workflow-Unknown-Sdk", "true"))
+    if part.call_type is CallType.FAILURE_CALL:
+        own.append((f"{prefix}Workflow-Is-Failure", "true"))
+        own.append((f"{prefix}Workflow-Failure-Callback", "true"))
+    taken = {name.lower() for name, _ in own}
+    return [*(pair for pair in headers if pair[0].lower() not in taken), *own]
 
 
 def is_non_retryable(headers: Headers, status: int, prefix: str) -> bool:

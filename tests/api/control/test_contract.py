@@ -130,8 +130,8 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
 @pytest.mark.parametrize("path", ["/", "/?a=1", "/_emulator", "/_emulator/"])
 @on_loop
 async def test_a_browser_is_sent_to_the_page_that_says_what_this_is(path: str) -> None:
-    """D-294, for a server without the inspector (D-320)."""
-    async with in_process(control_token="secret", inspector="off") as emulator:
+    """D-294, D-320."""
+    async with in_process(control_token="secret") as emulator:
         answer = await emulator.get(path, {"Accept": BROWSER}, token=None)
         headers = {"Accept": BROWSER, "Authorization": "Bearer secret"}
         page = await emulator.get(answer.headers["location"], headers, token=None)

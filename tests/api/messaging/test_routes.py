@@ -145,6 +145,42 @@ async def test_a_path_without_its_destination_is_400_and_says_so(target: str) ->
         assert (await emulator.call("PUT", f"{target}/")).status == 405
 
 
+@on_loop
+async def test_enqueue_without_a_queue_is_400_and_says_so() -> None:
+    """D-310."""
+    async with in_process() as emulator:
+        for target in ("/v2/enqueue", "/v2/enqueue/", "/v2/enqueue?a=b", "/v2/enqueue//https://app.example.com"):
+            answer = await emulator.post(target)
+            assert (answer.status, answer.json["field"]) == (400, "queueName"), target
+        assert (await emulator.get("/v2/enqueue")).status == 405
+
+
+@on_loop
+async def test_an_encoded_slash_is_a_part_of_the_name() -> None:
+    """D-303."""
+    async with in_process() as emulator:
+        for method, target, status, field in (
+            ("GET", "/v2/schedules/a%2Fb", 400, "scheduleId"),
+            ("DELETE", "/v2/schedules/a%2fb", 400, "scheduleId"),
+            ("POST", "/v2/schedules/a%2Fb/pause", 400, "scheduleId"),
+            ("GET", "/v2/queues/a%2Fb", 400, "queueName"),
+            ("POST", "/v2/enqueue/a%2Fb/https://app.example.com", 400, "queueName"),
+            ("GET", "/v2/topics/a%2Fendpoints", 400, "url_group_name"),
+            ("GET", "/v2/messages/msg_%2F", 404, None),
+            ("GET", "/v2/dlq/a%2Fb", 404, None),
+            ("DELETE", "/_emulator/snapshots/a%2Fb", 400, "name"),
+            ("GET", "/v2%2Fkeys", 404, None),
+        ):
+            answer = await emulator.call(method, target)
+            assert (answer.status, answer.json.get("field")) == (status, field), (target, answer.body)
+        url = "https://app.example.com/a%2Fb"
+        assert (await emulator.post(f"/v2/publish/{url}")).status == 200
+        assert [each["url"] for each in await emulator.deliveries()] == ["https://app.example.com/a%2Fb"]
+        keyed = {"Svc-Flow-Control-Key": "a/b", "Svc-Flow-Control-Value": "rate=1"}
+        assert (await emulator.post("/v2/publish/https://app.example.com", keyed)).status == 200
+        assert (await emulator.get("/v2/flowControl/a%2Fb")).json["flowControlKey"] == "a/b"
+
+
 @pytest.mark.parametrize(
     "target", ["/", "/v2", "/v2/", "/v1/publish/https://x.test", "/v2/publishing", "/v2/keys/x", "/v2/keys%0A"]
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from emulator import Emulator, Refused
 from tests.harness import emulators
+from tests.harness.processes import serving
 
 URL = "https://app.test/hook"
 
@@ -44,6 +47,33 @@ def test_a_snapshot_travels_as_a_file(emu: Emulator, tmp_path: Path) -> None:
         assert elsewhere.clock.advance("1h").deliveries == 1
     with Emulator(db=tmp_path / "one.db") as opened:
         assert opened.clock.advance("1h").deliveries == 1
+
+
+def test_export_that_is_refused_leaves_the_file_as_it_was(emu: Emulator, tmp_path: Path) -> None:
+    file = tmp_path / "kept.db"
+    file.write_bytes(b"before")
+    with pytest.raises(Refused):
+        emu.snapshots.export_to(file, "nothing")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.db"]
+    assert file.read_bytes() == b"before"
+
+
+@pytest.mark.slow
+def test_an_exported_snapshot_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    size = 24 * 1024 * 1024
+    # In a process of its own, so that what the server needs does not count.
+    with serving(folder=tmp_path) as server, Emulator.connect(server.url) as emu:
+        for _ in range(3):
+            emu.publish(URL, Random(1).randbytes(size // 3), headers={"Svc-Delay": "1h"})
+        emu.snapshots.save("large")
+        tracemalloc.start()
+        try:
+            emu.snapshots.export_to(tmp_path / "large.db", "large")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert (tmp_path / "large.db").stat().st_size > size
+    assert peak < size // 2
 
 
 def test_what_is_no_snapshot_is_refused_with_nothing_changed(emu: Emulator, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Endpoint, Method, Redaction
+from emulator.core.rules import callbacks
 from tests.harness.simulations import (
     DAY,
     SECOND,
@@ -337,3 +338,13 @@ def test_the_failure_callback_stands_after_the_dead_letter_in_the_facts() -> Non
     kinds = [type(fact) for fact in world.facts]
     created = [index for index, kind in enumerate(kinds) if kind is facts.MessageCreated]
     assert kinds.index(facts.MessageFailed) < created[1]
+
+
+def test_the_json_of_a_callback_is_what_javascript_writes() -> None:
+    """D-361."""
+    written = callbacks.encoded({"a": 'é\u2028\x7f\x1f\n"/', "b": {"c": [1, "\udc80"]}, "none": None, "€": ""})
+    assert written.decode() == '{"a":"é\u2028\x7f\\u001f\\n\\"/","b":{"c":[1,"\\udc80"]},"€":""}'
+    world = World(answering=always(answered(201, body=b"done")))
+    world.publish(URL, callback=callback(BACK))
+    (message,) = world.sent_to(BACK)
+    assert message.body == json.dumps(json.loads(message.body), separators=(",", ":")).encode()

@@ -194,3 +194,94 @@ def test_callbacks_are_decided_by_rules_like_any_message() -> None:
     world.publish(URL, max_retries=0)
     (started,) = world.all(facts.AttemptStarted)
     assert started.answer == ScriptedAnswer(rule_id=rule_id, fault=Fault.REFUSED)
+
+
+# -- what is left to chance -------------------------------------------------------------------
+
+
+def decided(seed: int, **changes: object) -> list[ScriptedAnswer | None]:
+    """What a rule says for the first attempts of forty messages."""
+    world = World(seed=seed, answering=None)
+    world.add_rule("*", **changes)
+    for _ in range(40):
+        world.publish(URL, delay_ms=1_000)
+    world.run_for(DAY)
+    started = {each.message_id: each.answer for each in world.all(facts.AttemptStarted) if each.number == 1}
+    return [started[message_id] for message_id in world.messages]
+
+
+def test_a_chance_is_a_function_of_the_seed() -> None:
+    """D-420."""
+    first, again, other = (decided(seed, fault=Fault.RESET, chance=0.5) for seed in (1, 1, 2))
+    assert first == again != other
+    assert 10 <= sum(each is not None for each in first) <= 30
+
+
+def test_chance_0_meets_nothing_and_chance_1_everything() -> None:
+    """D-420."""
+    assert decided(1, fault=Fault.RESET, chance=0.0) == [None] * 40
+    assert None not in decided(1, fault=Fault.RESET, chance=1.0)
+
+
+def test_what_an_attempt_meets_does_not_depend_on_other_messages() -> None:
+    """D-420."""
+    everything = decided(1, fault=Fault.RESET, chance=0.5)
+    spared = decided(1, fault=Fault.RESET, chance=0.5, spared=tuple(f"{number}.1" for number in range(1, 21)))
+    assert spared == [None] * 20 + everything[20:]
+
+
+def test_a_latency_is_drawn_from_its_range() -> None:
+    """D-420."""
+    drawn = [each.latency_ms for each in decided(1, latency_ms=100, latest_ms=103) if each is not None]
+    assert len(drawn) == 40
+    assert set(drawn) == {100, 101, 102, 103}
+
+
+def test_a_rule_that_only_disturbs_leaves_the_answer_to_the_next() -> None:
+    """D-420."""
+    world = World()
+    world.add_rule("*", duplicate_ms=0, latency_ms=5)
+    world.add_rule("*", responses=(TEAPOT,))
+    world.publish(URL)
+    (started,) = world.all(facts.AttemptStarted)
+    assert started.answer is not None
+    assert started.answer.respond == TEAPOT
+    assert (started.answer.latency_ms, started.answer.duplicate_ms) == (5, 0)
+    assert [each.used for each in world.simulation.state.rules.values()] == [1, 1]
+
+
+def order(seed: int, **changes: object) -> list[str]:
+    world = World(seed=seed)
+    world.add_rule("*", **changes)
+    for name in "abcd":
+        world.publish(f"https://api.example.com/{name}", delay_ms=1_000)
+    world.run_for(DAY)
+    return [world.messages[each.message_id].url[-1] for each in world.all(facts.AttemptStarted)]
+
+
+def test_simultaneous_deliveries_leave_in_an_order_of_the_seed() -> None:
+    """D-422."""
+    orders = {seed: "".join(order(seed, reorder_ms=0)) for seed in range(40)}
+    assert orders == {seed: "".join(order(seed, reorder_ms=0)) for seed in range(40)}
+    assert all(sorted(each) == ["a", "b", "c", "d"] for each in orders.values())
+    assert len(set(orders.values())) > 10
+
+
+def test_a_delivery_may_be_put_back_for_a_while() -> None:
+    """D-422."""
+    world = World()
+    world.add_rule("*", reorder_ms=2_000)
+    world.publish(URL, delay_ms=1_000)
+    world.run_for(DAY)
+    (postponed,) = world.all(facts.DeliveryPostponed)
+    (started,) = world.all(facts.AttemptStarted)
+    assert world.began_ms + 1_000 < started.at_ms == postponed.due_ms <= world.began_ms + 3_000
+
+
+def test_messages_of_a_queue_keep_their_order() -> None:
+    """D-422."""
+    world = World()
+    world.write_queue("q")
+    world.add_rule("*", reorder_ms=0)
+    world.enqueue("q", URL)
+    assert world.all(facts.DeliveryPostponed) == []

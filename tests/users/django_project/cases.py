@@ -59,6 +59,18 @@ class Deliveries:
         assert [each.status for each in self.emulator.deliveries()] == [500, 500, 204]
         assert [user.username for user in User.objects.filter(is_staff=True)] == ["bob"]
 
+    def test_a_handler_may_publish_to_its_own_application(self: Any) -> None:
+        """The deliveries take turns, so the second begins when the first is over."""
+        User.objects.create(username="ada")
+        for rate in (0, 1):
+            with self.emulator.new_world(rate=rate) as world:
+                world.mount("https://app.test", with_connections(get_wsgi_application()))
+                to = {"emulator": world.url, "token": world.token, "username": "ada"}
+                world.publish("https://app.test/delegate", json=to)
+                world.wait_for(PROMOTE, status=204)
+                world.verify("https://app.test/delegate", status=200)
+            Group.objects.all().delete()
+
     def test_many_deliveries_take_turns(self: Any) -> None:
         for number in range(20):
             User.objects.create(username=f"user {number}")

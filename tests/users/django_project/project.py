@@ -1,7 +1,9 @@
 """A Django project in one file: its settings, and a hook that works on its database."""
 
+import json
 from typing import Any
 
+import httpx
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 
@@ -34,4 +36,16 @@ def listing(request: HttpRequest) -> StreamingHttpResponse:
     return StreamingHttpResponse(names())
 
 
-urlpatterns = [path("promote", promote), path("list", listing)]
+def delegate(request: HttpRequest) -> HttpResponse:
+    """Publish the promotion, as the code of an application does, from within a handler."""
+    to = json.loads(request.body)
+    answer = httpx.post(
+        f"{to['emulator']}/v2/publish/https://app.test/promote",
+        content=to["username"],
+        headers={"Authorization": f"Bearer {to['token']}"},
+        trust_env=False,
+    )
+    return HttpResponse(status=answer.status_code)
+
+
+urlpatterns = [path("promote", promote), path("list", listing), path("delegate", delegate)]

@@ -78,6 +78,26 @@ RULE = DestinationRule(rule_id=RuleId(""), url=URL, method=None)
             replace(RULE, method=Method.DELETE, fault=Fault.DNS, times=1),
             id="fault",
         ),
+        pytest.param(
+            {"match": {"url": URL}, "fault": "reset", "chance": 0.25, "except": ["3.1", "12.2"]},
+            replace(RULE, fault=Fault.RESET, chance=0.25, spared=("3.1", "12.2")),
+            id="chance",
+        ),
+        pytest.param(
+            {"match": {"url": URL}, "latency": {"min": "1s", "max": "5s"}, "duplicate": True, "reorder": "2m"},
+            replace(RULE, latency_ms=1_000, latest_ms=5_000, duplicate_ms=0, reorder_ms=120_000),
+            id="disturbances",
+        ),
+        pytest.param(
+            {"match": {"url": URL}, "duplicate": "10s", "reorder": True},
+            replace(RULE, duplicate_ms=10_000, reorder_ms=0),
+            id="later-duplicate",
+        ),
+        pytest.param(
+            {"match": {"url": URL}, "respond": {"status": 200, "latency": {"min": "0s", "max": "2s"}}},
+            replace(RULE, responses=(ScriptedResponse(status=200, latest_ms=2_000),)),
+            id="latency-range-of-an-answer",
+        ),
     ],
 )
 def test_rule_is_read_and_shown_again_as_it_was_given(document: dict[str, Json], expected: DestinationRule) -> None:
@@ -122,6 +142,14 @@ MATCH: dict[str, Json] = {"url": URL}
         pytest.param({"match": {"url": URL, "method": None}, "fault": "dns"}, "match.method", id="null-method"),
         pytest.param({"match": {"url": URL, "host": "a"}, "fault": "dns"}, "match.host", id="unknown-in-match"),
         pytest.param({"match": MATCH}, "respond", id="no-answer"),
+        pytest.param({"match": MATCH, "duplicate": False}, "respond", id="no-disturbance"),
+        pytest.param({"match": MATCH, "duplicate": "soon"}, "duplicate", id="duplicate"),
+        pytest.param({"match": MATCH, "reorder": 1.5}, "reorder", id="reorder"),
+        pytest.param({"match": MATCH, "fault": "dns", "chance": 1.1}, "chance", id="chance-over-1"),
+        pytest.param({"match": MATCH, "fault": "dns", "chance": True}, "chance", id="chance-true"),
+        pytest.param({"match": MATCH, "latency": {"min": "2s"}}, "latency.max", id="latency-without-max"),
+        pytest.param({"match": MATCH, "latency": {"min": "2s", "max": "1s"}}, "latency.max", id="latency-turned"),
+        pytest.param({"match": MATCH, "fault": "dns", "except": ["3"]}, "except[0]", id="except"),
         pytest.param({"match": MATCH, "respond": {}, "fault": "dns"}, "fault", id="two-answers"),
         pytest.param({"match": MATCH, "fault": "dns", "id": "rule_1"}, "id", id="unknown-key"),
         pytest.param({"match": MATCH, "fault": "gone"}, "fault", id="unknown-fault"),

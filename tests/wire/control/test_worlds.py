@@ -54,6 +54,7 @@ def test_reset_and_snapshot_are_read() -> None:
         pytest.param(_read_world, {"rate": None}, "rate", id="world-rate"),
         pytest.param(_read_world, {"fixtures": "a.yaml"}, "fixtures", id="fixtures"),
         pytest.param(_read_world, {"plan": "gold"}, "plan", id="plan"),
+        pytest.param(_read_world, {"token": "a b"}, "token", id="token"),
         pytest.param(_read_world, {"clock": 0}, "clock", id="world-unknown"),
         pytest.param(read_reset, {"fixtures": []}, "fixtures", id="reset-fixtures"),
         pytest.param(read_reset, {"seed": 1}, "seed", id="reset-unknown"),

@@ -22,6 +22,7 @@ from emulator.statistics.series import (
     Window,
 )
 from emulator.statistics.synthetic import Latency
+from emulator.statistics.workflow_usage import WorkflowStatistics, WorkflowUsage
 from emulator.wire import dialect
 from emulator.wire.management.statistics import (
     index_statistics_view,
@@ -84,8 +85,14 @@ def queue(period: Period = DEFAULT_PERIOD) -> QueueStatistics:
     )
 
 
+def workflows(period: Period = DEFAULT_PERIOD) -> WorkflowStatistics:
+    usage = WorkflowUsage(messages=11, started=12, success=13, failed=14, canceled=15)
+    return WorkflowStatistics(points=(usage,) * period.points, days=(usage,) * 26 + (WorkflowUsage(),) * 2)
+
+
 def queue_view(period: Period = DEFAULT_PERIOD, name: str = "svc") -> dict[str, Any]:
-    return json.loads(json.dumps(queue_statistics_view(queue(period), dialect.load(name))))  # type: ignore[no-any-return]
+    view = queue_statistics_view(queue(period), workflows(period), dialect.load(name))
+    return json.loads(json.dumps(view))  # type: ignore[no-any-return]
 
 
 def index_view(period: Period = DEFAULT_PERIOD) -> dict[str, Any]:
@@ -130,8 +137,8 @@ def test_daily_points_carry_the_time_of_the_request_to_the_nanosecond() -> None:
     assert view["daily_requests"][0] == {
         "x": "2026-02-01 18:33:05.244000000 +0000 UTC",
         "y": 1,
-        "workflow_message": 0,
-        "workflow_run": 0,
+        "workflow_message": 11,
+        "workflow_run": 12,
     }
     assert view["daily_requests"][27]["x"] == "2026-02-28 18:33:05.244000000 +0000 UTC"
     assert view["daily_requests"][27]["y"] == 0
@@ -179,10 +186,10 @@ def test_every_metric_has_its_series() -> None:
         ("canceled", 7),
     ]
     assert [(series["id"], series["data_points"][0]["y"]) for series in view["daily_workflow_messages"]] == [
-        ("canceled", 0),
-        ("started", 0),
-        ("success", 0),
-        ("failed", 0),
+        ("canceled", 15),
+        ("started", 12),
+        ("success", 13),
+        ("failed", 14),
     ]
     assert view["daily_used"][0]["y"] == 1
     assert view["daily_bandwidth_used"][0]["y"] == 8

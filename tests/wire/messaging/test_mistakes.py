@@ -34,6 +34,7 @@ def test_a_mistaken_name_is_told_with_what_was_meant(name: str, text: str) -> No
     [
         *("svc-delay", "svc-forward-x", "svc-callback-forward-x", "svc-callback-failure-callback-retries"),
         *("host", "accept", "content-type", "authorization", "user-agent", "x-delay", "idempotency-key", "x"),
+        *("svc-workflow-sdk-version", "svc-failure-callback-workflow-sdk-version", "svc-workflow-invoke-count"),
         *("svc-telemetry-sdk", "upstash-telemetry-sdk", "svc-emulator-contract", "traceparent", "retry-after"),
     ],
 )
@@ -57,4 +58,7 @@ def test_options_are_those_of_the_contract() -> None:
     assert {name for name in own if not is_option(name + "x" * name.endswith("-"))} <= {
         "callback-",
         "failure-callback-",
+        # Workflow clients may say more than has an effect; what is like a name that has one is told.
+        "workflow-",
     }
+    assert mistake("svc-workflow-runidd", SVC) == "Svc-Workflow-Runidd: unknown, did you mean Svc-Workflow-Runid?"

@@ -152,7 +152,7 @@ def test_typical_publish() -> None:
             ("User-Agent", "client/1"),
             ("Svc-Telemetry-Sdk", "py"),
             ("Svc-Telemetry-Sdk", "py"),
-            ("Svc-Workflow-Runid", "wfr_1"),
+            ("Svc-Workflow-Unknown", "1"),
             ("Svc-Retries", "2"),
             ("Svc-Forward-Authorization", "Bearer own"),
             ("Svc-Forward-X-A", "1"),
@@ -209,7 +209,7 @@ def test_callbacks_are_read_level_by_level() -> None:
             ("Svc-Callback-Failure-Callback", "https://b.test"),
             ("Svc-Callback-Failure-Callback-Method", "GET"),
             ("Svc-Callback-Failure-Callback-Forward-Y", "2"),
-            ("Svc-Callback-Workflow-Runid", "w"),
+            ("Svc-Callback-Workflow-Unknown", "w"),
         )
     )
     inner = CallbackOptions(url="https://b.test", options=MessageOptions(method=Method.GET, forwarded=(("Y", "2"),)))

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from msgspec import json
 
+from emulator.core.identifiers import jwt_id
 from emulator.core.model import Attempt
 
 LIFETIME_S = 300
@@ -24,28 +25,41 @@ def _keyed(key: str) -> hmac.HMAC:
     return hmac.new(key.encode(), digestmod=sha256)
 
 
-def sign(attempt: Attempt, *, issuer: str, wall_ms: int, now_ms: int) -> str:
-    """The token of one attempt; each attempt is signed anew.
+def sign(attempt: Attempt, *, issuer: str, wall_ms: int) -> str:
+    """The token of one attempt; each attempt is signed anew, with an id of its own.
 
-    It is issued at the earlier of the virtual (`now_ms`) and the wall clock and expires 300 s after
+    Units: epoch ms in, seconds in the token. Raises: nothing. Source: as `claims_of`.
+    """
+    return encode(claims_of(attempt, issuer=issuer, wall_ms=wall_ms), attempt.signing_key)
+
+
+def claims_of(attempt: Attempt, *, issuer: str, wall_ms: int) -> dict[str, str | int]:
+    """What the token of an attempt says.
+
+    It is issued at the earlier of the virtual and the wall clock and expires 300 s after
     the later one, so a receiver accepts it on either clock, wherever the virtual one stands (D-104).
     The `body` claim keeps its base64 padding; receivers compare it without.
 
-    Units: epoch ms in, seconds in the token. Raises: nothing.
+    Units: epoch ms in, seconds in the claims. Raises: nothing.
     Source: interface document, Authentication 1; the claims are not shown there (D-112).
     """
-    message = attempt.message
-    claims = {
+    message, now_ms = attempt.message, attempt.at_ms
+    return {
         "iss": issuer,
         "sub": message.url,
         "exp": max(wall_ms, now_ms) // 1000 + LIFETIME_S,
         "nbf": 0,
         "iat": min(wall_ms, now_ms) // 1000,
-        "jti": attempt.token_id,
+        # Attempts are far fewer than 2^19; a duplicate has an id of its own (D-421).
+        "jti": jwt_id(message.message_id.encode(), attempt.number + (attempt.is_duplicate << 19)),
         "body": urlsafe_b64encode(sha256(message.body).digest()).decode("ascii"),
     }
+
+
+def encode(claims: dict[str, str | int], key: str) -> str:
+    """Claims as a token, signed with a key. Raises: nothing."""
     signed = _HEADER + b"." + _part(json.encode(claims))
-    signature = _keyed(attempt.signing_key).copy()
+    signature = _keyed(key).copy()
     signature.update(signed)
     return (signed + b"." + _part(signature.digest())).decode("ascii")
 

@@ -1,0 +1,114 @@
+"""`emulator.when` and `emulator.attempts`: what an expression comes to. Neither needs an emulator that runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from emulator.client.publishing import Wait, retry_delay_text
+from emulator.client.records import moment
+from emulator.client.values import Instant, instant
+from emulator.core.errors import Malformed
+from emulator.core.language import cron, expressions
+from emulator.core.rules.clock import LATEST_MS
+from emulator.queries.meanings import firings, ladder
+from emulator.wire.instants import read_instant_ms
+from emulator.wire.meanings import firings_view, ladder_view
+
+# So many firings at most, and so many retries: no plan allows more.
+MAX_COUNT = 1_000
+MAX_RETRIES = expressions.PROBED_RETRIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """One firing of a cron expression.
+
+    `local` is what the clock of its time zone shows, ISO 8601 with the offset; `explanation` says
+    what a daylight-saving change did to it, None if none did.
+    """
+
+    at: datetime
+    local: str
+    explanation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt of a message whose attempts all fail, numbered from 1; `after` counts from the first.
+
+    `delay` is the wait before it, and `arithmetic` says how that came about.
+    """
+
+    attempt: int
+    after: timedelta
+    delay: timedelta
+    arithmetic: str
+
+
+def when(expression: str, start: Instant, *, count: int = 10) -> list[Firing]:
+    """When a cron expression fires after an instant, as a schedule would; fewer where the calendar ends (D-430).
+
+        >>> firings = when("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28", count=2)
+        >>> [firing.local for firing in firings]
+        ['2026-03-28T02:30:00+01:00', '2026-03-29T03:00:00+02:00']
+        >>> firings[1].explanation.partition(":")[0]
+        'the clock goes from 02'
+
+    Raises ValueError that begins with what cannot be meant: `expression`, `start` or `count`.
+    """
+    if not 1 <= count <= MAX_COUNT:
+        raise ValueError(f"count: expected 1 to {MAX_COUNT}, got {count}")
+    start = instant(start)
+    try:
+        start_ms = read_instant_ms(start)
+    except Malformed as malformed:
+        raise ValueError(f"start: {malformed.reason}") from None
+    return [
+        Firing(at=moment(each["at_ms"]), local=each["local"], explanation=each["explanation"])
+        for each in firings_of(expression, start_ms, count)["firings"]
+    ]
+
+
+def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attempt]:
+    """The attempts of a message that all fail, by a retry delay or by the default backoff (D-431).
+
+        >>> [str(each.after) for each in attempts("pow(2, retried) * 1000", retries=3)]
+        ['0:00:00', '0:00:01', '0:00:03', '0:00:07']
+
+    The delay is a timedelta, whole seconds, `1d2h30m` or an expression in milliseconds, as for
+    `publish`. Raises ValueError and TypeError that begin with `retry_delay` or `retries`.
+    """
+    if not 0 <= retries <= MAX_RETRIES:
+        raise ValueError(f"retries: expected 0 to {MAX_RETRIES}, got {retries}")
+    text = None if retry_delay is None else retry_delay_text("retry_delay", retry_delay)
+    return [
+        Attempt(
+            attempt=each["attempt"],
+            after=timedelta(milliseconds=each["after_ms"]),
+            delay=timedelta(milliseconds=each["delay_ms"]),
+            arithmetic=each["arithmetic"],
+        )
+        for each in attempts_of(text, retries, None)["attempts"]
+    ]
+
+
+def firings_of(expression: str, start_ms: int, count: int) -> Any:
+    """The JSON of `when`. Raises ValueError."""
+    try:
+        schedule = cron.parse(expression)
+    except Malformed as malformed:
+        raise ValueError(f"expression: {malformed.reason}") from None
+    return firings_view(schedule, start_ms, firings(schedule, start_ms, count))
+
+
+def attempts_of(retry_delay: str | None, retries: int, start_ms: int | None) -> Any:
+    """The JSON of `attempts`. Raises ValueError."""
+    try:
+        rungs = list(ladder(retry_delay, retries))
+    except Malformed as malformed:
+        raise ValueError(f"retry_delay: {malformed.reason}") from None
+    if start_ms is not None and start_ms + rungs[-1].after_ms > LATEST_MS:
+        raise ValueError("from: expected an instant from which the attempts end in the year 9999 at the latest")
+    return ladder_view(retry_delay, rungs, start_ms)

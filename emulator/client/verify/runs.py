@@ -1,0 +1,141 @@
+"""A workflow run held against an expectation, and the text of what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final, TypeAlias
+
+from emulator.client.control import segment
+from emulator.client.session import Session
+from emulator.client.verify.differences import json_differences, shown
+from emulator.client.verify.expectations import NOTHING, Moment, counted, listed, read_moment
+from emulator.client.workflow_records import WorkflowRun, WorkflowStep, read_run
+from emulator.core.language.spelling import near
+from emulator.core.workflows import RunState
+from emulator.wire.durations import format_duration
+from emulator.wire.instants import iso
+
+# A step by its name, or by what of it is expected: name, type, state, out, and when it began (`at`) and was
+# done (`ended`), each as a duration since the run began, or an instant.
+StepExpected: TypeAlias = str | Mapping[str, Any]
+
+_KNOWN: Final = ("name", "type", "state", "out", "at", "ended")
+# The last lines of the run's course that are shown.
+_LINES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunExpectation:
+    """Read by `run_expectation`; None is anything, and `result` is NOTHING then."""
+
+    state: str | None = None
+    result: Any = NOTHING
+    steps: tuple[Mapping[str, Any], ...] | None = None
+
+    def __str__(self) -> str:
+        parts = [] if self.state is None else [f"in the state {self.state}"]
+        if self.result is not NOTHING:
+            parts.append(f"with the result {shown(self.result)}")
+        if self.steps is not None:
+            parts.append(f"with {counted(len(self.steps), 'step')}")
+        return listed(parts) if parts else "to exist"
+
+
+def run_expectation(*, state: str | None, result: Any, steps: Sequence[StepExpected] | None) -> RunExpectation:
+    """The keywords of `verify_run`, read. Raises: ValueError and TypeError that name the one to blame."""
+    if state is not None and state not in tuple(RunState):
+        raise ValueError(f"state: expected one of {', '.join(RunState)}, got {state!r}")
+    if isinstance(steps, str | bytes) or not isinstance(steps, Sequence | None):
+        raise TypeError(f"steps: expected a list of steps, got {steps!r}")
+    read = None if steps is None else tuple(_step(f"steps[{at}]", each) for at, each in enumerate(steps))
+    return RunExpectation(state=state, result=result, steps=read)
+
+
+def _step(where: str, value: object) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        return {"name": value}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{where}: expected a step's name, or a mapping, got {value!r}")
+    for key in value:
+        if key not in _KNOWN:
+            close = near(str(key), _KNOWN)
+            hint = f"did you mean {close[0]}?" if close else f"expected {listed(_KNOWN)}"
+            raise TypeError(f"{where}: unknown {key!r}, {hint}")
+    return {
+        key: read_moment(f"{where}: {key}", each) if key in ("at", "ended") else each for key, each in value.items()
+    }
+
+
+async def run_difference(session: Session, run_id: str, expectation: RunExpectation) -> str | None:
+    """The text of a failed `verify_run`; None if the run meets the expectation. Raises Refused for no such run."""
+    run = read_run(await session.control("GET", f"runs/{segment(run_id)}"))
+    findings = {name: lines for name, lines in _findings(expectation, run) if lines}
+    if not findings:
+        return None
+    explanation = await session.control("GET", f"runs/{segment(run_id)}/explain")
+    return _text(expectation, run, findings, explanation["reasons"])
+
+
+# -- comparing --------------------------------------------------------------------------------
+
+
+def _findings(expectation: RunExpectation, run: WorkflowRun) -> Iterator[tuple[str, list[str]]]:
+    if expectation.state not in (None, run.state):
+        yield "state", [f"expected {expectation.state}, got {run.state}"]
+    if expectation.result is not NOTHING:
+        yield "result", [*json_differences(expectation.result, run.result)]
+    if expectation.steps is not None:
+        yield "steps", [*_step_differences(expectation.steps, run)]
+
+
+def _step_differences(expected: Iterable[Mapping[str, Any]], run: WorkflowRun) -> Iterator[str]:
+    for number, (wanted, step) in enumerate(zip_longest(expected, run.steps), start=1):
+        if step is None:
+            yield f"step {number}: expected {_named(wanted)}, not there so far"
+        elif wanted is None:
+            yield f'step {number}: unexpected, got "{step.name}" ({step.type}, {step.state})'
+        else:
+            yield from (f"step {number}: {line}" for line in _one_step(wanted, step, run))
+
+
+def _named(wanted: Mapping[str, Any] | None) -> str:
+    return "a step" if not wanted or "name" not in wanted else f'"{wanted["name"]}"'
+
+
+def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun) -> Iterator[str]:
+    for key, value in wanted.items():
+        if key in ("at", "ended"):
+            yield from _instant(key, value, step.at_ms if key == "at" else step.ended_ms, run.created_ms)
+        else:
+            yield from json_differences(value, getattr(step, key), key)
+
+
+def _instant(key: str, wanted: Moment, got_ms: int | None, created_ms: int) -> Iterator[str]:
+    if got_ms != wanted.since(created_ms):
+        got = "not so far" if got_ms is None else f"+{format_duration(got_ms - created_ms)} ({iso(got_ms)})"
+        yield f"{key}: expected {wanted}, got {got}"
+
+
+# -- the text ---------------------------------------------------------------------------------
+
+
+def _text(
+    expectation: RunExpectation,
+    run: WorkflowRun,
+    findings: Mapping[str, list[str]],
+    reasons: Sequence[Mapping[str, Any]],
+) -> str:
+    """A sentence; the run and what differs; its course."""
+    width = max(map(len, findings))
+    lines = [f"Expected run {run.id} {expectation}; it differs in {listed(findings)}."]
+    lines += ["", f"{run.url}, begun {iso(run.created_ms)}. {run.summary}", ""]
+    for name, differences in findings.items():
+        for label, line in zip_longest([name], differences, fillvalue=""):
+            lines.append(f"  {label:{width}}  {line}")
+    lines.append("")
+    if len(reasons) > _LINES:
+        lines.append(f"({len(reasons) - _LINES} more before)")
+    lines += [f"{each['at']}  {each['kind'].replace('_', ' ')}  {each['text']}" for each in reasons[-_LINES:]]
+    return "\n".join(lines)

@@ -1,0 +1,328 @@
+"""The battery: which requests are sent, in which order, and what is made of them.
+
+Source: the checks are those of `checks.py` (D-410). At most 31 requests, each with the receiver's
+timeout; all but the five at once and the two of the slow client come one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from emulator.conformance import judging
+from emulator.conformance.checks import CHECKS
+from emulator.conformance.effects import BLIND, RESTLESS, Effects, Read, amount
+from emulator.conformance.profiles import NONE, PROFILES
+from emulator.conformance.records import CheckResult, Exchange, Receiver, Verdict
+from emulator.conformance.reports import ReceiverReport
+from emulator.conformance.sending import Courier, Request, with_effect
+from emulator.conformance.signatures import Signature
+from emulator.core.model import AttemptOutcome, DeadLetterId, Method, Response, Via
+from emulator.core.rules.callbacks import encoded, fields_of
+from emulator.delivery.mounts import Mount
+
+_LARGE = 1_000_000
+_AT_ONCE = 5
+_RETRIED = 2
+_OTHER_METHODS = (Method.GET, Method.POST, Method.PUT, Method.PATCH, Method.DELETE)
+# Every line end, control characters, and letters of two bytes: text, but none that may be touched.
+_BINARY = "".join(map(chr, range(256))).encode() + b"\r\n\n\r \t"
+_NO_UTF8 = b'{"text": "\xff\xfe\x00"}'
+
+_REFUSED = {
+    "tampered-body": Signature.OTHER_BODY,
+    "tampered-url": Signature.OTHER_URL,
+    "wrong-key": Signature.UNKNOWN_KEY,
+    "algorithm-none": Signature.NONE,
+    "expired": Signature.EXPIRED,
+    "not-yet-valid": Signature.NOT_YET,
+    "missing-signature": Signature.MISSING,
+    "malformed-signature": Signature.MALFORMED,
+}
+
+
+async def check(
+    receiver: Receiver,
+    *,
+    mount: Mount | None = None,
+    effect: Read | None = None,
+    profile: str = NONE,
+    clock: Callable[[], float] = time.monotonic,
+) -> ReceiverReport:
+    """Check a receiver: over the network, or the application that is mounted for it.
+
+    `effect` reads the state by which effects are judged. `profile` names the tolerances of a client.
+    `clock` gives the seconds of real time by which answers are timed.
+    Raises: what reading the effect raises; ValueError for an unknown profile.
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"profile: expected {', '.join(PROFILES)}, got {profile!r}")
+    courier = Courier(receiver, mount, clock)
+    battery = _Battery(courier, Effects(effect, receiver.effect_delay_ms), profile)
+    began_s = clock()
+    try:
+        await battery.run()
+    finally:
+        await courier.close()
+    return ReceiverReport(
+        url=receiver.url,
+        profile=profile,
+        results=battery.results(),
+        requests=courier.requests,
+        took_ms=round((clock() - began_s) * 1000),
+    )
+
+
+class _Battery:
+    def __init__(self, courier: Courier, effects: Effects, profile: str) -> None:
+        self._courier = courier
+        self._receiver = courier.receiver
+        self._effects = effects
+        self._tolerated = PROFILES[profile]
+        self._results: dict[str, CheckResult] = {}
+        self._messages = 0
+        # All good deliveries that were accepted, for the latency.
+        self._accepted: list[Exchange] = []
+        # What one new message adds to the state; None while nothing can be counted.
+        self._amount_of_one: float | None = None
+        self._is_fresh_seen = False
+
+    async def run(self) -> None:
+        """Make every check."""
+        if await self._effects.state() != await self._effects.state():
+            self._effects.unjudged = RESTLESS
+        first = await self._first_contact()
+        if first is None:
+            self._leave_open("the receiver did not answer a good delivery")
+            return
+        refused = await self._check_refusals(first)
+        await self._check_valid(refused)
+        await self._check_repeated()
+        await self._check_at_once()
+        await self._check_retry()
+        await self._check_bodies()
+        await self._check_callbacks()
+        await self._check_slow_client()
+        slowest = max(self._accepted, key=lambda exchange: exchange.took_ms, default=None)
+        if slowest is None:
+            self._leave("latency", "no good delivery was accepted")
+        else:
+            self._judge("latency", [slowest], judging.in_time(slowest.took_ms, self._receiver.timeout_ms))
+
+    def results(self) -> tuple[CheckResult, ...]:
+        """What was found, in the order of the checks."""
+        return tuple(self._results[check_id] for check_id in CHECKS)
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def _new(self) -> int:
+        """The number of a message that was not delivered before."""
+        self._messages += 1
+        return self._messages
+
+    async def _send(self, request: Request) -> Exchange:
+        """Send a request, and see whether it has an effect."""
+        before = await self._effects.state()
+        exchange = await self._courier.send(request)
+        after = await self._effects.state()
+        return with_effect(exchange, is_changed=None if self._effects.unjudged else before != after)
+
+    async def _deliver(self, request: Request) -> Exchange:
+        """Send a good delivery."""
+        exchange = await self._send(request)
+        if exchange.is_accepted:
+            self._accepted.append(exchange)
+        return exchange
+
+    # -- parts of the battery -----------------------------------------------------------------
+
+    async def _first_contact(self) -> Exchange | None:
+        """The request without a signature; None if nobody is there, which takes a good delivery to be sure."""
+        first = await self._send(Request(message=self._new(), signature=Signature.MISSING))
+        if first.status is not None:
+            return first
+        good = await self._send(Request(message=self._new()))
+        self._judge("valid", [good], judging.accepted(good))
+        return None if good.status is None else first
+
+    async def _check_refusals(self, unsigned: Exchange) -> list[Exchange]:
+        """Bad requests come before the first good one: an effect of theirs is not hidden by that of the good one."""
+        found = []
+        for check_id, signature in _REFUSED.items():
+            if signature is Signature.MISSING:
+                exchange = unsigned
+            else:
+                exchange = await self._send(Request(message=self._new(), signature=signature))
+            self._judge(check_id, [exchange], judging.refused(exchange))
+            found.append(exchange)
+        others, problems = [], []
+        for method in _OTHER_METHODS:
+            if method is self._receiver.method:
+                continue
+            exchange = await self._send(Request(message=self._new(), signature=Signature.MISSING, method=method))
+            others.append(exchange)
+            problems.append(judging.other_method(exchange, method))
+        self._judge("methods", others, "; ".join(filter(None, problems)) or None)
+        return [exchange for exchange in (*found, *others) if not exchange.is_accepted]
+
+    async def _check_valid(self, refused: Sequence[Exchange]) -> None:
+        valid = await self._deliver(Request(message=self._new()))
+        self._judge("valid", [valid], judging.accepted(valid))
+        problem = judging.without_effect(refused)
+        if not valid.is_changed and problem is None and self._effects.unjudged is None:
+            self._effects.unjudged = BLIND
+        if self._effects.unjudged is not None or not refused:
+            self._leave("no-effect", self._effects.unjudged or "nothing was refused")
+        else:
+            self._judge("no-effect", refused, problem)
+        before = await self._effects.state()
+        rotated = await self._deliver(Request(message=self._new(), signature=Signature.NEXT))
+        self._judge("next-key", [rotated], judging.accepted(rotated))
+        if rotated.is_accepted and rotated.is_changed:
+            self._is_fresh_seen = True
+            self._amount_of_one = _growth(before, await self._effects.state())
+
+    async def _check_repeated(self) -> None:
+        message = self._new()
+        first = await self._deliver(Request(message=message))
+        if not first.is_accepted:
+            for check_id in ("duplicate", "idempotency"):
+                self._leave(check_id, "the first delivery was not accepted")
+            return
+        second = await self._deliver(Request(message=message))
+        problem = judging.accepted(second)
+        self._judge("duplicate", [second], problem)
+        if self._effects.unjudged is not None:
+            self._leave("idempotency", self._effects.unjudged)
+        else:
+            self._judge("idempotency", [second], "the second delivery changed the state" if second.is_changed else None)
+
+    async def _check_at_once(self) -> None:
+        if self._results["duplicate"].verdict is not Verdict.PASSED:
+            for check_id in ("concurrent", "concurrent-effect"):
+                self._leave(check_id, "the same message twice, one after the other, does not pass")
+            return
+        message = self._new()
+        before = await self._effects.state()
+        found = await asyncio.gather(*(self._courier.send(Request(message=message)) for _ in range(_AT_ONCE)))
+        after = await self._effects.state()
+        self._judge("concurrent", found, judging.at_once(found))
+        growth = _growth(before, after)
+        if (unjudged := self._effects.unjudged or self._unjudged_once(growth)) is not None:
+            self._leave("concurrent-effect", unjudged)
+        elif growth is not None and self._amount_of_one is not None:
+            self._judge("concurrent-effect", found, judging.once(growth, self._amount_of_one))
+
+    def _unjudged_once(self, growth: float | None) -> str | None:
+        """Why one effect cannot be told from several."""
+        if self._results["idempotency"].verdict is not Verdict.PASSED:
+            return "the same message twice, one after the other, has two effects"
+        if not self._is_fresh_seen:
+            return _NOTHING_NEW
+        if growth is None or self._amount_of_one is None:
+            return "nothing can be counted in the state: it is no number, no list and no JSON of these"
+        return None
+
+    async def _check_retry(self) -> None:
+        retry = await self._deliver(Request(message=self._new(), retried=_RETRIED))
+        self._judge("retry", [retry], judging.accepted(retry))
+        if self._effects.unjudged is not None:
+            self._leave("retry-effect", self._effects.unjudged)
+        elif not retry.is_accepted:
+            self._leave("retry-effect", "the retry was not accepted")
+        elif not self._is_fresh_seen:
+            self._leave("retry-effect", _NOTHING_NEW)
+        else:
+            self._judge("retry-effect", [retry], None if retry.is_changed else "the retry changed nothing")
+
+    async def _check_bodies(self) -> None:
+        plain = (("Content-Type", "application/octet-stream"),)
+        empty = await self._courier.send(Request(message=self._new(), body=b""))
+        self._judge("empty-body", [empty], judging.taken(empty))
+        # Spaces at the end mean nothing in JSON, so that the application gets what it knows.
+        large = await self._courier.send(Request(message=self._new(), body=self._receiver.body.ljust(_LARGE)))
+        self._judge("large-body", [large], judging.accepted(large))
+        binary = await self._courier.send(Request(message=self._new(), body=_BINARY, headers=plain))
+        self._judge("binary-body", [binary], judging.taken(binary))
+        invalid = await self._courier.send(Request(message=self._new(), body=_NO_UTF8))
+        self._judge("invalid-utf8", [invalid], judging.taken(invalid))
+
+    async def _check_callbacks(self) -> None:
+        for check_id, status, dead_letter in (
+            ("callback", 200, None),
+            ("failure-callback", 500, DeadLetterId("1700000000000-0")),
+        ):
+            if not self._receiver.takes_callbacks:
+                self._leave(check_id, "the endpoint was not said to take callbacks: --callbacks, callbacks=True")
+                continue
+            source = self._courier.message(Request(message=self._new()))
+            answer = Response(status=status, headers=(("Content-Type", "text/plain"),), body=b"done")
+            outcome = AttemptOutcome(response=answer, error=None, via=Via.NETWORK)
+            exchange = await self._courier.send(
+                Request(
+                    message=self._new(),
+                    body=encoded(fields_of(source, outcome, 0, dead_letter, _LARGE)),
+                    headers=(("Content-Type", "application/json"),),
+                    method=Method.POST,
+                )
+            )
+            self._judge(check_id, [exchange], judging.accepted(exchange))
+
+    async def _check_slow_client(self) -> None:
+        if self._courier.is_mounted:
+            self._leave("slow-client", "a mounted application has no connection: check it on a server")
+            return
+        body = self._receiver.body.ljust(16)
+        slow, other = await self._courier.send_slowly(
+            Request(message=self._new(), body=body),
+            Request(message=self._new()),
+            # Long work is no mistake here.
+            patience_ms=self._receiver.slow_ms + 2 * max((each.took_ms for each in self._accepted), default=0),
+        )
+        problem = judging.accepted(slow)
+        if problem is None:
+            problem = "the other client was not answered meanwhile" if other is None else judging.accepted(other)
+        self._judge("slow-client", [slow] if other is None else [slow, other], problem)
+
+    # -- results ------------------------------------------------------------------------------
+
+    def _judge(self, check_id: str, exchanges: Sequence[Exchange], problem: str | None) -> None:
+        """Note what a check showed; a problem that the profile tolerates is no failure."""
+        verdict, note = Verdict.PASSED, ""
+        if problem is not None:
+            tolerance = self._tolerated.get(check_id)
+            verdict = Verdict.FAILED if tolerance is None else Verdict.TOLERATED
+            note = problem if tolerance is None else f"{problem}; {tolerance}"
+        self._note(check_id, verdict, note, exchanges)
+
+    def _leave(self, check_id: str, why: str) -> None:
+        self._note(check_id, Verdict.NOT_JUDGED, why, ())
+
+    def _leave_open(self, why: str) -> None:
+        for check_id in CHECKS:
+            if check_id not in self._results:
+                self._leave(check_id, why)
+
+    def _note(self, check_id: str, verdict: Verdict, note: str, exchanges: Sequence[Exchange]) -> None:
+        made = CHECKS[check_id]
+        self._results[check_id] = CheckResult(
+            id=check_id,
+            title=made.title,
+            verdict=verdict,
+            sent="; ".join(dict.fromkeys(exchange.sent for exchange in exchanges)),
+            expected=made.expected,
+            came="; ".join(exchange.came for exchange in exchanges),
+            why=made.why,
+            mend=made.mend,
+            note=note,
+        )
+
+
+_NOTHING_NEW = "another message with the same body changes nothing, so that no effect of one can be seen"
+
+
+def _growth(before: object, after: object) -> float | None:
+    """By how much a state grew; None for one that nothing can be counted in."""
+    was, now = amount(before), amount(after)
+    return None if was is None or now is None else now - was

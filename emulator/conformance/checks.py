@@ -1,0 +1,196 @@
+"""The checks of the battery, in the order in which they are made and reported (D-410)."""
+
+from __future__ import annotations
+
+from emulator.conformance.records import Check
+
+_REFUSED = "4xx, such as 401"
+_FORGED = "Anybody can send such a request. A receiver that accepts it runs jobs for strangers."
+
+_ALL = (
+    Check(
+        id="valid",
+        title="a valid signed delivery",
+        expected="2xx",
+        why="Anything else counts as a failure: the message is sent again, and ends in the dead letter queue.",
+        mend="Read the raw body, verify the signature of it for this very URL with the signing keys of this check, "
+        "do the work, answer 200.",
+    ),
+    Check(
+        id="next-key",
+        title="a delivery signed with the next key",
+        expected="2xx",
+        why="When the keys are rotated, the next key becomes the current one before every receiver knows it.",
+        mend="Verify with the current key, and if that fails with the next one.",
+    ),
+    Check(
+        id="tampered-body",
+        title="another body than the one that is signed",
+        expected=_REFUSED,
+        why="Who has seen one delivery could send its signature with a body of their own.",
+        mend="Compare the claim `body` with the base64url SHA-256 of the raw body, padding aside.",
+    ),
+    Check(
+        id="tampered-url",
+        title="a signature for another URL",
+        expected=_REFUSED,
+        why="A delivery to one endpoint could be repeated at another, where the same body means something else.",
+        mend="Compare the claim `sub` with the URL of the endpoint; clients do so if verify is given the URL.",
+    ),
+    Check(
+        id="wrong-key",
+        title="a signature of an unknown key",
+        expected=_REFUSED,
+        why=_FORGED,
+        mend="Verify the signature itself (HMAC-SHA256), not the claims alone.",
+    ),
+    Check(
+        id="algorithm-none",
+        title="a token with the algorithm `none` and no signature",
+        expected=_REFUSED,
+        why=_FORGED,
+        mend="Give the JWT library the one algorithm that is allowed: HS256.",
+    ),
+    Check(
+        id="expired",
+        title="a signature that expired an hour ago",
+        expected=_REFUSED,
+        why="An old delivery that somebody has recorded could be repeated at any time.",
+        mend="Check the claim `exp`, with a tolerance of a minute at most.",
+    ),
+    Check(
+        id="not-yet-valid",
+        title="a signature that is valid in an hour",
+        expected=_REFUSED,
+        why="A token is not to be used outside its time, in either direction.",
+        mend="Check the claim `nbf`, with a tolerance of a minute at most.",
+    ),
+    Check(
+        id="missing-signature",
+        title="no signature",
+        expected=_REFUSED,
+        why=_FORGED,
+        mend="Refuse a request without the signature header before anything else.",
+    ),
+    Check(
+        id="malformed-signature",
+        title="a signature that is no token",
+        expected=_REFUSED,
+        why="A 5xx says that the receiver broke, and alarms whoever looks after it.",
+        mend="Catch what the verification raises, and answer 401.",
+    ),
+    Check(
+        id="methods",
+        title="other methods, without a signature",
+        expected="4xx or 501; GET may show a page, without effect",
+        why="A route for all methods whose verification is for one of them is open to everybody.",
+        mend="Route the one method that is published, or verify whatever the method is.",
+    ),
+    Check(
+        id="no-effect",
+        title="what is refused has no effect",
+        expected="the same state before and after each request that was to be refused",
+        why="A refusal after the work is none.",
+        mend="Verify before anything is read from the body or done.",
+    ),
+    Check(
+        id="duplicate",
+        title="the same message twice",
+        expected="2xx for the second one as well",
+        why="Messages are delivered at least once. A refused duplicate is sent again and again, until it is dead.",
+        mend="Answer 200 for a message whose id is known already.",
+    ),
+    Check(
+        id="idempotency",
+        title="the same message twice has one effect",
+        expected="the same state after the second delivery as after the first",
+        why="Messages are delivered at least once, so that a mail is sent twice or an account charged twice.",
+        mend="Keep the ids of messages that are done, in the transaction that does them.",
+    ),
+    Check(
+        id="concurrent",
+        title="five deliveries of one message at once",
+        expected="2xx, or 409, 423, 425, 429 or 503 while another one is at it; at least one 2xx",
+        why="After a timeout the next attempt comes while the first is still at work.",
+        mend="Let one of them do the work, and answer the others 200 when it is done or 409 while it is not.",
+    ),
+    Check(
+        id="concurrent-effect",
+        title="five deliveries of one message at once have one effect",
+        expected="the effect of one message",
+        why="To look whether a message is done and then to do it is a race: two deliveries both find that it is not.",
+        mend="Claim the message id atomically before the work: a unique key, or a lock.",
+    ),
+    Check(
+        id="retry",
+        title="a retry, the second",
+        expected="2xx",
+        why="A retry differs in one header. Whoever refuses it never recovers from a failure.",
+        mend="Treat a retry like a first attempt; the Retried header is a number for the log.",
+    ),
+    Check(
+        id="retry-effect",
+        title="a retry does the work that no attempt before has done",
+        expected="another state than before",
+        why="A retry comes because the attempts before it failed. If it is ignored the message is lost.",
+        mend="Decide by the ids of messages that are done, not by the Retried header.",
+    ),
+    Check(
+        id="empty-body",
+        title="an empty body",
+        expected="2xx, or a 4xx other than 401 and 403",
+        why="A message may have no body. A receiver that breaks on one is sent it again and again.",
+        mend="Answer 400 for a body that cannot be meant; hash zero bytes like any others.",
+    ),
+    Check(
+        id="large-body",
+        title="a body of 1 MB",
+        expected="2xx",
+        why="Every plan of the service permits 1 MB. Frameworks limit bodies to less, such as Express to 100 kB.",
+        mend="Raise the limit of the body parser to the size of the largest message.",
+    ),
+    Check(
+        id="binary-body",
+        title="a body of control characters, all line ends and non-ASCII text",
+        expected="2xx, or a 4xx other than 401 and 403",
+        why="The signature is of bytes. Who trims or normalizes them takes a good delivery for a forged one.",
+        mend="Verify the raw bytes, before any parser or middleware has changed them.",
+    ),
+    Check(
+        id="invalid-utf8",
+        title="a body that is no UTF-8",
+        expected="2xx, or a 4xx other than 401 and 403",
+        why="The signature is of bytes. Decoding them as text fails, or replaces what it does not know.",
+        mend="Verify the raw bytes, and decode them afterwards.",
+    ),
+    Check(
+        id="callback",
+        title="a callback",
+        expected="2xx",
+        why="A callback is a message like any other, and is sent again if it is not answered 2xx.",
+        mend="Read the JSON of the callback; the body of the answer in it is base64.",
+    ),
+    Check(
+        id="failure-callback",
+        title="a failure callback",
+        expected="2xx",
+        why="It is the last that is heard of a message that failed for good.",
+        mend="Read the JSON of the callback; it has the dead letter's id, and the failing status.",
+    ),
+    Check(
+        id="slow-client",
+        title="a client that sends slowly, and another one meanwhile",
+        expected="2xx for both, the other one before the slow one has ended",
+        why="A receiver that serves one connection at a time is stopped by anybody who sends slowly.",
+        mend="Run it on a server with several threads or workers, or an asynchronous one.",
+    ),
+    Check(
+        id="latency",
+        title="how long good deliveries take",
+        expected="at most half of the timeout",
+        why="What is not answered in time is sent again, while the first attempt is still at work.",
+        mend="Do long work after the answer, or publish with a longer timeout (and say it here as well).",
+    ),
+)
+
+CHECKS = {check.id: check for check in _ALL}

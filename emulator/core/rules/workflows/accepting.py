@@ -1,0 +1,237 @@
+"""Messages that a client publishes into a run: those that begin one, step results, requests of call steps.
+
+What belongs to no run is published as ever. A request with a message of a run is accepted or refused
+as a whole: the client would take an item's refusal inside an accepted batch for success.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from emulator.core.commands import (
+    Accepted,
+    BatchReply,
+    Publish,
+    PublishBatch,
+    Published,
+    PublishItem,
+    PublishReply,
+)
+from emulator.core.decision import Decision, account_state
+from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused, RunOver
+from emulator.core.facts import PublishDeduplicated, RunRewritten, RunStarted
+from emulator.core.model import (
+    AccountId,
+    CallType,
+    CreatedBy,
+    DeadLetterId,
+    DestinationKind,
+    MessageOptions,
+    RunOptions,
+)
+from emulator.core.record import Record
+from emulator.core.rules import limits, publishing
+from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, steps_body
+from emulator.core.state_view import StateView
+from emulator.core.workflows import WorkflowRun, WorkflowStep
+
+_UNKNOWN_SDK = "-workflow-unknown-sdk"
+_INVOKE_COUNT = "-workflow-invoke-count"
+# A run that invokes itself would never end.
+MAX_INVOKE_DEPTH = 100
+
+
+class RunPublishPlan(Record):
+    """A publish into a run that nothing speaks against."""
+
+    account_id: AccountId
+    item: PublishItem
+    part: RunOptions
+    created_by: CreatedBy
+
+
+def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
+    """Publish one message, into a run or not."""
+    decide = publishing.publish if command.item.options.workflow is None else _publish
+    return decide(state, command)
+
+
+def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
+    """Publish many; if one belongs to a run, what is wrong with such a one refuses them all."""
+    decide = _publish_batch if any(map(_belongs_to_run, command.items)) else publishing.publish_batch
+    return decide(state, command)
+
+
+def _belongs_to_run(item: PublishItem | Refused) -> bool:
+    return not isinstance(item, Refused) and item.options.workflow is not None
+
+
+def _publish(state: StateView, command: Publish) -> Decision[PublishReply]:
+    planned = plan(state, command.account_id, command.item, command.created_by)
+    published = yield from carry_out(state, planned)
+    accepted = Accepted(is_group=False, messages=(published,))
+    owner = account_state(state, command.account_id)
+    return PublishReply(accepted=accepted, quota=limits.daily_quota(owner, state.now_ms))
+
+
+def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
+    planned: list[RunPublishPlan | publishing.PublishPlan | Refused] = []
+    for item in command.items:
+        if isinstance(item, Refused):
+            planned.append(item)
+        elif item.options.workflow is not None:
+            planned.append(plan(state, command.account_id, item, CreatedBy.BATCH))
+        else:
+            planned.append(_ordinary_plan(state, command.account_id, item))
+    results: list[Accepted | Refused] = []
+    for each in planned:
+        if isinstance(each, Refused):
+            results.append(each)
+        elif isinstance(each, RunPublishPlan):
+            published = yield from carry_out(state, each)
+            results.append(Accepted(is_group=False, messages=(published,)))
+        else:
+            results.append((yield from publishing.carry_out(state, each)))
+    owner = account_state(state, command.account_id)
+    return BatchReply(items=tuple(results), quota=limits.daily_quota(owner, state.now_ms))
+
+
+def _ordinary_plan(state: StateView, account_id: AccountId, item: PublishItem) -> publishing.PublishPlan | Refused:
+    try:
+        return publishing.plan(state, account_id, item, created_by=CreatedBy.BATCH)
+    except Refused as refusal:
+        return refusal
+
+
+def plan(state: StateView, account_id: AccountId, item: PublishItem, created_by: CreatedBy) -> RunPublishPlan:
+    """Check one message of a run. Raises Refused, for a run that has ended RunOver; changes nothing."""
+    part = item.options.workflow
+    assert part is not None
+    owner = account_state(state, account_id)
+    check_message(state, account_id, item, counts=1 if part.is_init else 0)
+    if not part.is_init and part.run_id not in owner.runs:
+        raise RunOver(f"workflow run {part.run_id} has ended, or never began")
+    return RunPublishPlan(account_id=account_id, item=item, part=part, created_by=created_by)
+
+
+def check_message(state: StateView, account_id: AccountId, item: PublishItem, *, counts: int) -> None:
+    """The limits, whose refusals say "give up", not "the run is over" (D-364). Raises Refused.
+
+    `counts` of its messages are refused for a spent daily quota; steps in between never are.
+    """
+    owner = account_state(state, account_id)
+    limits.check_account_is_active(owner.account)
+    if item.destination.kind is DestinationKind.GROUP:
+        raise InvalidRunMessage("destination", "expected a URL: a workflow runs at one endpoint")
+    try:
+        limits.check_message_size(owner.account, len(item.body))
+        limits.check_options(owner.account, item.options, state.now_ms)
+    except PayloadTooLarge as refusal:
+        raise LimitReached(refusal.text) from None
+    except InvalidInput as refusal:
+        raise InvalidRunMessage(refusal.field, refusal.reason) from None
+    if _invoke_count(item.options) > MAX_INVOKE_DEPTH:
+        raise LimitReached(f"runs invoke each other at most {MAX_INVOKE_DEPTH} deep")
+    if counts:
+        limits.check_daily_quota(owner, state.now_ms, counts)
+
+
+def carry_out(state: StateView, planned: RunPublishPlan) -> Decision[Published]:
+    """Begin the run, or add to it; an init message of an active run sends nothing."""
+    item, part = planned.item, planned.part
+    owner = state.accounts[planned.account_id]
+    url = item.destination.url or item.destination.text
+    run = owner.runs.get(part.run_id)
+    if part.is_init:
+        if run is not None and not part.by_sdk:
+            first = run.steps[0].message_id
+            yield PublishDeduplicated(message_id=first, at_ms=state.now_ms)
+            return Published(message_id=first, url=url, deduplicated=True)
+        run = yield from begin(state, planned.account_id, item, part, planned.created_by)
+        return Published(message_id=run.steps[0].message_id, url=url, deduplicated=False)
+    assert run is not None  # The plan has seen to it, and no message that is accepted ends a run.
+    if part.call_type is CallType.STEP:
+        message_id = yield from append_step(
+            state,
+            run,
+            url=url,
+            options=item.options,
+            body=item.body,
+            caller_ip=item.caller_ip,
+            created_by=planned.created_by,
+        )
+    else:
+        wanted = Delivery(
+            url=url,
+            options=item.options,
+            body=item.body,
+            call_type=part.call_type,
+            caller_ip=item.caller_ip,
+            created_by=planned.created_by,
+            api=item.destination.text.removeprefix("api/") if item.destination.kind is DestinationKind.API else None,
+        )
+        message_id = yield from create(state, run, wanted)
+    return Published(message_id=message_id, url=url, deduplicated=False)
+
+
+def begin(
+    state: StateView,
+    account_id: AccountId,
+    item: PublishItem,
+    part: RunOptions,
+    created_by: CreatedBy,
+    *,
+    awaits_sdk: bool = False,
+    from_dead_letter: DeadLetterId | None = None,
+) -> Decision[WorkflowRun]:
+    """Begin a run, or a triggered one again with what its endpoint says of itself."""
+    url = item.destination.text
+    old = state.accounts[account_id].runs.get(part.run_id)
+    options = item.options
+    first = WorkflowStep(message_id=next_message_id(state), body=item.body)
+    awaits_sdk = awaits_sdk or (not part.by_sdk and _says_unknown_sdk(options))
+    run = WorkflowRun(
+        run_id=part.run_id,
+        number=state.counters.runs + 1,
+        account_id=account_id,
+        url=part.url or url,
+        created_ms=state.now_ms,
+        caller_ip=item.caller_ip,
+        options=options,
+        inherits="WF_TriggerOnConfig" in part.features,
+        steps=(first,),
+        awaits_sdk=awaits_sdk,
+        invoker=item.invoker,
+        from_dead_letter=from_dead_letter,
+    )
+    if old is None:
+        yield RunStarted(run=run)
+    else:
+        run = replace(run, number=old.number, created_ms=old.created_ms, invoker=item.invoker or old.invoker)
+        yield RunRewritten(run=run)
+    yield from create(
+        state,
+        run,
+        Delivery(
+            url=url,
+            options=options,
+            body=steps_body(run.steps),
+            call_type=CallType.STEP,
+            caller_ip=item.caller_ip,
+            created_by=created_by,
+            is_init=True,
+            awaits_sdk=awaits_sdk,
+            from_dead_letter=from_dead_letter,
+        ),
+    )
+    return run
+
+
+def _invoke_count(options: MessageOptions) -> int:
+    """How deep the run was invoked, as its clients count it."""
+    counts = (value for name, value in options.forwarded if name.lower().endswith(_INVOKE_COUNT))
+    return max((int(count) for count in counts if count.isdecimal() and len(count) < 10), default=0)
+
+
+def _says_unknown_sdk(options: MessageOptions) -> bool:
+    return any(name.lower().endswith(_UNKNOWN_SDK) and value.lower() == "true" for name, value in options.forwarded)

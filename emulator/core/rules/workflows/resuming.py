@@ -1,0 +1,225 @@
+"""Failed runs: going on where they failed, from the beginning, and their failure function called again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from emulator.core.commands import (
+    CallFailureFunction,
+    CancelFailureFunction,
+    FailedRun,
+    PublishItem,
+    RestartRuns,
+    ResumeRuns,
+    TriggeredRun,
+)
+from emulator.core.decision import Decision, account_state
+from emulator.core.errors import InvalidInput, NotFound
+from emulator.core.facts import DeadLettersRemoved, RunStarted
+from emulator.core.identifiers import run_id as make_run_id
+from emulator.core.model import (
+    AccountId,
+    CallType,
+    CreatedBy,
+    Destination,
+    DestinationKind,
+    MessageId,
+    MessageOptions,
+    Phase,
+    RunId,
+    RunOptions,
+)
+from emulator.core.rules import limits
+from emulator.core.rules.cancellation import cancel
+from emulator.core.rules.options import over
+from emulator.core.rules.workflows.accepting import begin
+from emulator.core.rules.workflows.conclusions import call_failure_function
+from emulator.core.rules.workflows.messages import Delivery, create, next_message_id, steps_body
+from emulator.core.state_view import StateView
+from emulator.core.workflows import WorkflowRun
+
+
+def resume_runs(state: StateView, command: ResumeRuns) -> Decision[tuple[TriggeredRun, ...]]:
+    """New runs with the steps of failed ones, whose next call is the one that failed (D-374)."""
+    entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
+    resumed = []
+    for entry in entries:
+        yield _removed(state, command.account_id, entry)
+        resumed.append((yield from _resume(state, entry, command.overrides)))
+    return tuple(resumed)
+
+
+def restart_runs(state: StateView, command: RestartRuns) -> Decision[tuple[TriggeredRun, ...]]:
+    """New runs with the payload and the configuration of failed ones."""
+    entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
+    restarted = []
+    for entry in entries:
+        yield _removed(state, command.account_id, entry)
+        restarted.append((yield from _restart(state, entry, command.overrides)))
+    return tuple(restarted)
+
+
+def call_failure_function_again(state: StateView, command: CallFailureFunction) -> Decision[TriggeredRun]:
+    """Call the failure function of a failed run again. Refused unless the last call of it failed."""
+    entry, run = command.entry, command.entry.run
+    _check_present(state, command.account_id, entry)
+    callback = entry.message.failure_callback or run.options.failure_callback
+    is_under_way = bool(_failure_calls(state, command.account_id, entry))
+    if callback is None or is_under_way or entry.failure_call is not Phase.FAILED:
+        raise InvalidInput("dlqId", "expected the dead letter of a run whose failure callback has failed")
+    yield from call_failure_function(
+        state, run, entry.message, callback, entry.outcome, entry.message.max_retries, entry.dead_letter_id
+    )
+    return TriggeredRun(run_id=run.run_id, created_ms=run.created_ms)
+
+
+def cancel_failure_function(state: StateView, command: CancelFailureFunction) -> Decision[None]:
+    """Cancel the call of a failure function that is in progress. Refused if there is none."""
+    _check_present(state, command.account_id, command.entry)
+    live = _failure_calls(state, command.account_id, command.entry)
+    if not live:
+        raise InvalidInput("dlqId", "expected the dead letter of a run whose failure callback is in progress")
+    yield from cancel(state, live)
+
+
+def _failure_calls(state: StateView, account_id: AccountId, entry: FailedRun) -> list[MessageId]:
+    of_run = account_state(state, account_id).run_messages.get(entry.run.number, {})
+    found = []
+    for message_id in of_run:
+        progress = state.messages[message_id]
+        part = progress.message.run
+        if part is not None and part.call_type is CallType.FAILURE_CALL and not progress.cancel_requested:
+            found.append(message_id)
+    return found
+
+
+def _present(
+    state: StateView,
+    account_id: AccountId,
+    entries: Iterable[FailedRun],
+    overrides: MessageOptions,
+    *,
+    strict: bool,
+) -> list[FailedRun]:
+    """The entries that are still in the queue, each once. With `strict`, Raises NotFound for one that is not."""
+    owner = account_state(state, account_id)
+    limits.check_account_is_active(owner.account)
+    limits.check_options(owner.account, overrides, state.now_ms)
+    named = {entry.dead_letter_id: entry for entry in entries}
+    for dead_letter_id in list(named):
+        if dead_letter_id not in owner.dead_letters:
+            if strict:
+                raise NotFound(f"dlq message {dead_letter_id} not found")
+            del named[dead_letter_id]
+    limits.check_daily_quota(owner, state.now_ms, len(named))
+    return list(named.values())
+
+
+def _check_present(state: StateView, account_id: AccountId, entry: FailedRun) -> None:
+    if entry.dead_letter_id not in account_state(state, account_id).dead_letters:
+        raise NotFound(f"dlq message {entry.dead_letter_id} not found")
+
+
+def _removed(state: StateView, account_id: AccountId, entry: FailedRun) -> DeadLettersRemoved:
+    return DeadLettersRemoved(
+        account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
+    )
+
+
+def _new_id(state: StateView) -> RunId:
+    return RunId(make_run_id(state.event_key, state.counters.runs + 1))
+
+
+def _configuration(run: WorkflowRun, overrides: MessageOptions, run_id: RunId) -> MessageOptions:
+    """The init message's options for another run; its own delay has passed long ago."""
+    own = replace(run.options, delay_ms=None, not_before_ms=None)
+    features = () if own.workflow is None else own.workflow.features
+    part = RunOptions(run_id=run_id, is_init=True, url=run.url, features=features)
+    return replace(over(_named(overrides), own), workflow=part)
+
+
+def _named(overrides: MessageOptions) -> MessageOptions:
+    """The overrides that a resumed or restarted run takes; the call's own headers are not the run's."""
+    return MessageOptions(
+        max_retries=overrides.max_retries,
+        retry_delay=overrides.retry_delay,
+        delay_ms=overrides.delay_ms,
+        not_before_ms=overrides.not_before_ms,
+        flow_control=overrides.flow_control,
+        labels=overrides.labels,
+        failure_callback=overrides.failure_callback,
+    )
+
+
+def _restart(state: StateView, entry: FailedRun, overrides: MessageOptions) -> Decision[TriggeredRun]:
+    old, run_id = entry.run, _new_id(state)
+    options = _configuration(old, overrides, run_id)
+    assert options.workflow is not None
+    item = PublishItem(
+        destination=Destination(kind=DestinationKind.URL, text=old.url),
+        body=old.payload,
+        options=options,
+        caller_ip=old.caller_ip,
+    )
+    run = yield from begin(
+        state,
+        old.account_id,
+        item,
+        options.workflow,
+        CreatedBy.DEAD_LETTER,
+        awaits_sdk=old.awaits_sdk,
+        from_dead_letter=entry.dead_letter_id,
+    )
+    return TriggeredRun(run_id=run.run_id, created_ms=run.created_ms)
+
+
+def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> Decision[TriggeredRun]:
+    old, failed = entry.run, entry.message
+    part = failed.run
+    assert part is not None
+    if part.is_init:
+        return (yield from _restart(state, entry, overrides))
+    run_id = _new_id(state)
+    message_id = next_message_id(state)
+    # The message is made anew, so its entry in the list has the new id.
+    steps = tuple(
+        replace(step, message_id=message_id) if step.message_id == failed.message_id else step for step in old.steps
+    )
+    cut = next((at for at, step in enumerate(steps, start=1) if step.message_id == message_id), None)
+    run = replace(
+        old,
+        run_id=run_id,
+        number=state.counters.runs + 1,
+        created_ms=state.now_ms,
+        options=_configuration(old, overrides, run_id),
+        steps=steps,
+        invoker=None,
+        waiters=(),
+        saved_events=(),
+        from_dead_letter=entry.dead_letter_id,
+    )
+    yield RunStarted(run=run)
+    own = MessageOptions(
+        method=failed.method,
+        forwarded=failed.headers,
+        max_retries=failed.max_retries,
+        retry_delay=failed.retry_delay,
+        timeout_ms=failed.timeout_ms,
+        failure_callback=failed.failure_callback,
+        labels=failed.labels,
+        redaction=failed.redaction,
+        flow_control=failed.flow_control,
+    )
+    wanted = Delivery(
+        url=failed.url,
+        options=over(_named(overrides), own),
+        body=failed.body if cut is None else steps_body(steps[:cut]),
+        call_type=part.call_type,
+        caller_ip=failed.caller_ip,
+        created_by=CreatedBy.DEAD_LETTER,
+        from_dead_letter=entry.dead_letter_id,
+    )
+    yield from create(state, run, wanted)
+    return TriggeredRun(run_id=run_id, created_ms=run.created_ms)

@@ -1,0 +1,132 @@
+"""Waiting for events: a step waits, an event or its deadline resumes it, and webhooks are events."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from msgspec.structs import replace
+
+from emulator.core.commands import NotifiedWaiter, Notify, WaitForEvent
+from emulator.core.decision import Decision, account_state
+from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
+from emulator.core.facts import EventSaved, SavedEventTaken, WaitBegan, WaitEnded
+from emulator.core.model import CreatedBy, MessageId, MessageOptions
+from emulator.core.rules import limits
+from emulator.core.rules.workflows.ending import completed
+from emulator.core.rules.workflows.messages import append_step
+from emulator.core.state_view import AccountView, StateView, split_waiter_subject
+from emulator.core.workflows import SavedEvent, Waiter, WorkflowRun
+
+# What the step of a wait says whose time is over.
+TIMED_OUT = {"waitTimeout": True}
+
+
+def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
+    """A step waits; if its event was saved before, the oldest such event resumes it at once (D-368)."""
+    owner = account_state(state, command.account_id)
+    limits.check_account_is_active(owner.account)
+    try:
+        limits.check_message_size(owner.account, len(command.step))
+        limits.check_options(owner.account, command.options, state.now_ms)
+        limits.check_options(owner.account, command.timeout_options, state.now_ms)
+    except PayloadTooLarge as refusal:
+        raise LimitReached(refusal.text) from None
+    except InvalidInput as refusal:
+        raise InvalidRunMessage(refusal.field, refusal.reason) from None
+    if command.timeout_ms > owner.account.max_delay * 1000:
+        raise InvalidRunMessage("timeout", f"quota maxDelay exceeded, current limit: {owner.account.max_delay}")
+    run = owner.runs.get(command.run_id)
+    if run is None:
+        raise RunOver(f"workflow run {command.run_id} has ended, or never began")
+    waiter = Waiter(
+        number=state.counters.waiters + 1,
+        event_id=command.event_id,
+        url=command.url,
+        headers=command.headers,
+        options=command.options,
+        deadline_ms=state.now_ms + command.timeout_ms,
+        timeout=command.timeout,
+        timeout_url=command.timeout_url,
+        timeout_headers=command.timeout_headers,
+        timeout_options=command.timeout_options,
+        step=command.step,
+    )
+    saved = next((event for event in run.saved_events if event.event_id == command.event_id), None)
+    if saved is None:
+        yield WaitBegan(
+            account_id=command.account_id,
+            run_id=run.run_id,
+            run_number=run.number,
+            at_ms=state.now_ms,
+            waiter=waiter,
+        )
+    else:
+        yield SavedEventTaken(account_id=command.account_id, run_id=run.run_id, event_id=saved.event_id)
+        yield from _resume(state, run, waiter, saved.body)
+
+
+def notify(state: StateView, command: Notify) -> Decision[tuple[NotifiedWaiter, ...]]:
+    """An event resumes the waiters in the order of waiting.
+
+    For one run, it resumes all that wait in it, or else is saved; for a run that has ended it is lost (D-369).
+    """
+    owner = account_state(state, command.account_id)
+    limits.check_account_is_active(owner.account)
+    limits.check_message_size(owner.account, len(command.body))
+    waiting = [
+        (number, run_id)
+        for number, run_id in owner.waiting_runs.get(command.event_id, {}).items()
+        if command.run_id in (None, run_id)
+    ]
+    notified = []
+    for number, run_id in waiting:
+        run = owner.runs[run_id]
+        waiter = _waiter(run, number)
+        yield WaitEnded(account_id=command.account_id, run_id=run_id, waiter_number=number)
+        message_id = yield from _resume(state, owner.runs[run_id], waiter, command.body)
+        notified.append(
+            NotifiedWaiter(waiter=waiter, message_id=message_id, run_id=run_id, run_created_ms=run.created_ms)
+        )
+    if not waiting and command.run_id is not None and command.run_id in owner.runs:
+        event = SavedEvent(event_id=command.event_id, body=command.body)
+        yield EventSaved(account_id=command.account_id, run_id=command.run_id, event=event)
+    return tuple(notified)
+
+
+def deadline(state: StateView, subject: str) -> Decision[None]:
+    """A waiter's time is over: its step has its result, which says so."""
+    account_id, number, run_id = split_waiter_subject(subject)
+    waiter = _waiter(state.accounts[account_id].runs[run_id], number)
+    yield WaitEnded(account_id=account_id, run_id=run_id, waiter_number=number)
+    run = state.accounts[account_id].runs[run_id]
+    body = completed(waiter.step, TIMED_OUT)
+    yield from _publish(state, run, waiter.timeout_url, waiter.timeout_options, body)
+
+
+def waiters_of(owner: AccountView, event_id: str) -> tuple[Waiter, ...]:
+    """Who waits for an event, in the order of waiting."""
+    waiting = owner.waiting_runs.get(event_id, {})
+    return tuple(_waiter(owner.runs[run_id], number) for number, run_id in waiting.items())
+
+
+def _waiter(run: WorkflowRun, number: int) -> Waiter:
+    return next(waiter for waiter in run.waiters if waiter.number == number)
+
+
+def _resume(state: StateView, run: WorkflowRun, waiter: Waiter, event: bytes) -> Decision[MessageId]:
+    result = {"out": b64encode(event).decode(), "waitEventId": waiter.event_id, "timeout": waiter.timeout}
+    return (yield from _publish(state, run, waiter.url, waiter.options, completed(waiter.step, result)))
+
+
+def _publish(state: StateView, run: WorkflowRun, url: str, options: MessageOptions, body: bytes) -> Decision[MessageId]:
+    return (
+        yield from append_step(
+            state,
+            run,
+            url=url,
+            options=replace(options, delay_ms=None, not_before_ms=None),
+            body=body,
+            caller_ip=run.caller_ip,
+            created_by=CreatedBy.WORKFLOW,
+        )
+    )

@@ -1,0 +1,412 @@
+"""The steps of a run, in groups: what was done one after the other, what side by side, and what is being tried.
+
+A step is known by what the workflow's endpoint published of it: plans of parallel steps, results, requests of
+call steps, waits and invocations. Source: the workflow reference, 4.2 and 8; decision D-385.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.core.commands import FailedRun
+from emulator.core.model import AttemptOutcome, CallType, Headers, Message, MessageId, Phase
+from emulator.core.record import Record
+from emulator.core.workflows import RunState, Waiter
+from emulator.queries.history import DeadLetterEntry
+from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
+
+_LIVE = (Phase.PENDING, Phase.HELD, Phase.ACTIVE, Phase.RETRYING)
+
+
+class StepState(StrEnum):
+    SUCCESS = "STEP_SUCCESS"
+    PROGRESS = "STEP_PROGRESS"
+    RETRY = "STEP_RETRY"
+    FAILED = "STEP_FAILED"
+    CANCELED = "STEP_CANCELED"
+
+
+class PublishedStep(Record, rename="camel"):
+    """A step as its endpoint published it; what else it holds does not matter here.
+
+    With `target_step` it is the plan of a parallel step, which has no id of its own. `out` is a text; clients
+    differ in whether what is absent is null.
+    """
+
+    step_name: str
+    step_type: str
+    step_id: int = 0
+    out: str | None = None
+    concurrent: int = 1
+    target_step: int | None = None
+    sleep_for: int | float | str | None = None
+    sleep_until: int | float | None = None
+    wait_event_id: str | None = None
+    timeout: int | float | str | None = None
+    wait_timeout: bool | None = None
+
+    @property
+    def is_plan(self) -> bool:
+        return bool(self.target_step)
+
+    @property
+    def number(self) -> int:
+        """The id of the step in its run, also of a plan."""
+        return self.target_step or self.step_id
+
+    @property
+    def is_sleep(self) -> bool:
+        return self.sleep_for is not None or self.sleep_until is not None
+
+
+class CallResponse(Record):
+    """What a third party answered to a call step, as the endpoint reported it."""
+
+    status: int
+    body: str = ""
+    header: Mapping[str, tuple[str, ...]] = {}
+
+
+class StepLog(Record):
+    """One step. `message` is the one that its result, or its plan, went out with; `errors_of` has failed attempts.
+
+    `at_ms` is when it was accepted, or what it does was; `ended_ms` is None until it is done. `request` is the
+    message to the third party of a call step, `response` what came back.
+    """
+
+    step: PublishedStep
+    state: StepState
+    at_ms: int
+    ended_ms: int | None = None
+    message: RunMessage | None = None
+    request: RunMessage | None = None
+    response: CallResponse | None = None
+    wait: Waiter | None = None
+    invoked: RunSummary | None = None
+
+    @property
+    def message_id(self) -> MessageId | None:
+        shown = self.message or self.request
+        return None if shown is None else shown.message.message_id
+
+
+class StepGroup(Record):
+    """Steps that ran side by side, or one that did not."""
+
+    is_parallel: bool
+    steps: tuple[StepLog, ...]
+
+
+class Trial(Record):
+    """A call of the endpoint that is under way or has failed: what it does is not known before it is done."""
+
+    message: RunMessage
+    state: StepState
+
+
+class RunLog(Record):
+    """A run with its steps in groups; the first is the initial payload. `failure` called the failure function."""
+
+    recorded: RecordedRun
+    groups: tuple[StepGroup, ...]
+    trials: tuple[Trial, ...]
+    failure: RunMessage | None
+
+    @property
+    def steps(self) -> tuple[StepLog, ...]:
+        """All steps but the initial payload, in order."""
+        return tuple(step for group in self.groups[1:] for step in group.steps)
+
+
+class _Group:
+    """A group that is being filled: the steps by their numbers."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.steps: dict[int, StepLog] = {}
+
+    def has_room(self, size: int) -> bool:
+        return self.size > 1 and self.size == size and len(self.steps) < self.size
+
+
+def run_log(recorded: RecordedRun, now_ms: int) -> RunLog:
+    """The steps of a run in groups, as of now."""
+    placing = _Placing(recorded, now_ms)
+    first, *rest = recorded.steps
+    for accepted in rest:
+        placing.accept(accepted)
+    placing.add_unfinished()
+    initial = StepLog(
+        step=PublishedStep(step_name="init", step_type="Initial", out=first.step.body.decode("utf-8", "replace")),
+        state=StepState.SUCCESS,
+        at_ms=first.at_ms,
+        ended_ms=first.at_ms,
+        message=recorded.message(first.step.message_id),
+    )
+    groups = [StepGroup(is_parallel=False, steps=(initial,))]
+    groups += [
+        StepGroup(is_parallel=group.size > 1, steps=tuple(step for _, step in sorted(group.steps.items())))
+        for group in placing.groups
+    ]
+    failures = [each for each in recorded.messages if each.call_type is CallType.FAILURE_CALL]
+    return RunLog(
+        recorded=recorded,
+        groups=tuple(groups),
+        trials=tuple(_trials(recorded, now_ms)),
+        failure=failures[-1] if failures else None,
+    )
+
+
+def read_step(body: bytes) -> PublishedStep:
+    """A published step. What is none has neither name nor type: a run takes any message."""
+    try:
+        return msgspec.json.decode(body, type=PublishedStep)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return PublishedStep(step_name="", step_type="", out=body.decode("utf-8", "replace"))
+
+
+class _ListedStep(Record, rename="camel"):
+    """An entry of the list that a workflow endpoint gets; its body in base64."""
+
+    body: str
+
+
+def step_of(message: Message) -> PublishedStep | None:
+    """The step that a message of a run is about; None for the first call, a failure function, and other messages."""
+    if message.run is None or message.run.is_init:
+        return None
+    match message.run.call_type:
+        case CallType.STEP:
+            try:
+                listed = msgspec.json.decode(message.body, type=list[_ListedStep])
+                return read_step(b64decode(listed[-1].body))
+            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, IndexError):
+                return None
+        case CallType.TO_CALLBACK:
+            return _step_of_request(message)
+        case CallType.FROM_CALLBACK:
+            return _step_of_headers(message.headers)
+        case _:
+            return None
+
+
+# -- groups -----------------------------------------------------------------------------------
+
+
+class _Placing:
+    """Puts the steps of a run into groups, in the order in which they were accepted."""
+
+    def __init__(self, recorded: RecordedRun, now_ms: int) -> None:
+        self._recorded = recorded
+        self._now_ms = now_ms
+        self.groups: list[_Group] = []
+        self._requests = {_step_of_request(each.message).number: each for each in _of(recorded, CallType.TO_CALLBACK)}
+        self._waits = {read_step(each.waiter.step).number: each for each in recorded.waits}
+        self._invoked = {number: each for each in recorded.invoked if (number := _invoking(each)) is not None}
+
+    def accept(self, accepted: AcceptedStep) -> None:
+        step = read_step(accepted.step.body)
+        message = self._recorded.message(accepted.step.message_id)
+        group = self._group_with(step.number)
+        if step.is_plan:
+            if group is None:
+                self._group_for(step).steps[step.number] = self._planned(step, accepted, message)
+            return
+        before = None if group is None else group.steps.get(step.number)
+        if before is not None and before.state is StepState.SUCCESS:
+            return  # The client replays the first result of a step.
+        group = group or self._group_for(step)
+        group.steps[step.number] = self._done(step, accepted, message, before)
+
+    def add_unfinished(self) -> None:
+        """What was asked for and has no result yet."""
+        for number, request in sorted(self._requests.items()):
+            step = _step_of_request(request.message)
+            self._add_unfinished(number, step, request.message.created_ms)
+        for number, wait in sorted(self._waits.items()):
+            self._add_unfinished(number, read_step(wait.waiter.step), wait.at_ms)
+        for number, invoked in sorted(self._invoked.items()):
+            assert invoked.run.invoker is not None
+            self._add_unfinished(number, read_step(invoked.run.invoker.step), invoked.run.created_ms)
+
+    def _add_unfinished(self, number: int, step: PublishedStep, at_ms: int) -> None:
+        group = self._group_with(number)
+        if group is not None:
+            return
+        state, ended_ms = self._unfinished_state(number)
+        self._group_for(step).steps[number] = self._with_details(
+            StepLog(step=step, state=state, at_ms=at_ms, ended_ms=ended_ms)
+        )
+
+    def _group_with(self, number: int) -> _Group | None:
+        return next((group for group in self.groups if number in group.steps), None)
+
+    def _group_for(self, step: PublishedStep) -> _Group:
+        if not (self.groups and self.groups[-1].has_room(step.concurrent)):
+            self.groups.append(_Group(max(1, step.concurrent)))
+        return self.groups[-1]
+
+    def _done(
+        self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None, planned: StepLog | None
+    ) -> StepLog:
+        state, ended_ms = StepState.SUCCESS, accepted.at_ms
+        begun_ms = accepted.at_ms if planned is None else planned.at_ms
+        log = StepLog(step=step, state=state, at_ms=begun_ms, ended_ms=ended_ms, message=message)
+        if planned is None and step.is_sleep and message is not None:
+            log = _sleeping(log, message, self._recorded.state, self._now_ms)
+        elif planned is None:
+            log = msgspec.structs.replace(log, at_ms=self._began_ms(step.number, accepted.at_ms))
+        return self._with_details(log)
+
+    def _began_ms(self, number: int, otherwise_ms: int) -> int:
+        if number in self._requests:
+            return self._requests[number].message.created_ms
+        if number in self._waits:
+            return self._waits[number].at_ms
+        if number in self._invoked:
+            return self._invoked[number].run.created_ms
+        return otherwise_ms
+
+    def _planned(self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None) -> StepLog:
+        number = step.number
+        if message is None or message.phase is Phase.DELIVERED:
+            state, ended_ms = self._unfinished_state(number)
+        else:
+            state, ended_ms = _trial_state(message, self._recorded.state), message.ended_ms
+        return self._with_details(
+            StepLog(step=step, state=state, at_ms=accepted.at_ms, ended_ms=ended_ms, message=message)
+        )
+
+    def _unfinished_state(self, number: int) -> tuple[StepState, int | None]:
+        """Of a step without a result, and when it ended. An invoked run goes on when its invoker has ended."""
+        invoked, ending = self._invoked.get(number), self._recorded.summary.ending
+        if invoked is not None:
+            invoked_end = invoked.ending
+            if invoked_end is not None:
+                return StepState.SUCCESS, invoked_end.at_ms
+            return StepState.PROGRESS, None
+        return (StepState.PROGRESS, None) if ending is None else (StepState.CANCELED, ending.at_ms)
+
+    def _with_details(self, log: StepLog) -> StepLog:
+        number = log.step.number
+        wait: RecordedWait | None = self._waits.get(number)
+        return msgspec.structs.replace(
+            log,
+            request=self._requests.get(number),
+            response=_response(log.step),
+            wait=None if wait is None else wait.waiter,
+            invoked=self._invoked.get(number),
+        )
+
+
+def _sleeping(log: StepLog, message: RunMessage, run_state: RunState, now_ms: int) -> StepLog:
+    """A sleep is accepted when it begins, and ends with the delivery of its message."""
+    woke_ms = message.message.not_before_ms
+    if message.phase is Phase.CANCELED and not message.attempts:
+        return msgspec.structs.replace(log, state=StepState.CANCELED, ended_ms=message.ended_ms)
+    if woke_ms > now_ms and run_state is RunState.STARTED:
+        return msgspec.structs.replace(log, state=StepState.PROGRESS, ended_ms=None)
+    return msgspec.structs.replace(log, ended_ms=woke_ms)
+
+
+def _response(step: PublishedStep) -> CallResponse | None:
+    if step.step_type != "Call" or step.out is None or step.is_plan:
+        return None
+    try:
+        return msgspec.json.decode(step.out, type=CallResponse)
+    except msgspec.DecodeError:
+        return None
+
+
+def _invoking(invoked: RunSummary) -> int | None:
+    invoker = invoked.run.invoker
+    return None if invoker is None else read_step(invoker.step).number
+
+
+def _step_of_request(message: Message) -> PublishedStep:
+    """The call step that a request to a third party belongs to: its callback carries it in forwarded headers."""
+    return _step_of_headers(() if message.callback is None else message.callback.options.forwarded)
+
+
+def _step_of_headers(headers: Headers) -> PublishedStep:
+    values = {
+        name.lower().rpartition("-workflow-")[2]: value for name, value in headers if "-workflow-" in name.lower()
+    }
+    return PublishedStep(
+        step_name=values.get("stepname", ""),
+        step_type=values.get("steptype", "Call"),
+        step_id=_number(values.get("stepid", "")),
+        concurrent=_number(values.get("concurrent", "")) or 1,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _of(recorded: RecordedRun, call_type: CallType) -> Iterator[RunMessage]:
+    return (each for each in recorded.messages if each.call_type is call_type)
+
+
+# -- what is being tried ----------------------------------------------------------------------
+
+
+def _trials(recorded: RecordedRun, now_ms: int) -> Iterator[Trial]:
+    """Calls of the endpoint under way, to be made again, or that have failed. Plans and sleeps are steps already."""
+    bodies = {accepted.step.message_id: accepted.step.body for accepted in recorded.steps[1:]}
+    for each in recorded.messages:
+        if each.call_type not in (CallType.STEP, CallType.FROM_CALLBACK) or each.phase is Phase.DELIVERED:
+            continue
+        body = bodies.get(each.message.message_id)
+        if body is not None:
+            step = read_step(body)
+            if step.is_plan or (step.is_sleep and not each.attempts and _sleeps(each, now_ms)):
+                continue
+        yield Trial(message=each, state=_trial_state(each, recorded.state))
+
+
+def _sleeps(message: RunMessage, now_ms: int) -> bool:
+    return message.phase in (Phase.PENDING, Phase.CANCELED) and message.message.not_before_ms > (
+        now_ms if message.ended_ms is None else message.ended_ms
+    )
+
+
+def _trial_state(message: RunMessage, run_state: RunState) -> StepState:
+    if message.phase in _LIVE:
+        return StepState.RETRY if message.phase is Phase.RETRYING else StepState.PROGRESS
+    if message.phase is Phase.FAILED and run_state is RunState.FAILED:
+        return StepState.FAILED
+    return StepState.CANCELED
+
+
+def failed_outcomes(message: RunMessage) -> Iterator[tuple[int, AttemptOutcome]]:
+    """The failed attempts of a message, each with the instant of its end."""
+    return ((each.at_ms, each.outcome) for each in message.attempts if not each.outcome.succeeded)
+
+
+def shown_out(step: PublishedStep) -> object:
+    """The result of a step as a value: its text is JSON, or a text."""
+    if step.out is None:
+        return None
+    try:
+        return json.loads(step.out)
+    except ValueError:
+        return step.out
+
+
+def failed_run(entry: DeadLetterEntry, log: RunLog) -> FailedRun:
+    """The dead letter of a run as a command takes it."""
+    recorded = log.recorded
+    return FailedRun(
+        dead_letter_id=entry.dead_letter_id,
+        run=replace(recorded.run, steps=tuple(accepted.step for accepted in recorded.steps)),
+        message=entry.message,
+        outcome=entry.outcome,
+        failure_call=None if log.failure is None else log.failure.phase,
+    )

@@ -1,0 +1,209 @@
+"""Worlds whose maker chose their token, control calls that name a world by its token, and forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.emulators import InProcess, in_process
+from tests.harness.loops import on_loop
+
+TOKEN = "token-of-one-test"
+
+
+def bearer(token: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", **{name.replace("_", "-"): value for name, value in more.items()}}
+
+
+@on_loop
+async def test_a_world_has_the_token_that_its_maker_chose() -> None:
+    """D-432: everything that opens the account follows from it, whatever the world is called."""
+    async with in_process() as emulator:
+        credentials = []
+        for world_id in ("one", "two"):
+            made = await emulator.control("POST", "/worlds", {"id": world_id, "token": TOKEN})
+            assert made.status == 201, made.body
+            credentials.append(made.json["credentials"]["queue"])
+            await emulator.control("DELETE", f"/worlds/{world_id}")
+        assert credentials[0] == credentials[1]
+        other = (await emulator.control("POST", "/worlds", {"token": f"{TOKEN}-2"})).json["credentials"]["queue"]
+        assert (credentials[0]["token"], other["token"]) == (TOKEN, f"{TOKEN}-2")
+        assert all(credentials[0][name] != other[name] for name in other)
+        sent = await emulator.call("GET", "/v2/keys", bearer(f"{TOKEN}-2"), token=None)
+        assert sent.json["current"] == other["current_signing_key"]
+
+
+@on_loop
+async def test_a_chosen_token_outlives_a_reset() -> None:
+    async with in_process() as emulator:
+        await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN})
+        for body in ({}, {"fixtures": {"queues": [{"name": "mail"}]}}):
+            reset = await emulator.control("POST", "/reset?world=one", body)
+            assert reset.json["credentials"]["queue"]["token"] == TOKEN
+
+
+@pytest.mark.parametrize("token", ["short", "with a blank", "", "ümlaut-token", "a" * 257, "mid=dle-token", 7, None])
+@on_loop
+async def test_an_ill_formed_token_is_named(token: object) -> None:
+    async with in_process() as emulator:
+        refused = await emulator.control("POST", "/worlds", {"id": "one", "token": token})
+        assert (refused.status, refused.json["field"]) == (400, "token")
+        assert (await emulator.control("GET", "/worlds/one")).status == 404
+
+
+@on_loop
+async def test_a_token_that_is_taken_or_given_twice_makes_no_world() -> None:
+    async with in_process() as emulator:
+        made = await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN})
+        for taken in (TOKEN, emulator.world.account().token.rstrip("=")):
+            refused = await emulator.control("POST", "/worlds", {"id": "two", "token": taken})
+            assert refused.status == (409 if taken == TOKEN else 201), refused.body
+        # Its read-only token is in use still, although its token is another one.
+        account = made.json["credentials"]["queue"]["account_id"]
+        await emulator.control("PUT", f"/accounts/{account}?world=one", {"token": "another-token"})
+        refused = await emulator.control("POST", "/worlds", {"id": "three", "token": TOKEN})
+        assert refused.status == 409
+        assert refused.json["error"].startswith("token: the world one has this token, or what follows from it")
+        twice = {"token": "free-token", "fixtures": {"accounts": [{"token": "fixed-token"}]}}
+        refused = await emulator.control("POST", "/worlds", twice)
+        assert (refused.status, refused.json["field"]) == (400, "token")
+
+
+@on_loop
+async def test_a_control_call_with_a_worlds_token_is_about_that_world() -> None:
+    """D-433: the query precedes the token, and a token of nobody's names none."""
+    async with in_process() as emulator:
+        made = (await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN, "epoch": 1_000})).json
+        await emulator.control("POST", "/worlds", {"id": "two", "epoch": 2_000})
+        read_only = made["credentials"]["queue"]["read_only_token"]
+        default_ms = (await emulator.control("GET", "/clock")).json["now_ms"]
+        for token, query, expected in (
+            (TOKEN, "", 1_000),
+            (read_only, "", 1_000),
+            (TOKEN, "?world=two", 2_000),
+            (TOKEN, "?world=default", default_ms),
+            ("nobody-has-this", "", default_ms),
+        ):
+            found = await emulator.control("GET", f"/clock{query}", headers=bearer(token))
+            assert found.json["now_ms"] == expected, (token, query)
+        await emulator.control("POST", "/clock/advance", {"by": 500}, headers=bearer(TOKEN))
+        assert (await emulator.control("GET", "/worlds/one")).json["clock"]["now_ms"] == 1_500
+
+
+@on_loop
+async def test_a_control_token_has_its_own_header_beside_a_worlds_token() -> None:
+    async with in_process(control_token="secret") as emulator:
+        make = {"id": "one", "token": TOKEN, "epoch": 1_000}
+        assert (await emulator.control("POST", "/worlds", make, headers=bearer(TOKEN))).status == 401
+        both = bearer(TOKEN, Emulator_Control_Token="secret")
+        assert (await emulator.control("POST", "/worlds", make, headers=both)).status == 201
+        assert (await emulator.control("GET", "/clock", headers=both)).json["now_ms"] == 1_000
+        assert (await emulator.control("GET", "/clock", headers=bearer("secret"))).json["now_ms"] != 1_000
+        # The token of a world permits nothing, and neither does a wrong one beside the right one.
+        for headers in (bearer(TOKEN), bearer("secret", Emulator_Control_Token="wrong"), {}):
+            assert (await emulator.control("GET", "/clock", headers=headers)).status == 401
+
+
+@on_loop
+async def test_strict_mode_keeps_what_is_wrong_with_the_world_of_the_token() -> None:
+    async with in_process(strict=True) as emulator:
+        await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN})
+        await emulator.control("GET", "/clock?wrold=one", headers=bearer(TOKEN))
+        assert (await emulator.control("GET", "/mismatches?world=one")).json["mismatches"]
+        assert not (await emulator.control("GET", "/mismatches")).json["mismatches"]
+
+
+# -- forks ------------------------------------------------------------------------------------
+
+HOOK = "https://api.example.com/hook"
+
+
+async def fork(emulator: InProcess, body: object = b"", of: str = "default") -> str:
+    made = await emulator.control("POST", f"/worlds/{of}/fork", body)
+    assert made.status == 201, made.body
+    return str(made.json["id"])
+
+
+async def trace(emulator: InProcess, world_id: str) -> bytes:
+    return (await emulator.control("GET", f"/trace?world={world_id}")).body
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@on_loop
+async def test_a_fork_goes_on_exactly_as_the_original_and_by_itself(keeps: bool, tmp_path: Path) -> None:
+    """D-434: state, pending work, history and clock; history that is written already, and history that is not."""
+    async with in_process(db=str(tmp_path / "state.db") if keeps else ":memory:") as emulator:
+        await emulator.rule(HOOK, sequence=[{"status": 503}, {"status": 200}])
+        await emulator.publish(HOOK)
+        await emulator.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 9 * * *"})
+        assert len(await emulator.deliveries()) == 1
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+
+        one = await fork(emulator)
+        assert await trace(emulator, one) == await trace(emulator, "default")
+        await emulator.control("POST", f"/clock/advance?world={one}", {"by": "2d"})
+        assert len(await emulator.deliveries()) == 1
+        forked = await trace(emulator, one)
+        await emulator.advance("2d")
+        assert await trace(emulator, "default") == forked
+
+        # Of a fork, and after a reset of it: it begins as the original began.
+        two = await fork(emulator, {"id": "second"}, of=one)
+        await emulator.control("POST", f"/reset?world={two}")
+        assert (await emulator.control("GET", f"/worlds/{two}")).json["clock"]["pending"] == 0
+        assert await trace(emulator, one) == forked
+        for world_id in (one, two):
+            assert (await emulator.control("DELETE", f"/worlds/{world_id}")).status == 204
+
+
+@on_loop
+async def test_a_fork_has_tokens_of_its_own_and_the_same_signing_keys() -> None:
+    async with in_process() as emulator:
+        fixtures = {"accounts": [{"token": "fixed-token"}, {"token": "second-token"}]}
+        await emulator.control("POST", "/worlds", {"id": "source", "fixtures": fixtures})
+        for wanted in ({}, {"token": TOKEN}):
+            world_id = await fork(emulator, wanted, of="source")
+            before = (await emulator.control("GET", "/accounts?world=source")).json["accounts"]
+            after = (await emulator.control("GET", f"/accounts?world={world_id}")).json["accounts"]
+            for old, new in zip(before, after, strict=True):
+                assert old["id"] == new["id"]
+                assert all(old[name] != new[name] for name in ("token", "read_only_token", "password"))
+            assert after[0]["token"] == wanted.get("token", after[0]["token"])
+            keys = [(await emulator.control("GET", f"/credentials?world={each}")).json for each in ("source", world_id)]
+            assert keys[0]["queue"]["current_signing_key"] == keys[1]["queue"]["current_signing_key"]
+            assert keys[0]["management"] != keys[1]["management"]
+            sent = await emulator.call("POST", f"/v2/publish/{HOOK}", bearer(after[0]["token"]), token=None)
+            assert sent.status == 200
+            for each, count in (("source", 0), (world_id, 1)):
+                found = (await emulator.control("GET", f"/deliveries?world={each}")).json["deliveries"]
+                assert len(found) == count
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@on_loop
+async def test_a_fork_that_cannot_be_made_leaves_nothing(keeps: bool, tmp_path: Path) -> None:
+    async with in_process(db=str(tmp_path / "state.db") if keeps else ":memory:") as emulator:
+        await emulator.control("POST", "/worlds", {"id": "one", "token": TOKEN})
+        for body, status in (
+            ({"id": "one"}, 409),
+            ({"id": "two", "token": TOKEN}, 409),
+            ({"id": "two", "token": "short"}, 400),
+            ({"id": "a/b"}, 400),
+            ({"seed": 7}, 400),
+        ):
+            assert (await emulator.control("POST", "/worlds/default/fork", body)).status == status
+        assert (await emulator.control("POST", "/worlds/nobody/fork")).status == 404
+        assert len((await emulator.control("GET", "/worlds")).json["worlds"]) == 2
+        assert await fork(emulator, {"id": "two"}) == "two"
+
+
+@on_loop
+async def test_forks_that_are_kept_are_there_after_a_restart(tmp_path: Path) -> None:
+    db = str(tmp_path / "state.db")
+    async with in_process(db=db) as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+        await fork(emulator, {"id": "kept", "token": TOKEN})
+    async with in_process(db=db) as emulator:
+        found = await emulator.control("GET", "/clock", headers=bearer(TOKEN))
+        assert found.json["pending"] == 1

@@ -1,0 +1,150 @@
+"""Waiting and notifying by HTTP, and webhooks, which need no token."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow, begin, steps, wait
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.loops import on_loop
+
+
+@on_loop
+async def test_a_wait_is_listed_and_resumed() -> None:
+    async with in_process() as emulator:
+        await answer_as_workflow(emulator)
+        await begin(emulator)
+        assert (await wait(emulator)).status == 200
+        (waiter,) = (await emulator.get("/v2/waiters/ev")).json
+        assert waiter["headers"]["Svc-Workflow-Runid"] == [RUN]
+        assert waiter["headers"]["Content-Type"] == ["application/json"]
+        assert waiter["timeoutHeaders"] == {"Svc-Workflow-RunId": [RUN], "Svc-Workflow-Runid": [RUN]}
+        assert (waiter["url"], waiter["timeoutUrl"]) == (FLOW, FLOW)
+        assert waiter["deadline"] == EPOCH_MS // 1000 + 20
+        assert waiter["timeoutBody"]["waitTimeout"] is True
+        answer = await emulator.post("/v2/notify/ev", body='{"ok":1}')
+        (notified,) = answer.json
+        assert (answer.status, notified["waiter"], notified["error"]) == (201, waiter, "")
+        assert (notified["workflowRunId"], notified["workflowCreatedAt"]) == (RUN, EPOCH_MS)
+        result = json.loads((await steps(emulator))[-1])
+        assert base64.b64decode(result["out"]) == b'{"ok":1}'
+        assert (await emulator.get("/v2/waiters/ev")).json == []
+        assert (await emulator.post("/v2/notify/ev")).json == []
+
+
+@on_loop
+async def test_a_wait_ends_with_its_deadline() -> None:
+    async with in_process() as emulator:
+        await answer_as_workflow(emulator)
+        await begin(emulator)
+        await wait(emulator, timeout=5)
+        upcoming = (await emulator.control("GET", "/upcoming")).json["items"]
+        assert [(item["kind"], item["at_ms"], item["event_id"]) for item in upcoming if item["kind"] == "wait"] == [
+            ("wait", EPOCH_MS + 5_000, "ev")
+        ]
+        await emulator.advance("5s")
+        assert json.loads((await steps(emulator))[-1])["waitTimeout"] is True
+
+
+@on_loop
+async def test_an_event_of_one_run_answers_an_array() -> None:
+    """D-369."""
+    async with in_process() as emulator:
+        await answer_as_workflow(emulator)
+        await begin(emulator)
+        saved = await emulator.post(f"/v2/notify/{RUN}/ev", body="early")
+        assert (saved.status, saved.json) == (201, [])
+        await wait(emulator)
+        assert base64.b64decode(json.loads((await steps(emulator))[-1])["out"]) == b"early"
+        await wait(emulator)
+        assert len((await emulator.post(f"/v2/notify/{RUN}/ev")).json) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"timeout": "soon"}, "timeout"),
+        ({"timeout": "0s"}, "timeout"),
+        ({"url": "nowhere"}, "url"),
+        ({"timeoutUrl": "nowhere"}, "timeoutUrl"),
+        ({"step": 7}, "step"),
+        ({"timeoutHeaders": {"Svc-Retries": ["many"]}}, "Svc-Retries"),
+    ],
+)
+def test_a_wrong_wait_names_the_field(changes: dict[str, Any], field: str) -> None:
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await answer_as_workflow(emulator)
+            await begin(emulator)
+            answer = await wait(emulator, **changes)
+            assert (answer.status, answer.json["field"]) == (412, field)
+
+    test()
+
+
+@on_loop
+async def test_a_wait_of_no_run_is_refused() -> None:
+    async with in_process() as emulator:
+        assert (await wait(emulator)).status == 400
+        answer = await emulator.post("/v2/wait/ev", body={})
+        assert (answer.status, answer.json["field"]) == (400, "Svc-Workflow-Runid")
+
+
+# -- webhooks ---------------------------------------------------------------------------------
+
+
+def user_of(emulator: InProcess, token: str = "") -> str:
+    named = json.loads(base64.b64decode(token or emulator.token))
+    assert isinstance(named["UserID"], str)
+    return named["UserID"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+def test_a_webhook_needs_no_token_and_takes_any_method(method: str) -> None:
+    """D-371."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await answer_as_workflow(emulator)
+            await begin(emulator)
+            target = f"/v2/workflows/hooks/{user_of(emulator)}/{RUN}/evt_1?a=b%20c"
+            answer = await emulator.call(method, target, {"X-Own": "1"}, b"\xff!", token=None)
+            assert (answer.status, answer.body) == (200, b"")
+            await wait(emulator, "evt_1")
+            event = json.loads(base64.b64decode(json.loads((await steps(emulator))[-1])["out"]))
+            assert event == {
+                "method": method,
+                "header": {"Host": ["127.0.0.1:8080"], "X-Own": ["1"]},
+                "body": base64.b64encode(b"\xff!").decode(),
+                "proto": "http",
+                "host": "127.0.0.1:8080",
+                "url": target,
+            }
+
+    test()
+
+
+@on_loop
+async def test_a_webhook_of_nobody_is_not_found() -> None:
+    async with in_process() as emulator:
+        assert (await emulator.call("POST", f"/v2/workflows/hooks/nobody/{RUN}/ev", token=None)).status == 404
+
+
+@on_loop
+async def test_a_webhook_finds_the_world_of_its_run() -> None:
+    """D-371."""
+    async with in_process() as emulator:
+        made = await emulator.control("POST", "/worlds", {"id": "other"})
+        token = made.json["credentials"]["queue"]["token"]
+        own = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-Init": "true"}
+        assert (await emulator.post(f"/v2/publish/{FLOW}", own, token=token)).status == 200
+        target = f"/v2/workflows/hooks/{user_of(emulator, token)}/{RUN}/ev"
+        assert (await emulator.call("POST", target, token=None)).status == 200
+        accounts = emulator.emulation.worlds.get("other").state.accounts.values()
+        assert [len(run.saved_events) for owner in accounts for run in owner.runs.values()] == [1]

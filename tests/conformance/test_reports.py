@@ -1,0 +1,89 @@
+"""A report as lines, JSON and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+from emulator.conformance.records import CheckResult, Verdict
+from emulator.conformance.reports import ReceiverReport, json_object, junit_xml, text_lines
+
+
+def result(check_id: str, verdict: Verdict, note: str = "") -> CheckResult:
+    return CheckResult(
+        id=check_id,
+        title=f"the check {check_id}",
+        verdict=verdict,
+        sent="POST",
+        expected="2xx",
+        came='500 in 7 ms, "<\\u0000>"',
+        why="because",
+        mend="do it",
+        note=note,
+    )
+
+
+REPORT = ReceiverReport(
+    url="http://127.0.0.1:3000/jobs",
+    profile="none",
+    results=(
+        result("valid", Verdict.PASSED),
+        result("expired", Verdict.FAILED, "it was accepted"),
+        result("tampered-url", Verdict.TOLERATED, "the client"),
+        result("no-effect", Verdict.NOT_JUDGED, "no source"),
+    ),
+    requests=31,
+    took_ms=1250,
+)
+
+
+def test_lines_tell_of_a_failure_all_that_is_known() -> None:
+    assert list(text_lines(REPORT)) == [
+        "passed      valid         the check valid",
+        "failed      expired       the check expired",
+        "            it was accepted",
+        "            sent:     POST",
+        "            expected: 2xx",
+        '            came:     500 in 7 ms, "<\\u0000>"',
+        "            why:      because",
+        "            mend:     do it",
+        "tolerated   tampered-url  the check tampered-url",
+        "            the client",
+        "not judged  no-effect     the check no-effect",
+        "            no source",
+        "http://127.0.0.1:3000/jobs: 1 passed, 1 failed, 1 tolerated, 1 not judged (31 requests, 1.2 s)",
+    ]
+
+
+def test_json_has_every_part_of_every_check() -> None:
+    found = json.loads(json.dumps(json_object(REPORT)))
+    assert (found["passed"], found["requests"]) == (False, 31)
+    assert found["results"][1] == {
+        "id": "expired",
+        "title": "the check expired",
+        "verdict": "failed",
+        "sent": "POST",
+        "expected": "2xx",
+        "came": '500 in 7 ms, "<\\u0000>"',
+        "why": "because",
+        "mend": "do it",
+        "note": "it was accepted",
+    }
+
+
+def test_junit_has_a_case_for_each_check() -> None:
+    suites = ElementTree.fromstring(junit_xml(REPORT))
+    [suite] = suites
+    assert (suites.tag, suite.tag) == ("testsuites", "testsuite")
+    counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped", "time")]
+    assert counts == ["4", "1", "0", "2", "1.250"]
+    cases = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert cases == {
+        "valid: the check valid": [],
+        "expired: the check expired": ["failure"],
+        "tampered-url: the check tampered-url": ["skipped"],
+        "no-effect: the check no-effect": ["skipped"],
+    }
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert (failure.get("message"), "mend:     do it" in (failure.text or "")) == ("it was accepted", True)

@@ -1,0 +1,157 @@
+"""Failed runs: resumed where they failed, restarted, and their failure function called again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.core import commands
+from emulator.core.errors import InvalidInput, NotFound
+from emulator.core.model import AttemptOutcome, MessageOptions, RunId
+from tests.harness.simulations import DAY, SECOND, answered, callback
+from tests.harness.workflows import FLOW, WORKFLOW, RunWorld, step, steps_in
+
+FAIL = "https://app.test/fail"
+BOOM = answered(500)
+
+
+def failed(*, at: int = 3, **options: Any) -> RunWorld:
+    """A world with a run that failed when it was called with so many steps; from now on it works."""
+    world = RunWorld({1: lambda world: world.add(step(1)), 2: lambda world: world.add(step(2))})
+    mended: list[bool] = []
+
+    def answer(message: Any, number: int) -> AttemptOutcome:
+        count = len(steps_in(message))
+        if count == at and not mended:
+            return BOOM
+        if act := world.acts.get(count):
+            act(world)
+        return WORKFLOW
+
+    world.outcomes[FLOW] = answer
+    world.begin(max_retries=0, forwarded=(("X-User", "u"),), **options)
+    world.run_for(10 * SECOND)
+    mended.append(True)
+    world.acts.clear()
+    return world
+
+
+def resume(world: RunWorld, *, strict: bool = True, **overrides: Any) -> commands.TriggeredRun:
+    entry = world.failed_run()
+    command = commands.ResumeRuns(
+        account_id=world.account_id, entries=(entry,), overrides=MessageOptions(**overrides), strict=strict
+    )
+    (run,) = world.do(command)
+    return run
+
+
+def restart(world: RunWorld, **overrides: Any) -> commands.TriggeredRun:
+    command = commands.RestartRuns(
+        account_id=world.account_id,
+        entries=(world.failed_run(),),
+        overrides=MessageOptions(**overrides),
+        strict=True,
+    )
+    (run,) = world.do(command)
+    return run
+
+
+def test_a_resumed_run_goes_on_with_the_call_that_failed() -> None:
+    """D-374."""
+    world = failed()
+    run = resume(world)
+    call = world.calls[-1]
+    assert steps_in(call) == [b'{"a":1}', step(1), step(2)]
+    assert call.run is not None
+    assert (call.run.run_id, call.run.is_init, dict(call.headers)["X-User"]) == (run.run_id, False, "u")
+    assert world.run(run.run_id).steps[-1].message_id == call.message_id
+    assert world.dead_letter_ids() == []
+    world.succeed(run_id=run.run_id)
+    assert world.endings[-1] == (run.run_id, "RUN_SUCCESS")
+
+
+def test_a_run_that_failed_at_its_beginning_begins_again() -> None:
+    world = failed(at=1)
+    run = resume(world)
+    call = world.calls[-1]
+    assert call.run is not None
+    assert (call.run.is_init, call.run.run_id) == (True, run.run_id)
+    assert run.run_id.startswith("wfr_")
+
+
+def test_a_restarted_run_has_the_payload_and_the_configuration_alone() -> None:
+    world = failed(delay_ms=SECOND)
+    run = restart(world)
+    call = world.calls[-1]
+    assert steps_in(call) == [b'{"a":1}']
+    assert (call.max_retries, dict(call.headers)["X-User"]) == (0, "u")
+    assert world.times_of_calls()[-1] == world.now_ms
+    assert world.run(run.run_id).from_dead_letter is not None
+
+
+@pytest.mark.parametrize("again", [resume, restart])
+def test_the_call_overrides_the_configuration(again: Any) -> None:
+    world = failed()
+    run = again(world, max_retries=5, labels=("new",), delay_ms=DAY)
+    world.run_for(DAY)
+    call = world.calls[-1]
+    assert (call.max_retries, call.labels) == (5, ("new",))
+    assert world.times_of_calls()[-1] == 10 * SECOND + DAY
+    assert world.run(run.run_id).options.max_retries == 5
+
+
+def test_an_entry_that_is_gone_is_not_found() -> None:
+    world = failed()
+    entry = world.failed_run()
+    resume(world)
+    for strict in (True, False):
+        command = commands.RestartRuns(
+            account_id=world.account_id, entries=(entry,), overrides=MessageOptions(), strict=strict
+        )
+        if strict:
+            with pytest.raises(NotFound):
+                world.do(command)
+        else:
+            assert world.do(command) == ()
+
+
+# -- the failure function ---------------------------------------------------------------------
+
+
+def call_again(world: RunWorld) -> commands.TriggeredRun:
+    return world.do(commands.CallFailureFunction(account_id=world.account_id, entry=world.failed_run()))
+
+
+def test_a_failure_function_that_failed_is_called_again() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = world.outcomes[FAIL] = lambda message, number: BOOM
+    world.begin(max_retries=0, failure_callback=callback(FAIL, max_retries=0))
+    del world.outcomes[FAIL]
+    assert call_again(world).run_id == RunId("wfr_one")
+    first, second = world.calls_at(FAIL)
+    assert first.body == second.body
+    with pytest.raises(InvalidInput):
+        call_again(world)
+
+
+def test_a_failure_function_in_progress_is_cancelled() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = world.outcomes[FAIL] = lambda message, number: BOOM
+    world.begin(max_retries=0, failure_callback=callback(FAIL, max_retries=5, retry_delay="10000"))
+    cancel = commands.CancelFailureFunction(account_id=world.account_id, entry=world.failed_run())
+    with pytest.raises(InvalidInput):
+        call_again(world)
+    world.do(cancel)
+    world.run_for(DAY)
+    assert len(world.calls_at(FAIL)) == 1
+    with pytest.raises(InvalidInput):
+        world.do(cancel)
+    with pytest.raises(InvalidInput):
+        call_again(world)
+
+
+def test_without_a_failure_function_there_is_nothing_to_call() -> None:
+    world = failed()
+    with pytest.raises(InvalidInput):
+        call_again(world)

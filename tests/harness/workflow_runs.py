@@ -1,0 +1,121 @@
+"""Workflow runs over HTTP for tests of what is read of them: the test itself is the workflow's endpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from emulator.core.commands import CancelRun, FinishRun, WaitForEvent
+from emulator.core.model import MessageOptions, RunId, RunOptions
+from tests.harness.emulators import Answer, InProcess
+
+FLOW = "https://app.test/flow"
+CRM = "https://crm.test/offers"
+RUN = "wfr_one"
+ANSWER = {"status": 200, "headers": {"Svc-Workflow-Sdk-Version": "1"}}
+
+
+class Flow:
+    """One run of the workflow at `FLOW`, whose steps the test publishes."""
+
+    def __init__(self, emulator: InProcess, run_id: str = RUN) -> None:
+        self.emulator = emulator
+        self.run_id = run_id
+
+    async def start(self, payload: object = b'{"user":7}', **headers: str) -> str:
+        """Begin the run; the id of its first message. The endpoint answers 200 unless another rule came before."""
+        await self.emulator.rule(FLOW, respond=ANSWER)
+        return await self.publish(FLOW, payload, **{"Svc-Workflow-Init": "true", **_named(headers)})
+
+    async def publish(self, url: str, body: object, **headers: str) -> str:
+        given = {
+            "Svc-Workflow-RunId": self.run_id,
+            "Svc-Workflow-Init": "false",
+            "Svc-Workflow-Url": FLOW,
+            "Svc-Forward-Svc-Workflow-Sdk-Version": "1",
+            "Svc-Feature-Set": "LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig",
+            **_named(headers),
+        }
+        return await self.emulator.publish(url, given, body)
+
+    async def step(self, number: int, name: str, out: object = None, **more: Any) -> str:
+        """A result, or with `targetStep` a plan."""
+        headers = {"Svc-Delay": more.pop("delay")} if "delay" in more else {}
+        fields = {"stepId": number, "stepName": name, "stepType": "Run", "out": json.dumps(out), "concurrent": 1}
+        return await self.publish(FLOW, {**fields, **more}, **headers)
+
+    async def plan(self, target: int, name: str, concurrent: int, **more: Any) -> str:
+        headers = {"Svc-Delay": more.pop("delay")} if "delay" in more else {}
+        fields = {"stepId": 0, "stepName": name, "stepType": "Run", "concurrent": concurrent, "targetStep": target}
+        return await self.publish(FLOW, {**fields, **more}, **headers)
+
+    async def sleep(self, number: int, name: str, seconds: int) -> str:
+        return await self.step(number, name, stepType="SleepFor", sleepFor=seconds, delay=f"{seconds}s")
+
+    async def call(self, number: int, name: str, body: object = b"") -> str:
+        """The request of a call step to `CRM`."""
+        step = {"StepId": str(number), "StepName": name, "StepType": "Call", "Concurrent": "1"}
+        told = {f"Svc-Callback-Forward-Svc-Workflow-{key}": value for key, value in step.items()}
+        return await self.publish(
+            CRM,
+            body,
+            **{
+                "Svc-Workflow-CallType": "toCallback",
+                "Svc-Retries": "0",
+                "Svc-Callback": FLOW,
+                "Svc-Callback-Workflow-RunId": self.run_id,
+                "Svc-Callback-Workflow-CallType": "fromCallback",
+                "Svc-Callback-Workflow-Init": "false",
+                "Svc-Callback-Workflow-Url": FLOW,
+                "Svc-Callback-Forward-Svc-Workflow-Callback": "true",
+                **told,
+            },
+        )
+
+    async def wait(self, number: int, name: str, event_id: str, seconds: int) -> None:
+        account_id = self.emulator.world.account().id
+        options = MessageOptions(workflow=RunOptions(run_id=RunId(self.run_id), url=FLOW))
+        step = {"stepId": number, "stepName": name, "stepType": "Wait", "concurrent": 1}
+        await self.emulator.world.submit(
+            WaitForEvent(
+                account_id=account_id,
+                run_id=RunId(self.run_id),
+                event_id=event_id,
+                url=FLOW,
+                headers=(),
+                options=options,
+                timeout=f"{seconds}s",
+                timeout_ms=1000 * seconds,
+                timeout_url=FLOW,
+                timeout_headers=(),
+                timeout_options=options,
+                step=json.dumps(step).encode(),
+            )
+        )
+
+    async def finish(self, result: object = "done") -> None:
+        await self.emulator.world.submit(
+            FinishRun(
+                account_id=self.emulator.world.account().id,
+                run_id=RunId(self.run_id),
+                response=json.dumps(result).encode(),
+                has_existed=True,
+            )
+        )
+
+    async def cancel(self) -> None:
+        account_id = self.emulator.world.account().id
+        await self.emulator.world.submit(CancelRun(account_id=account_id, run_id=RunId(self.run_id), has_existed=True))
+
+    async def log(self) -> Any:
+        """The run as the logs show it."""
+        [run] = (await self.logs(workflowRunId=self.run_id)).json["runs"]
+        return run
+
+    async def logs(self, **query: str) -> Answer:
+        given = "&".join(f"{name}={value}" for name, value in query.items())
+        return await self.emulator.get(f"/v2/workflows/logs?{given}")
+
+
+def _named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
