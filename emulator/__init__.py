@@ -104,10 +104,7 @@ __all__ = [
     "Application",
     "AsyncEmulator",
     "Attempt",
-<<<<<<< HEAD
     "Chaos",
-=======
->>>>>>> c-fork
     "CheckResult",
     "ClockStatus",
     "Credentials",

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Moving the clock by a call: going away meanwhile, and taking a move back."""
-=======
-"""Moving the clock by a call, going away meanwhile, and taking an advance back."""
->>>>>>> c-fork
 
 from __future__ import annotations
 
@@ -62,11 +58,8 @@ async def test_a_move_ends_with_its_client_where_it_has_come_to(path: str) -> No
         assert further.json["to_ms"] == clock["now_ms"] + 60_000
 
 
-<<<<<<< HEAD
-=======
 # -- undoable advances -------------------------------------------------------------------------
 
->>>>>>> c-fork
 HOOK = "https://api.example.com/hook"
 HOUR = 3_600_000
 
