@@ -113,6 +113,7 @@ export function asPython(described, origin = location.origin) {
 
 /** A call in JavaScript, with fetch. */
 export function asJavaScript(described, origin = location.origin) {
-  const { method, headers, body } = described, given = literal({ method, headers, body: body instanceof Blob ? "FILE" : body }).replace(/^    "(\w+)"/gm, "    $1");
+  const { method, headers, body } = described;
+  const given = literal({ method, headers, body: body instanceof Blob ? "FILE" : body }).replace(/^    "(\w+)"/gm, "    $1");
   return `const response = await fetch(${literal(origin + target(described))}, ${given});\nif (!response.ok) throw new Error(await response.text());`;
 }

@@ -64,7 +64,8 @@ function ties({ select }, { kind, source_message_id: source, message_id: made, s
 function attempt(context, delivery, open) {
   const { response, method, url, error } = delivery;
   const sent = { method, path: "", headers: flat(delivery.headers), body: delivery.body };
-  return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `, status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
+  return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `,
+    status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
     ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via}`),
   h("div.panel", error && h("p.problem", error), exchange("Request", `${method} ${url}`, delivery),
     response && exchange("Response", response.status, response), signature(delivery, context.state),
