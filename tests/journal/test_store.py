@@ -437,8 +437,10 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
 @pytest.mark.parametrize(
     "error", [sqlite3.OperationalError("disk full"), KeyError("a fault of ours")], ids=["disk", "fault"]
 )
-def test_writer_that_fails_fails_everybody_and_stays_failed(tmp_path: Path, is_file: bool, error: Exception) -> None:
-    logging.getLogger("emulator.journal").setLevel(logging.CRITICAL)
+def test_writer_that_fails_fails_everybody_and_stays_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_file: bool, error: Exception
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="emulator.journal")
 
     async def fail(*_: object) -> None:
         raise error
