@@ -1,6 +1,6 @@
 // Values as people read them. Pure: no DOM, no state but the formatters that were made.
 
-const MINUTE = 60_000, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+const MINUTE = 60_000, HOUR = 60 * MINUTE, DAY = 24 * HOUR, TWO = "2-digit";
 const formatters = new Map();
 
 /** The browser's own zone, such as Europe/Berlin. */
@@ -9,92 +9,65 @@ export const localZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone 
 /** Whether there is a zone of that name. */
 export function isZone(name) {
   try {
-    new Intl.DateTimeFormat("en-GB", { timeZone: name });
-    return true;
+    return Boolean(formatterOf(name));
   } catch {
     return false;
   }
 }
 
-function parts(ms, zone) {
-  let formatter = formatters.get(zone);
-  if (!formatter) {
-    formatter = new Intl.DateTimeFormat("en-GB", {
-      timeZone: zone, weekday: "short", year: "numeric", month: "short", day: "numeric",
-      hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-    });
-    formatters.set(zone, formatter);
+function formatterOf(timeZone) {
+  if (!formatters.has(timeZone)) {
+    formatters.set(timeZone, new Intl.DateTimeFormat("en-GB", {
+      timeZone, weekday: "short", year: "numeric", month: "short", day: "numeric", hour: TWO, minute: TWO, second: TWO, hourCycle: "h23",
+    }));
   }
-  return Object.fromEntries(formatter.formatToParts(ms).map(({ type, value }) => [type, value]));
+  return formatters.get(timeZone);
 }
+
+/** A function that writes the parts of an instant in a zone; a dash if it is none. */
+const writer = (write) => (ms, zone = "UTC") => (Number.isFinite(ms) && Math.abs(ms) <= 8.64e15
+  ? write(Object.fromEntries(formatterOf(zone).formatToParts(ms).map(({ type, value }) => [type, value])), ms) : "–");
+const dateOf = (p) => `${p.weekday} ${p.day} ${p.month} ${p.year}`, timeOf = (p) => `${p.hour}:${p.minute}:${p.second}`;
 
 /** "Mon 2 Mar 2026 09:00:00" in a zone. */
-export function instant(ms, zone = "UTC") {
-  if (!isInstant(ms)) return "–";
-  const p = parts(ms, zone);
-  return `${p.weekday} ${p.day} ${p.month} ${p.year} ${p.hour}:${p.minute}:${p.second}`;
-}
+export const instant = writer((p) => `${dateOf(p)} ${timeOf(p)}`);
 
 /** "09:00:00" in a zone, with milliseconds if there are any. */
-export function timeOfDay(ms, zone = "UTC") {
-  if (!isInstant(ms)) return "–";
-  const p = parts(ms, zone);
-  const fraction = ((ms % 1000) + 1000) % 1000;
-  return `${p.hour}:${p.minute}:${p.second}${fraction ? `.${String(fraction).padStart(3, "0")}` : ""}`;
-}
+export const timeOfDay = writer((p, ms) => timeOf(p) + (ms % 1000 ? `.${String(((ms % 1000) + 1000) % 1000).padStart(3, "0")}` : ""));
 
 /** "Mon 2 Mar 2026" in a zone: what rows of one day share. */
-export function day(ms, zone = "UTC") {
-  if (!isInstant(ms)) return "–";
-  const p = parts(ms, zone);
-  return `${p.weekday} ${p.day} ${p.month} ${p.year}`;
-}
-
-const isInstant = (ms) => Number.isFinite(ms) && Math.abs(ms) <= 8.64e15;
+export const day = writer(dateOf);
 
 /** The last part of a zone's name: "Berlin" for Europe/Berlin. */
 export const zoneName = (zone) => zone.split("/").pop().replaceAll("_", " ");
 
-/** A duration in at most two units: "1d 2h", "22 s", "1.5 s", "12 ms". */
+/** A duration in at most two units: "1 d 2 h", "22 s", "1.5 s", "12 ms". */
 export function duration(ms) {
-  const size = Math.abs(ms);
+  const size = Math.abs(ms), units = [[DAY, "d"], [HOUR, "h"], [MINUTE, "min"], [1000, "s"]];
   if (size < 1000) return `${Math.round(size)} ms`;
   if (size < MINUTE) return `${Number((size / 1000).toFixed(size < 10_000 ? 1 : 0))} s`;
-  const units = [[DAY, "d"], [HOUR, "h"], [MINUTE, "min"], [1000, "s"]];
-  const first = units.findIndex(([unit]) => size >= unit);
-  const [big, bigName] = units[first];
-  const count = Math.floor(size / big);
-  const [small, smallName] = units[first + 1];
-  const rest = Math.floor((size - count * big) / small);
-  return rest ? `${count} ${bigName} ${rest} ${smallName}` : `${count} ${bigName}`;
+  const first = units.findIndex(([unit]) => size >= unit), [[big, bigName], [small, smallName]] = units.slice(first);
+  const rest = Math.floor((size % big) / small);
+  return `${Math.floor(size / big)} ${bigName}${rest ? ` ${rest} ${smallName}` : ""}`;
 }
 
 /** "in 22 s", "3 min ago", "now". */
 export function relative(ms, now) {
-  const distance = ms - now;
-  if (Math.abs(distance) < 1) return "now";
-  return distance > 0 ? `in ${duration(distance)}` : `${duration(distance)} ago`;
+  if (Math.abs(ms - now) < 1) return "now";
+  return ms > now ? `in ${duration(ms - now)}` : `${duration(now - ms)} ago`;
 }
 
-/** An id shortened in the middle: "msg_26hZ…tM3f". */
-export function shortId(id, head = 4, tail = 6) {
-  const text = String(id ?? "");
-  // The part before the underscore says what the id is of, and is kept.
-  const prefix = /^[a-z]{2,8}_/.exec(text)?.[0] ?? "";
-  const rest = text.slice(prefix.length);
-  return rest.length <= head + tail + 1 ? text : `${prefix}${rest.slice(0, head)}…${rest.slice(-tail)}`;
-}
+/** An id shortened in the middle, but for the prefix that says what it is of: "msg_26hZ…tM3fxx". */
+export const shortId = (id) => String(id ?? "").replace(/^((?:[a-z]{2,8}_)?.{4}).{2,}(.{6})$/, "$1…$2");
 
 /** "1 delivery", "1,204 deliveries". */
-export function count(number, one, many = `${one}s`) {
-  return `${number.toLocaleString("en-GB")} ${number === 1 ? one : many}`;
-}
+export const count = (number, one, many = `${one}s`) => `${number.toLocaleString("en-GB")} ${number === 1 ? one : many}`;
+export const deliveries = (number) => count(number, "delivery", "deliveries");
 
 /** "812 B", "1.2 kB", "3.4 MB". */
 export function bytes(size) {
   if (size < 1000) return `${size} B`;
-  if (size < 1_000_000) return `${(size / 1000).toFixed(1)} kB`;
-  return `${(size / 1_000_000).toFixed(1)} MB`;
+  return size < 1_000_000 ? `${(size / 1000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
 }
 
 /** A URL without its scheme: what differs between rows. */
@@ -105,18 +78,13 @@ export const shortUrl = (url) => url.replace(/^https?:\/\//, "");
  * `body` is the text, null if it is not UTF-8; `base64` holds it then. `type` is the Content-Type.
  */
 export function bodyOf(body, base64, type = "") {
-  if (body === null || body === undefined) {
-    if (!base64) return { kind: "empty", pretty: "", raw: "", size: 0 };
-    const binary = fromBase64(base64);
-    return { kind: "binary", pretty: hex(binary), raw: hex(binary), size: binary.length };
-  }
-  const size = new TextEncoder().encode(body).length;
-  if (!size) return { kind: "empty", pretty: "", raw: "", size };
-  if (/\bx-www-form-urlencoded\b/i.test(type)) {
-    return { kind: "form", pretty: [...new URLSearchParams(body)].map(([name, value]) => `${name} = ${value}`).join("\n"), raw: body, size };
-  }
-  const json = /^\s*[[{]/.test(body) || /json/i.test(type) ? prettyJson(body) : null;
-  return json === null ? { kind: "text", pretty: body, raw: body, size } : { kind: "json", pretty: json, raw: body, size };
+  const binary = body === null && base64 ? fromBase64(base64) : null, raw = binary ? hex(binary) : body ?? "";
+  const is = (kind, pretty = raw) => ({ kind, pretty, raw, size: (binary ?? new TextEncoder().encode(raw)).length });
+  if (binary) return is("binary");
+  if (!raw) return is("empty");
+  if (/\bx-www-form-urlencoded\b/i.test(type)) return is("form", [...new URLSearchParams(raw)].map((pair) => pair.join(" = ")).join("\n"));
+  const json = /^\s*[[{]/.test(raw) || /json/i.test(type) ? prettyJson(raw) : null;
+  return json === null ? is("text") : is("json", json);
 }
 
 /** JSON with an indent of two, null if the text is none. Numbers and keys stay as they were written. */
@@ -127,36 +95,29 @@ export function prettyJson(text) {
     return null;
   }
   // From the text, not from the value: JavaScript would round a long number and sort keys like "1".
-  let out = "", depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
+  let out = "", depth = 0, last = "";
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
-    if (token === "}" || token === "]") {
-      depth -= 1;
-      out = /[[{]$/.test(out.slice(-1)) && !out.endsWith('"') ? out + token : out + line() + token;
-    } else {
-      if (/[[{]$/.test(out.slice(-1)) || out.endsWith(",")) out += line();
-      out += token === ":" ? ": " : token;
-      if (token === "{" || token === "[") depth += 1;
-    }
+    const opens = "[{".includes(last), closes = "]}".includes(token);
+    if (closes) depth -= 1;
+    if (last && (closes ? !opens : opens || last === ",")) out += `\n${"  ".repeat(depth)}`;
+    out += token === ":" ? ": " : token;
+    if ("[{".includes(token)) depth += 1;
+    last = token;
   }
   return out;
 }
 
 /** Bytes as 16 a line: offset, hexadecimal, and the characters that can be shown. */
 export function hex(binary, limit = 65_536) {
-  const lines = [];
+  const lines = [], digits = (number, width) => number.toString(16).padStart(width, "0");
   for (let at = 0; at < Math.min(binary.length, limit); at += 16) {
-    const row = [...binary.subarray(at, Math.min(at + 16, limit))];
-    const digits = row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(47);
+    const row = [...binary.subarray(at, at + 16)];
     const text = row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
-    lines.push(`${at.toString(16).padStart(6, "0")}  ${digits}  ${text}`);
+    lines.push(`${digits(at, 6)}  ${row.map((byte) => digits(byte, 2)).join(" ").padEnd(47)}  ${text}`);
   }
   if (binary.length > limit) lines.push(`… ${bytes(binary.length - limit)} more`);
   return lines.join("\n");
 }
 
 /** Base64, the URL's alphabet too, as bytes. */
-export function fromBase64(text) {
-  const standard = text.replaceAll("-", "+").replaceAll("_", "/");
-  return Uint8Array.from(atob(standard), (character) => character.charCodeAt(0));
-}
+export const fromBase64 = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0));

@@ -26,8 +26,8 @@ export function listView(context, spec) {
   const { rows, path, query = () => ({}), filters: names = [], items = (found) => found, key, open, drawn = () => {} } = spec;
   const columns = spec.actions ? [...spec.columns, ["", "actions", spec.actions]] : spec.columns;
   const body = h("tbody");
-  const table = h("table", { class: "list" }, h("thead", {}, h("tr", {},
-    columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title || h("span", { class: "unseen" }, "Actions"))))), body);
+  const table = h("table.list", h("thead", h("tr",
+    columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title || h("span.unseen", "Actions"))))), body);
   const content = h("div", { "aria-busy": "true" });
   const picked = () => Object.fromEntries(names.map((name) => [name, context.route.query[name]]).filter(([, value]) => value));
   const reload = context.load(rows, path, () => ({ ...picked(), ...query() }));
@@ -39,7 +39,7 @@ export function listView(context, spec) {
     if (kind === "id") return id(value);
     if (kind !== "main" || !open) return value;
     const [first, ...rest] = [value].flat();
-    return [h("button", { class: "quiet", onclick: () => context.select(field(item, open)) }, first), rest];
+    return [h("button.quiet", { onclick: () => context.select(field(item, open)) }, first), rest];
   };
   const row = (item) => h("tr", {
     "aria-selected": open && String(field(item, open) === context.route.select),
@@ -55,11 +55,11 @@ export function listView(context, spec) {
     const found = items(answer[rows]);
     // Distances to now stand in the rows, so they change with the clock as well.
     keepRows(body, found, key, row, `${context.route.select} ${context.state.clock?.now_ms} ${context.zone}`);
-    if (!found.length) replace(content, Object.keys(picked()).length ? h("p", { class: "empty" }, "Nothing matches the filter.") : spec.empty());
+    if (!found.length) replace(content, Object.keys(picked()).length ? h("p.empty", "Nothing matches the filter.") : spec.empty());
     else if (!table.isConnected) replace(content, table);
     drawn(found, answer);
   };
-  const place = h("div", {}, names.length > 0 && filters(context, names, spec.options, reload), content);
+  const place = h("div", names.length > 0 && filters(context, names, spec.options, reload), content);
   context.watch((state) => state.lists[rows], redraw);
   context.watch((state) => state.clock?.now_ms, redraw);
   bindRows(context, body);
@@ -116,10 +116,10 @@ function filters(context, names, options = {}, changed) {
       context.setQuery({ [name]: event.target.value.trim() || null });
       changed();
     };
-    return h("label", {}, label, options[name] ? choice(options[name], value, { oninput }) : h("input", { type: "search", value, placeholder, size: 11, oninput }));
+    return h("label", label, options[name] ? choice(options[name], value, { oninput }) : h("input", { type: "search", value, placeholder, size: 11, oninput }));
   });
   context.bind("/", "Filter", () => inputs[0].lastChild.focus());
-  return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, inputs);
+  return h("form.filters", { role: "search", onsubmit: (event) => event.preventDefault() }, inputs);
 }
 
 // -- buttons and forms ------------------------------------------------------------------------
@@ -157,20 +157,20 @@ export const pauser = (deed, paused, what, path) => {
 
 /** A labelled control in a form. */
 export const labelled = (label, control, { hint, kind = "" } = {}) =>
-  h("label", { class: `field ${kind}` }, h("span", {}, label), control, hint && h("small", { class: "dim" }, hint));
+  h("label", { class: `field ${kind}` }, h("span", label), control, hint && h("small.dim", hint));
 
 /** Inputs: {name: [label, placeholder, attributes]}. */
 export const inputs = (rows) => Object.entries(rows).map(([name, [label, placeholder, more]]) =>
   labelled(label, h("input", { name, placeholder, spellcheck: "false", ...more })));
 
 /** A form in a line that adds something: `send(values)` makes the call; an answer empties the form and runs `then`. */
-export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form", { class: "filters", onsubmit: async (event) => {
+export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form.filters", { onsubmit: async (event) => {
   event.preventDefault();
   const form = event.target;
   if ((await send(Object.fromEntries(new FormData(form)))) === undefined) return;
   form.reset();
   then();
-} }, inputs(rows), h("button", { class: "main end" }, text), more);
+} }, inputs(rows), h("button.main.end", text), more);
 
 /** A choice of values, or of [value, text]. */
 export const choice = (options, chosen, attributes) => h("select", attributes, options.map((each) => {
@@ -184,27 +184,27 @@ export const choice = (options, chosen, attributes) => h("select", attributes, o
 export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(describe("POST", path, options)));
 
 /** The head of a view: its name, and tools beside it. */
-export const head = (title, ...tools) => h("header", { class: "tools" }, h("h1", {}, title), tools);
+export const head = (title, ...tools) => h("header.tools", h("h1", title), tools);
 
-export const problem = (text) => h("p", { class: "problem", role: "alert" }, text);
-export const note = (...content) => h("span", { class: "note" }, content);
-export const badNote = (text) => text && h("span", { class: "note bad" }, text);
-export const tag = (text) => h("span", { class: "tag" }, text);
+export const problem = (text) => h("p.problem", { role: "alert" }, text);
+export const note = (...content) => h("span.note", content);
+export const badNote = (text) => text && h("span.note.bad", text);
+export const tag = (text) => h("span.tag", text);
 
 /** The head of a detail, which closes it. */
 export const closing = (context, name) =>
-  h("header", {}, h("h2", {}, name), h("button", { class: "quiet", onclick: () => context.select(null), "aria-label": "Close" }, "×"));
+  h("header", h("h2", name), h("button.quiet", { onclick: () => context.select(null), "aria-label": "Close" }, "×"));
 
 /** A way to another view of the page. */
 export const link = (view, text, query = {}) => h("a", { href: `#/${view}?${new URLSearchParams(query)}` }, text);
 
 /** Names and values, the empty ones left out. */
-export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value?.length !== 0)
-  .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+export const facts = (pairs) => h("dl.facts", pairs.filter(([, value]) => value !== null && value !== undefined && value?.length !== 0)
+  .map(([name, value]) => [h("dt", name), h("dd", value)]));
 
 /** An instant and how far it is from now; without its day if that is today. */
 export function when(ms, context, now = context.state.clock?.now_ms ?? ms) {
-  if ((ms ?? null) === null) return h("span", { class: "dim" }, "–");
+  if ((ms ?? null) === null) return h("span.dim", "–");
   const text = (day(ms, context.zone) === day(now, context.zone) ? timeOfDay : instant)(ms, context.zone);
-  return h("time", { title: `${instant(ms)} UTC` }, text, h("span", { class: "dim" }, ` · ${relative(ms, now)}`));
+  return h("time", { title: `${instant(ms)} UTC` }, text, h("span.dim", ` · ${relative(ms, now)}`));
 }

@@ -1,33 +1,4 @@
-// The inspector: what this server's worlds did and will do, and the clock to move.
-//
-// Conventions
-// - ES modules as they are: no build, no package, no network but this server, no markup from strings
-//   (dom.js makes elements and texts; `innerHTML` is never used).
-// - store.js holds what is known; live.js feeds it by the first answers and the stream; views read it.
-// - A view is a module in views/ that exports {title, path, key, render(context)} and stands in
-//   views/index.js. `render` is called once when the view is opened, and returns its element; what
-//   changes later it draws in `context.watch`. Optional: `count(state)`, the number beside its name
-//   in the menu; `detail(context)`, the content of the right column for `context.route.select`.
-// - `context` is made anew for each opening of a view, and holds:
-//     state          the state of the store, now; store.dispatch changes it
-//     route          {view, query, select}: query is an object of texts from the address
-//     watch(pick, draw)  draw(pick(state)) now, and whenever the picked value is another one (at most
-//                    once a frame), until the view is left. `pick` returns something of the state
-//                    itself, or a text or number, and makes no new object.
-//     go(view, query, select)  open a view; setQuery(changes) changes the query of this one without
-//                    drawing it anew (null removes); select(id) opens the right column, null closes it
-//     call(method, path, options)  as in api.js, for what is only read
-//     act(label, method, path, options)  the same for what changes something: says in a notice how it
-//                    went, with the call to copy; resolves to the answer, undefined after a failure
-//     canAct         whether actions are shown: false in read-only mode
-//     load(name, path, query)  keep `state.lists[name]` the answer of that control call (while
-//                    this view is open it is read again after the stream told of changes);
-//                    `query` may be a function. Returns what reads it at once
-//     bind(key, text, run)  a key of this view (as in KeyboardEvent.key); `?` lists them
-//     zone           the zone in which times are shown beside UTC
-//     copy(text, what), notice(text, {kind, call})
-// - Statuses have a text and a shape (`status(word)` in parts.js), and a colour last.
-// - Classes are few and shared: see the headings of style.css before adding one.
+// The inspector: what this server's worlds did and will do, and the clock to move. CONTRIBUTING.md says how a view is made.
 
 import * as api from "./api.js";
 import { clockBar } from "./clock.js";
@@ -40,68 +11,53 @@ import { createStore } from "./store.js";
 import { VIEWS } from "./views/index.js";
 
 const READ_AGAIN_MS = 100;
-const store = createStore();
-const keys = keyboard();
+const store = createStore(), keys = keyboard();
 const canAct = document.documentElement.dataset.mode === "on";
-let leave = () => {};
 let route = { view: VIEWS[0].path, query: {}, select: null };
 
-const menu = h("nav", { class: "menu", "aria-label": "Views" });
-const main = h("main", { class: "view", tabindex: "-1" });
-const detail = h("aside", { class: "detail", "aria-label": "Details", hidden: true });
+const menu = h("nav.menu", { "aria-label": "Views" });
+const main = h("main.view", { tabindex: "-1" });
+const detail = h("aside.detail", { "aria-label": "Details", hidden: true });
 
-// -- the address ------------------------------------------------------------------------------
+// The address, such as "#/timeline?filter=status%3Afailed&select=msg_1&world=w2"
 
-/** "#/timeline?filter=status%3Afailed&select=msg_1&world=w2" -> {view, query, select}. */
-function readAddress() {
-  const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const { select = null, world = "default", ...query } = Object.fromEntries(new URLSearchParams(search));
-  return { view: path || VIEWS[0].path, query, select, world };
-}
-
-function writeAddress({ view, query, select }, how = "pushState") {
-  const pairs = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  if (select) pairs.set("select", select);
-  if (store.state.world !== "default") pairs.set("world", store.state.world);
-  const search = pairs.toString();
-  history[how](null, "", `#/${view}${search ? `?${search}` : ""}`);
+function writeAddress(changes, how = "replaceState") {
+  route = { ...route, ...changes };
+  const { view, query, select } = route, { world } = store.state;
+  history[how](null, "", `#${api.target({ path: `/${view}`, query: { ...query, select, world: world === "default" ? null : world } })}`);
 }
 
 function go(view, query = {}, select = null) {
-  writeAddress({ view, query, select });
-  openAddress();
+  writeAddress({ view, query, select }, "pushState");
+  openView();
 }
 
 function openAddress() {
-  const { world, ...found } = readAddress();
+  const [view, search] = location.hash.replace(/^#\/?/, "").split("?");
+  const { select = null, world = "default", ...query } = Object.fromEntries(new URLSearchParams(search));
   if (world !== store.state.world || !store.state.clock) {
     api.session.world = world;
     store.dispatch({ type: "world", world });
     connect(store);
   }
-  route = found;
+  route = { view: view || VIEWS[0].path, query, select };
   openView();
 }
 
-// -- views ------------------------------------------------------------------------------------
-
+/** What a view or its right column is opened with; see CONTRIBUTING.md. */
 function contextOf(view, ends) {
-  const context = {
-    store, canAct, go, api, notice, ends,
+  return {
+    store, canAct, go, act, ends, call: api.call,
     get state() { return store.state; },
     get route() { return route; },
     get zone() { return prefs.zone; },
-    call: api.call,
-    act,
     watch(pick, draw) {
-      let last;
-      const run = eachFrame(() => {
+      let last = pick(store.state);
+      draw(last, store.state);
+      ends.push(store.subscribe(eachFrame(() => {
         const value = pick(store.state);
         if (value !== last && !ends.done) draw((last = value), store.state);
-      });
-      last = pick(store.state);
-      draw(last, store.state);
-      ends.push(store.subscribe(run));
+      })));
     },
     load(name, path, query = {}) {
       let changes, busy = false, again = false;
@@ -122,111 +78,70 @@ function contextOf(view, ends) {
       ends.push(store.subscribe((state) => state.changes !== changes && read()));
       return read;
     },
-    setQuery(changes) {
-      const query = { ...route.query, ...changes };
-      for (const [name, value] of Object.entries(query)) if (value === null || value === "") delete query[name];
-      route = { ...route, query };
-      writeAddress(route, "replaceState");
-    },
-    select(id) {
-      route = { ...route, select: id };
-      writeAddress(route, "replaceState");
-      openDetail(view);
-    },
+    setQuery(changes) { writeAddress({ query: { ...route.query, ...changes } }); },
+    select,
     bind(key, text, run) { ends.push(keys.bind(key, text, run, view.title)); },
-    async copy(text, what = "Copied") {
-      await navigator.clipboard.writeText(text);
-      notice(`${what}.`);
-    },
   };
-  return context;
 }
 
-function openView() {
-  leave();
-  const view = VIEWS.find((each) => each.path === route.view) ?? VIEWS[0];
-  const ends = [];
-  leave = () => {
+/** A function that leaves what it opened before, and makes `draw(context)` anew. */
+function opener(draw) {
+  let ends = [];
+  return () => {
     ends.done = true;
     for (const end of ends.splice(0)) end();
+    ends = [];
+    const view = VIEWS.find(({ path }) => path === route.view) ?? VIEWS[0];
+    draw(view, contextOf(view, ends));
   };
-  document.title = `${view.title} · svc-emulator`;
-  replace(main, view.render(contextOf(view, ends)));
-  drawMenu(view);
-  openDetail(view);
 }
 
-let leaveDetail = () => {};
-
-function openDetail(view) {
-  leaveDetail();
-  const ends = [];
-  leaveDetail = () => {
-    ends.done = true;
-    for (const end of ends.splice(0)) end();
-  };
-  const content = route.select && view.detail ? view.detail(contextOf(view, ends)) : null;
+const openDetail = opener((view, context) => {
+  const content = route.select && view.detail ? view.detail(context) : null;
   detail.hidden = content === null;
   document.body.classList.toggle("with-detail", content !== null);
   replace(detail, content);
+});
+
+const openView = opener((view, context) => {
+  document.title = `${view.title} · svc-emulator`;
+  replace(menu, VIEWS.map(({ path, title, key }) =>
+    h("a", { href: `#/${path}`, "aria-current": path === view.path ? "page" : null, title: `${title} (g ${key})` }, title)));
+  replace(main, view.render(context));
+  openDetail();
+});
+
+function select(id) {
+  writeAddress({ select: id });
+  openDetail();
 }
 
-/** Do what the user asked for, and say how it went. */
-async function act(label, method, path, options = {}) {
-  const described = api.describe(method, path, options);
+/** Do what the user asked for, and say how it went: done, or what `options.said(answer)` is. */
+async function act(label, method, path, options) {
+  const called = api.describe(method, path, options);
   try {
-    const answer = await api.perform(described, options.signal);
-    notice(`${label}: done.`, { call: described });
-    return answer ?? null;
+    const answer = await api.perform(called, options?.signal), text = options?.said ? options.said(answer) : `${label}: done.`;
+    if (text) notice(text, { call: called });
+    return answer;
   } catch (error) {
-    if (error.name === "AbortError") notice(`${label}: stopped.`);
-    else notice(`${label}: ${error.message}`, { kind: "bad", call: described });
+    if (error.name !== "AbortError") notice(`${label}: ${error.message}`, { kind: "bad", call: called });
     return undefined;
   }
 }
 
-// -- the shell --------------------------------------------------------------------------------
-
-function drawMenu(current) {
-  replace(menu, VIEWS.map((view) => h("a", {
-    href: `#/${view.path}`,
-    "aria-current": view === current ? "page" : null,
-    title: view.key ? `${view.title} (g ${view.key})` : view.title,
-  }, view.title, view.count ? h("span", { class: "count" }, String(view.count(store.state) || "")) : null)));
-}
-
-function start() {
-  prefs.apply();
-  const bar = clockBar({ store, canAct, act, keys, go });
-  document.body.append(
-    h("header", { class: "bar" }, bar),
-    h("div", { class: "columns" }, menu, main, detail),
-    noticeArea,
-  );
-  for (const view of VIEWS) if (view.key) keys.bind(`g ${view.key}`, view.title, () => go(view.path), "Views");
-  keys.bind("Escape", "Close the details", () => {
-    if (route.select) {
-      route = { ...route, select: null };
-      writeAddress(route, "replaceState");
-      openDetail({});
-    }
-  }, "Everywhere");
-  // A link that names no world stays in the one that is shown.
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest?.('a[href^="#/"]');
-    const { world } = store.state;
-    if (!link || world === "default" || link.hash.includes("world=")) return;
-    event.preventDefault();
-    location.hash = `${link.hash}${link.hash.includes("?") ? "&" : "?"}world=${encodeURIComponent(world)}`;
-  });
-  addEventListener("hashchange", openAddress);
-  addEventListener("popstate", openAddress);
-  prefs.changed(openView);
-  store.subscribe(eachFrame(() => {
-    drawMenu(VIEWS.find((each) => each.path === route.view) ?? VIEWS[0]);
-    if (store.state.connection === "locked") askToken(store);
-  }));
-  openAddress();
-}
-
-start();
+prefs.apply();
+document.body.append(h("header.bar", clockBar({ store, canAct, act, keys })), h("div.columns", menu, main, detail), noticeArea);
+for (const { key, title, path } of VIEWS) keys.bind(`g ${key}`, title, () => go(path), "Views");
+keys.bind("Escape", "Close the details", () => route.select && select(null));
+// A link that names no world stays in the one that is shown.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.('a[href^="#/"]'), { world } = store.state;
+  if (!link || world === "default" || link.hash.includes("world=")) return;
+  event.preventDefault();
+  location.hash = `${link.hash}${link.hash.includes("?") ? "&" : "?"}world=${encodeURIComponent(world)}`;
+});
+addEventListener("hashchange", openAddress);
+addEventListener("popstate", openAddress);
+prefs.changed(openView);
+store.subscribe(() => store.state.connection === "locked" && askToken(store));
+openAddress();

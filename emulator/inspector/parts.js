@@ -10,13 +10,13 @@ const SHAPES = { good: "●", bad: "▲", wait: "◐", off: "○" };
 export const status = (word, kind = "off") => h("span", { class: `status ${kind}` }, h("span", { "aria-hidden": "true" }, SHAPES[kind]), " ", word);
 
 /** An id, shortened in the middle; whole on hover, and copied by a click. */
-export const id = (text) => h("button", { class: "quiet code", title: `${text} (click copies it)`, onclick: (event) => {
+export const id = (text) => h("button.quiet.code", { title: `${text} (click copies it)`, onclick: (event) => {
   event.stopPropagation();
   copy(text, text);
 } }, shortId(text));
 
 /** What an empty list teaches: a sentence, and lines to copy. */
-export const empty = (sentence, lines = null) => h("div", { class: "empty" }, h("p", {}, sentence),
-  lines && [h("pre", {}, lines), h("button", { onclick: () => copy(lines, "the lines") }, "Copy")]);
+export const empty = (sentence, lines = null) => h("div.empty", h("p", sentence),
+  lines && [h("pre", lines), h("button", { onclick: () => copy(lines, "the lines") }, "Copy")]);
 
 export { copy };

@@ -1,39 +1,32 @@
-// The state of the page: what is known of one world. Pure, without DOM and without calls.
-//
-// A snapshot (the first answers of the control API) and the stream feed it by actions; `reduce` is
-// the only function that makes a state of a state and an action. Views read `state`, and are told by
-// `subscribe` that it is another one.
+// The state of the page: what is known of one world. Pure. Actions make a new state; views are told that it is another one.
 
 import { createJournal, take } from "./timeline_rows.js";
 
-/** The state before anything is known. `lists` holds what `listed` actions brought, by name. */
-// The journal is the one thing that changes in place, because it may be large; `seen` is another number then.
-export const initial = Object.freeze({
+const initial = {
   world: "default",
   // "connecting", "live", "lost" (the stream broke off; it is tried again) or "locked" (a control token is needed).
   connection: "connecting",
   clock: null,
   credentials: null,
-  upcoming: null,
   // A move of the clock under way: {label, from_ms, now_ms, deliveries}; null if there is none.
   moving: null,
+  // The one thing that changes in place, because it may be large; `seen` is another number then.
   journal: createJournal(),
   seen: 0,
-  lists: Object.freeze({}),
+  // What `listed` actions brought, by name.
+  lists: {},
   // How often the stream told of something that lists may show; a list reloads when it has changed.
   changes: 0,
-});
+};
 
 export function createStore(state = initial) {
   const listeners = new Set();
   return {
-    get state() {
-      return state;
-    },
+    get state() { return state; },
     dispatch(action) {
-      const next = reduce(state, action);
-      if (next === state) return;
-      state = next;
+      const changes = CHANGES[action.type](state, action);
+      if (!changes) return;
+      state = { ...state, ...changes };
       for (const listener of [...listeners]) listener(state);
     },
     /** Call `listener` with every new state; the answer ends that. */
@@ -44,36 +37,23 @@ export function createStore(state = initial) {
   };
 }
 
-export function reduce(state, action) {
-  switch (action.type) {
-    case "world":
-      return { ...initial, world: action.world, journal: createJournal() };
-    case "connection":
-      return action.value === state.connection ? state : { ...state, connection: action.value };
-    case "clock":
-      return { ...state, clock: { ...state.clock, ...action.clock } };
-    case "credentials":
-      return { ...state, credentials: action.credentials };
-    case "upcoming":
-      return { ...state, upcoming: action.upcoming };
-    case "attempts": {
-      // Older pages that were asked for before a reset are of another journal.
-      if ((action.journal ?? state.journal) !== state.journal) return state;
-      const count = take(state.journal, action.rows, action.older);
-      state.journal.whole ||= action.whole ?? false;
-      const moving = state.moving && !action.older ? { ...state.moving, now_ms: action.rows.at(-1).at_ms, deliveries: state.moving.deliveries + count } : state.moving;
-      return { ...state, moving, seen: state.seen + 1 };
-    }
-    case "reset":
-      // The stream tells the new history from its beginning.
-      return { ...state, journal: { ...createJournal(), whole: true }, seen: state.seen + 1 };
-    case "changed":
-      return { ...state, changes: state.changes + 1 };
-    case "moving":
-      return { ...state, moving: action.moving };
-    case "listed":
-      return { ...state, lists: { ...state.lists, [action.name]: action.value } };
-    default:
-      throw new Error(`no such action: ${action.type}`);
-  }
-}
+/** What each action changes of a state; null if nothing. */
+const CHANGES = {
+  world: (state, { world }) => ({ ...initial, world, journal: createJournal() }),
+  connection: (state, { value }) => (value === state.connection ? null : { connection: value }),
+  clock: (state, { clock }) => ({ clock: { ...state.clock, ...clock } }),
+  credentials: (state, { credentials }) => ({ credentials }),
+  attempts({ journal, moving, seen }, action) {
+    // Older pages that were asked for before a reset are of another journal.
+    if ((action.journal ?? journal) !== journal) return null;
+    const count = take(journal, action.rows, action.older);
+    journal.whole ||= action.whole ?? false;
+    if (moving && !action.older) moving = { ...moving, now_ms: action.rows.at(-1).at_ms, deliveries: moving.deliveries + count };
+    return { moving, seen: seen + 1 };
+  },
+  // The stream tells the new history from its beginning.
+  reset: ({ seen }) => ({ journal: { ...createJournal(), whole: true }, seen: seen + 1 }),
+  changed: ({ changes }) => ({ changes: changes + 1 }),
+  moving: (state, { moving }) => ({ moving }),
+  listed: ({ lists }, { name, value }) => ({ lists: { ...lists, [name]: value } }),
+};

@@ -6,33 +6,34 @@ const BEYOND = 12;
 let made = 0;
 
 /**
- * draw(item) returns the content of a row; open(item) is what Enter and a click do; same(item) tells whether it stays
- * in its place when others come before it. The list box has one stop for the Tab key, and arrows move in it.
+ * draw(item) returns the content of a row; open(item) is what Enter and a click do; selected(item) whether it is open;
+ * settled(from, to) is told what is visible. The box has one stop for the Tab key, and arrows move in it.
  */
-export function virtualList({ label, draw, open, selected, settled = () => {} }) {
-  const prefix = `list${(made += 1)}`;
-  const space = h("div", { class: "space", role: "presentation" });
-  const box = h("div", { class: "scroller", "data-scroller": true, role: "listbox", tabindex: 0, "aria-label": label, onscroll: () => show(), onkeydown: (event) => {
+export function virtualList({ label, draw, open, selected, settled }) {
+  const prefix = `list${(made += 1)}`, space = h("div.space", { role: "presentation" });
+  const openCurrent = () => items[at] && open(items[at]);
+  const box = h("div.scroller", { "data-scroller": true, role: "listbox", tabindex: 0, "aria-label": label, onscroll: show, onkeydown: (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page(), PageUp: -page(), Home: -Infinity, End: Infinity }[event.key];
-    if (step !== undefined) go(step);
-    else if (event.key === "Enter" && items[at]) open(items[at]);
+    if (step) go(step);
+    else if (event.key === "Enter") openCurrent();
     else return;
     event.preventDefault();
   } }, space);
-  let items = [], at = -1, drawn = new Map(), height = 26;
+  let items = [], at = -1, pinned = -1, drawn = new Map(), height = 26;
   const page = () => Math.max(1, Math.floor(box.clientHeight / height) - 1);
+  const seen = () => [Math.floor(box.scrollTop / height), Math.ceil((box.scrollTop + box.clientHeight) / height)];
 
-  /** Show these items. `anchor(items)` is the number of the item that keeps its place on the screen, -1 for the first visible one. */
-  function set(next, anchor, afresh = false) {
-    const top = Math.floor(box.scrollTop / height), pinned = anchor(items), isSeen = pinned >= 0 && pinned >= top && pinned <= top + page() + 1;
+  /** Show these items. Number `pin` of them (-1: none) keeps its place if it is seen, else the first visible one does. */
+  function set(next, pin, afresh) {
+    const [top, bottom] = seen(), isSeen = pin >= 0 && pinned >= top && pinned < bottom;
     const held = isSeen ? pinned : top, offset = held * height - box.scrollTop, item = items[held], current = items[at];
     items = next;
+    pinned = pin;
     at = current ? items.indexOf(current) : -1;
-    drawn = new Map();
     resize();
-    const now = isSeen || afresh || item === undefined ? anchor(items) : items.lastIndexOf(item);
-    if (now >= 0) box.scrollTop = afresh || item === undefined ? (now + 1) * height - box.clientHeight * 0.7 : now * height - offset;
-    show();
+    const now = isSeen || afresh || !item ? pin : items.lastIndexOf(item);
+    if (now >= 0) box.scrollTop = afresh || !item ? (now + 1) * height - box.clientHeight * 0.7 : now * height - offset;
+    redraw();
   }
 
   function resize() {
@@ -42,43 +43,40 @@ export function virtualList({ label, draw, open, selected, settled = () => {} })
   }
 
   function show() {
-    const from = Math.max(0, Math.floor(box.scrollTop / height) - BEYOND), to = Math.min(items.length, Math.ceil((box.scrollTop + box.clientHeight) / height) + BEYOND);
-    const kept = new Map();
-    for (let index = from; index < to; index += 1) kept.set(index, drawn.get(index) ?? row(index));
+    const [first, last] = seen(), kept = new Map();
+    for (let index = Math.max(0, first - BEYOND); index < Math.min(items.length, last + BEYOND); index += 1) kept.set(index, drawn.get(index) ?? row(index));
     drawn = kept;
     replace(space, [...kept.values()]);
     box.setAttribute("aria-activedescendant", kept.has(at) ? `${prefix}-${at}` : "");
-    settled(Math.floor(box.scrollTop / height), Math.ceil((box.scrollTop + box.clientHeight) / height));
+    settled(first, last);
+  }
+
+  function redraw() {
+    drawn = new Map();
+    show();
   }
 
   function row(index) {
     const item = items[index];
-    const node = h("div", { id: `${prefix}-${index}`, role: "option", class: `row ${item.kind}${index === at ? " at" : ""}`, "aria-selected": String(selected(item)), "aria-setsize": items.length, "aria-posinset": index + 1,
-      onclick: () => { if (!String(getSelection())) { at = index; open(item); } } }, draw(item));
+    const onclick = () => {
+      if (String(getSelection())) return;
+      at = index;
+      open(item);
+    };
+    const node = h("div", { id: `${prefix}-${index}`, role: "option", class: `row ${item.kind}${index === at ? " at" : ""}`, onclick,
+      "aria-selected": String(selected(item)), "aria-setsize": items.length, "aria-posinset": index + 1 }, draw(item));
     node.style.top = `${index * height}px`;
     return node;
   }
 
   function go(step) {
-    if (!items.length) return;
-    at = Math.min(Math.max(at < 0 ? Math.floor(box.scrollTop / height) + 1 : at + step, 0), items.length - 1);
-    drawn = new Map();
-    reveal(at);
+    at = Math.min(Math.max(at < 0 ? seen()[0] + 1 : at + step, 0), items.length - 1);
+    box.scrollTop = Math.min(Math.max(box.scrollTop, (at + 1) * height - box.clientHeight), at * height);
+    redraw();
     box.focus({ preventScroll: true });
   }
 
-  function reveal(index) {
-    const top = index * height;
-    if (top < box.scrollTop) box.scrollTop = top;
-    else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
-    show();
-  }
-
-  const redraw = () => {
-    drawn = new Map();
-    show();
-  };
-  const watcher = new ResizeObserver(() => { resize(); redraw(); });
-  watcher.observe(box);
-  return { box, set, go, redraw, centre: (index) => { box.scrollTop = (index + 1) * height - box.clientHeight / 2; show(); }, openCurrent: () => items[at] && open(items[at]), end: () => watcher.disconnect() };
+  new ResizeObserver(() => { resize(); redraw(); }).observe(box);
+  const centre = (index) => { box.scrollTop = (index + 1) * height - box.clientHeight / 2; };
+  return { box, set, go, redraw, centre, openCurrent };
 }

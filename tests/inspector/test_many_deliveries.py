@@ -1,14 +1,23 @@
-"""The page of a world with 100,000 deliveries: what is in it stays bounded."""
+"""The page of a world with 100,000 deliveries: what is in it stays bounded.
+
+The server is a process of its own, whose answers are not held against the contracts: that takes a second for each
+page of the journal, and there are a hundred of them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.harness.browsers import heap_bytes, in_browser, needs_browser, opened
-from tests.harness.emulators import Server, control, server, service
+from tests.harness.emulators import EPOCH, Server, control, service
+from tests.harness.processes import command, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, needs_browser]
 
@@ -34,14 +43,42 @@ SCROLL = """async box => {
 
 
 @pytest.fixture(scope="module")
-def emulator() -> Iterator[Server]:
-    with server(keep_history="all") as found:
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("many")
+    with alone(folder) as found:
         for number in range(10):
             headers = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": f"every-minute-{number}"}
             service(found, "POST", f"/v2/schedules/https://app.test/{number}", headers)
         moves = [control(found, "POST", "/clock/advance", {"by": DELIVERIES // 100 * 60_000}) for _ in range(10)]
         assert sum(moved["deliveries"] for moved in moves) == DELIVERIES
         yield found
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[Server]:
+    """A server that keeps all history, as its users start it."""
+    arguments = command("serve", "--port", "0", "--keep-history", "all", "--clock", "frozen", "--epoch", EPOCH)
+    with subprocess.Popen(
+        arguments, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        banner: list[str] = []
+        try:
+            for line in process.stdout:
+                banner.append(line.strip())
+                if line.startswith("state:"):
+                    break
+            url = next(line.partition("listens on ")[2] for line in banner if "listens on " in line)
+            named = dict(line.split("=", 1) for line in banner if line.startswith("SVC_"))
+            yield Server(
+                url=url,
+                port=urlsplit(url).port or 0,
+                token=named["SVC_TOKEN"],
+                current_signing_key=named["SVC_CURRENT_SIGNING_KEY"],
+                next_signing_key=named["SVC_NEXT_SIGNING_KEY"],
+            )
+        finally:
+            process.kill()
 
 
 @in_browser

@@ -1,4 +1,4 @@
-"""The page stays small: less than 120 kB of scripts and styles, as they are written."""
+"""The page stays small: less than 140 kB of scripts and styles, as they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import emulator.inspector
 
 FILES = sorted(Path(emulator.inspector.__file__).parent.rglob("*.*"))
-BUDGET = 120_000
+BUDGET = 140_000
 
 
 def test_scripts_and_styles_are_within_the_budget() -> None:

@@ -25,11 +25,11 @@ export function render(context) {
     drawn = text;
     replace(place, answer.error ? problem(answer.error) : answer.accounts.map((account) => panel(context, account, reload)));
   });
-  return h("section", {}, head(title), place);
+  return h("section", head(title), place);
 }
 
 function panel(context, account, reload) {
-  const charts = h("div", { class: "charts" });
+  const charts = h("div.charts");
   const draw = async () => {
     context.setQuery({ period: period.value });
     replace(charts, await chartsOf(context, account, period.value).catch((error) => problem(error.message)));
@@ -37,12 +37,12 @@ function panel(context, account, reload) {
   const period = choice(PERIODS.map((each) => [each, `the last ${each}`]), context.route.query.period ?? "1d", { "aria-label": "Period", onchange: draw });
   // The credentials come with the first answers, maybe after this view.
   context.watch((state) => state.credentials, (credentials) => credentials && draw());
-  return h("div", { class: "part" },
-    h("div", { class: "tools" }, h("h2", { class: "plain" }, account.customer_id), id(account.id), status(account.state, account.state === "active" ? "good" : "wait"),
+  return h("div.part",
+    h("div.tools", h("h2.plain", account.customer_id), id(account.id), status(account.state, account.state === "active" ? "good" : "wait"),
       tag(`${account.type} plan`), tag(account.region), period),
     charts,
-    h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, h("h3", {}, "Limits and settings"),
-      h("div", { class: "fields" }, Object.entries(account).filter(([name, value]) => !NO_LIMIT.test(name) && typeof value in KINDS)
+    h("form.form", { onsubmit: (event) => event.preventDefault() }, h("h3", "Limits and settings"),
+      h("div.fields", Object.entries(account).filter(([name, value]) => !NO_LIMIT.test(name) && typeof value in KINDS)
         .map(([name, value]) => limit(context, account, name, value, reload)))));
 }
 
@@ -66,7 +66,7 @@ async function chartsOf(context, account, period) {
   const messages = Object.keys(found).find((name) => /^daily_(?!workflow_)\w+_messages$/.test(name));
   const used = found[messages].filter((series) => series.data_points.some(({ y }) => y));
   return [
-    h("p", { class: "dim wide" }, `${count(found.dlq_message_count, "dead letter")} · this month $${found.total_monthly_billing.toFixed(2)}`),
+    h("p.dim.wide", `${count(found.dlq_message_count, "dead letter")} · this month $${found.total_monthly_billing.toFixed(2)}`),
     chart("Requests", found.daily_used), chart("Bandwidth", found.daily_bandwidth_used, bytes),
     used.map((series) => chart(`Messages: ${series.id}`, series.data_points)),
     chart("Requests by day of the month", found.daily_requests),
@@ -79,7 +79,7 @@ function chart(name, points, text = (value) => value.toLocaleString("en-GB")) {
   const short = (x) => x.slice(0, 16), ends = [points[0], points.at(-1)].map(({ x }) => short(x));
   const bars = points.map(({ x, y }, at) => y > 0 && svg("rect", { x: at, y: most - y, width: 0.9, height: y }, svg("title", {}, `${short(x)} UTC: ${text(y)}`)));
   const label = `${name}: ${sum} in all, at most ${text(Math.max(...values))} at a time, from ${ends.join(" to ")} UTC`;
-  return h("figure", { class: "chart" }, h("figcaption", {}, name, h("strong", { class: "number" }, sum)),
+  return h("figure.chart", h("figcaption", name, h("strong.number", sum)),
     svg("svg", { viewBox: `0 0 ${points.length} ${most}`, preserveAspectRatio: "none", role: "img", "aria-label": label }, bars),
-    h("div", { class: "ends" }, ends.map((end) => h("span", {}, end))));
+    h("div.ends", ends.map((end) => h("span", end))));
 }

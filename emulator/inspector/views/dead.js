@@ -15,7 +15,7 @@ const AT_ONCE = 100;
 
 export function render(context) {
   const ticked = new Set();
-  const bulk = h("div", { class: "tools", role: "group", "aria-label": "Ticked dead letters" });
+  const bulk = h("div.tools", { role: "group", "aria-label": "Ticked dead letters" });
   const view = listView(context, {
     rows: "dead_letters", path: "/_emulator/dead-letters", query: () => ({ limit: LIMIT }), key: "dead_letter_id", open: "message_id",
     filters: ["url", "label", "schedule", "queue", "text"],
@@ -45,8 +45,8 @@ export function render(context) {
     },
   });
 
-  const drawBulk = ({ ids, some }) => h("div", { class: "inline" },
-    h("label", {}, tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`), some.length > 0 && buttons(some, "ticked"));
+  const drawBulk = ({ ids, some }) => h("div.inline",
+    h("label", tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`), some.length > 0 && buttons(some, "ticked"));
 
   const buttons = (ids, what) => [
     action(context, "Retry", () => each("Retry", ids, (dlqIds) => ["POST", "/v2/dlq/retry", { query: { dlqIds } }]), { "aria-label": `Retry ${what}` }),
@@ -61,5 +61,5 @@ export function render(context) {
     view.reload();
   }
 
-  return h("section", {}, head(title), bulk, view.place);
+  return h("section", head(title), bulk, view.place);
 }

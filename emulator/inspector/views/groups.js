@@ -22,7 +22,7 @@ export function render(context) {
       `${address("receivers")}/endpoints`, { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }),
     columns: [
       ["Group", "main", (group) => [group.name, note("changed ", when(group.updated_ms, context))]],
-      ["Endpoints", "", (group, deed) => h("ul", { class: "plain" }, group.endpoints.map(({ name, url }) => h("li", {}, name && `${name}: `, shortUrl(url), " ",
+      ["Endpoints", "", (group, deed) => h("ul.plain", group.endpoints.map(({ name, url }) => h("li", name && `${name}: `, shortUrl(url), " ",
         deed("Remove", `${url} from ${group.name}`, "DELETE", `${address(group.name)}/endpoints`, { body: { endpoints: [{ url }] }, sign: "×", ask: false }))))],
       ["Default headers", "", (group) => Object.entries(group.headers ?? {}).map(([name, values]) => note(`${name}: ${[values].flat().join(", ")}`))],
     ],
@@ -31,5 +31,5 @@ export function render(context) {
   });
   const add = ({ group, url, name }) =>
     context.act(`Add ${url} to ${group}`, "POST", `${address(group)}/endpoints`, { body: { endpoints: [name ? { url, name } : { url }] } });
-  return h("section", {}, head(title), adder(context, "Add endpoint", FIELDS, add, view.reload), view.place);
+  return h("section", head(title), adder(context, "Add endpoint", FIELDS, add, view.reload), view.place);
 }

@@ -11,46 +11,52 @@ const SHOWN = 20_000;
 /** Headers with one text each. */
 export const flat = (headers) => Object.fromEntries(Object.entries(headers).map(([name, values]) => [name, values.join(", ")]));
 
+const encode = (text) => new TextEncoder().encode(text);
+const codeBox = (label, text = "") => h("pre", { tabindex: 0, "aria-label": label }, text);
+/** The bytes of a body that was sent. */
+export const bytesOf = ({ body, body_base64: base64 }) => (body === null ? fromBase64(base64 ?? "") : encode(body));
+
 /** A request or a response as it was, its body in the forms that it has. */
-export function exchange(title, line, headers, text, base64) {
-  const type = Object.entries(flat(headers)).find(([name]) => /^content-type$/i.test(name))?.[1] ?? "";
-  const body = bodyOf(text, base64, type), shown = h("pre", { tabindex: 0, "aria-label": `${title} body` });
-  const show = (content, limit = SHOWN) => replace(shown, h("bdi", {}, content.slice(0, limit)), content.length > limit && h("button", { class: "quiet", onclick: () => show(content, Infinity) }, ` … show all ${bytes(body.size)}`));
-  const forms = body.kind === "binary" ? { hex: () => body.raw } : { ...(body.pretty !== body.raw && { pretty: () => body.pretty }), raw: () => body.raw, hex: () => hex(new TextEncoder().encode(body.raw)) };
-  const buttons = Object.entries(forms).map(([name, content]) => h("button", { class: "quiet", "aria-pressed": "false", onclick: (event) => {
+export function exchange(title, line, { headers, body: text, body_base64: base64 }) {
+  const type = Object.entries(headers).find(([name]) => /^content-type$/i.test(name))?.[1][0];
+  const { kind, pretty, raw, size } = bodyOf(text, base64, type), isEmpty = kind === "empty", shown = codeBox(`${title} body`);
+  const show = (content, limit = SHOWN) => replace(shown, h("bdi", content.slice(0, limit)), content.length > limit
+    && h("button.quiet", { onclick: () => show(content, Infinity) }, ` … show all ${bytes(size)}`));
+  const forms = kind === "binary" ? [["hex", raw]] : [...(pretty === raw ? [] : [["pretty", pretty]]), ["raw", raw], ["hex"]];
+  const buttons = forms.map(([name, content]) => h("button.quiet", { "aria-pressed": "false", onclick: (event) => {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each === event.currentTarget));
-    show(content());
+    show(content ?? hex(encode(raw)));
   } }, name));
-  if (body.kind !== "empty") buttons[0].click();
-  return h("div", {}, h("h3", {}, `${title} · ${body.kind === "empty" ? "no body" : `${body.kind}, ${bytes(body.size)}`} `, body.kind !== "empty" && buttons),
-    h("pre", {}, line, "\n", Object.entries(headers).map(([name, values]) => values.map((value) => [h("bdi", {}, `${name}: ${value}`), "\n"]))), body.kind !== "empty" && shown);
+  if (!isEmpty) buttons[0].click();
+  return h("div", h("h3", `${title} · ${isEmpty ? "no body" : `${kind}, ${bytes(size)}`} `, !isEmpty && buttons),
+    h("pre", line, "\n", Object.entries(headers).map(([name, values]) => values.map((value) => [h("bdi", `${name}: ${value}`), "\n"]))),
+    !isEmpty && shown);
 }
 
 /** The signature of a delivery: its claims, and what each key of the world says of it. */
-export function signature(delivery, { credentials, ...state }) {
-  const token = delivery.headers[`${prefixOf({ credentials, ...state })}Signature`]?.[0];
+export function signature(delivery, state) {
+  const token = delivery.headers[`${prefixOf(state)}Signature`]?.[0];
   if (!token) return null;
-  const place = h("div", {}, h("h3", {}, "Signature"));
-  verify(token, delivery, credentials.queue).then((found) => place.append(...found), (error) => place.append(h("p", { class: "problem" }, `It cannot be read: ${error.message}`)));
+  const place = h("div", h("h3", "Signature"));
+  verify(token, delivery, state.credentials.queue).catch(({ message }) => [h("p.problem", `It cannot be read: ${message}`)])
+    .then((found) => place.append(...found));
   return place;
 }
 
 async function verify(token, delivery, keys) {
-  const [header, payload, mac] = token.split("."), read = (part) => new TextDecoder().decode(fromBase64(part));
-  const claims = JSON.parse(read(payload)), pre = (text) => h("pre", { tabindex: 0, "aria-label": "Signature, decoded" }, text);
-  const decoded = pre(`${read(header)}\n${prettyJson(read(payload))}`);
+  const [header, payload, mac] = token.split("."), [head, body] = [header, payload].map((part) => new TextDecoder().decode(fromBase64(part)));
+  const claims = JSON.parse(body), decoded = codeBox("Signature, decoded", `${head}\n${prettyJson(body)}`);
   // Browsers have it on localhost and with https alone.
-  if (!globalThis.crypto?.subtle) return [h("p", { class: "dim" }, "Open the page on localhost or with https to have it verified."), decoded];
-  const sent = delivery.body === null ? fromBase64(delivery.body_base64 ?? "") : new TextEncoder().encode(delivery.body);
-  const digest = btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.digest("SHA-256", sent)))).replaceAll("+", "-").replaceAll("/", "_");
-  const bare = (text) => String(text).replace(/=+$/, "");
-  const checks = [];
-  for (const name of ["current", "next"]) {
-    const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(keys[`${name}_signing_key`]), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
-    const fits = await crypto.subtle.verify("HMAC", key, fromBase64(mac), new TextEncoder().encode(`${header}.${payload}`));
-    checks.push(status(`${name} key: ${fits ? "valid" : "not signed with it"}`, fits ? "good" : "off"));
+  const { subtle } = globalThis.crypto ?? {};
+  if (!subtle) return [h("p.dim", "Open the page on localhost or with https to have it verified."), decoded];
+  const checks = await Promise.all(["current", "next"].map(async (name) => {
+    const key = await subtle.importKey("raw", encode(keys[`${name}_signing_key`]), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+    const fits = await subtle.verify("HMAC", key, fromBase64(mac), encode(`${header}.${payload}`));
+    return status(`${name} key: ${fits ? "valid" : "not signed with it"}`, fits ? "good" : "off");
+  }));
+  const digest = String(new Uint8Array(await subtle.digest("SHA-256", bytesOf(delivery))));
+  for (const [name, fits] of [["URL", claims.sub === delivery.url], ["body", String(fromBase64(claims.body)) === digest]]) {
+    checks.push(status(`${name} ${fits ? "matches" : "is another one"}`, fits ? "good" : "bad"));
   }
-  for (const [name, fits] of [["URL", claims.sub === delivery.url], ["body", bare(claims.body) === bare(digest)]]) checks.push(status(`${name} ${fits ? "matches" : "is another one"}`, fits ? "good" : "bad"));
-  checks.push(h("span", { class: "dim" }, `expires ${instant(claims.exp * 1000)} UTC`));
-  return [h("p", { class: "checks" }, checks), decoded];
+  return [h("p.checks", checks, h("span.dim", `expires ${instant(claims.exp * 1000)} UTC`)), decoded];
 }

@@ -17,7 +17,7 @@ const STEP = 200, MOST = 1000;
 
 export function render(context) {
   let limit = STEP;
-  const more = h("button", { class: "quiet", onclick: () => {
+  const more = h("button.quiet", { onclick: () => {
     limit += STEP;
     view.reload();
   } }, `Show older messages (up to ${MOST}: filter to see others)`);
@@ -33,14 +33,14 @@ export function render(context) {
     columns: [
       ["Created", "when", "created_ms"],
       ["Destination", "main", (message) => [`${message.method} ${shortUrl(message.url)}`, origin(message), message.labels.map(tag)]],
-      ["State", "words", (message) => [standing(message), message.next_ms !== null && h("span", { class: "dim" }, " next ", when(message.next_ms, context)),
+      ["State", "words", (message) => [standing(message), message.next_ms !== null && h("span.dim", " next ", when(message.next_ms, context)),
         message.waits && note(message.waits), (message.last_error || message.last_status >= 300) && badNote(message.last_result)]],
       ["Attempts", "number", (message) => `${message.attempts}/${message.max_attempts}`],
       ["Id", "id", "message_id"],
     ],
     actions: ({ state, message_id }, deed) => !ENDED.has(state) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
   });
-  return h("section", {}, head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more);
+  return h("section", head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more);
 }
 
 function standing(message) {

@@ -28,10 +28,10 @@ export function render(context) {
   const { destination = "https://app.example/orders", cron = "" } = context.route.query;
   let language = "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
-  const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
+  const tabs = h("div.tabs", { role: "tablist", "aria-label": "Language" });
   const text = (name, label, more) => labelled(label, h("textarea", { name, spellcheck: "false", ...more }), { kind: "wide" });
-  const fields = (legend, ...content) => h("fieldset", {}, h("legend", {}, legend), h("div", { class: "fields" }, content));
-  const form = h("form", { class: "form publish", oninput: draw, onsubmit: send },
+  const fields = (legend, ...content) => h("fieldset", h("legend", legend), h("div.fields", content));
+  const form = h("form.form.publish", { oninput: draw, onsubmit: send },
     fields("Message",
       labelled("Destination", h("input", { name: "destination", value: destination, required: true }), { hint: "a URL, the name of a URL group, or api/llm", kind: "wide" }),
       labelled("Method", choice(["POST", "GET", "PUT", "PATCH", "DELETE"], "POST", { name: "Method" })),
@@ -39,7 +39,7 @@ export function render(context) {
     Object.entries(OPTIONS).map(([legend, rows]) =>
       fields(legend, inputs(Object.fromEntries(Object.entries(rows).map(([name, example]) => [name, [name.replaceAll("-", " "), example]]))))),
     fields("Headers for the destination", text("forward", "One a line", { placeholder: "Authorization: Bearer abc" })),
-    h("div", { class: "shown" }, h("div", { class: "buttons" }, context.canAct && h("button", { class: "main" }, "Publish"),
+    h("div.shown", h("div.buttons", context.canAct && h("button.main", "Publish"),
       h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
   form.elements.Cron.value = cron;
 
@@ -63,7 +63,7 @@ export function render(context) {
   }
 
   context.watch((state) => state.credentials, draw);
-  return h("section", {}, head(title), form);
+  return h("section", head(title), form);
 }
 
 /** The call of a filled form. */

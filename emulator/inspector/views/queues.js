@@ -12,7 +12,7 @@ export const key = "q";
 const MOST_SHOWN = 10;
 
 export function render(context) {
-  const everything = h("div", { class: "empty" });
+  const everything = h("div.empty");
   const queues = listView(context, {
     rows: "queues", path: "/_emulator/queues", key: (queue) => `${queue.account_id} ${queue.name}`,
     empty: () => teaches("No queue yet. The first message makes one:",
@@ -35,7 +35,7 @@ export function render(context) {
     empty: () => teaches("No flow control key yet. One bounds how many messages start per period, or run at once:",
       "/v2/publish/https://app.example/orders", { headers: own(context.state, { "Flow-Control-Key": "customer-7", "Flow-Control-Value": "rate=3, period=1m" }) }),
     drawn: (found, answer) => replace(everything, answer.global?.map(({ active, parallelism: most, waiting }) =>
-      h("p", {}, `All destinations together: ${active} of at most ${most} under way, ${waiting} waiting.`))),
+      h("p", `All destinations together: ${active} of at most ${most} under way, ${waiting} waiting.`))),
     columns: [
       ["Key", "main", "key"],
       ["State", "", ({ paused, waits }) => [paused ? status("paused", "wait") : waits ? status("holding", "wait") : status("open", "good"), waits && note(waits)]],
@@ -55,8 +55,8 @@ export function render(context) {
         deed("Reset", name, "POST", `${address}/reset`)];
     },
   });
-  const part = (name, view) => h("div", { class: "part" }, h("h2", {}, name), view.place);
-  return h("section", {}, head(title), part("Queues", queues), part("Flow control keys", keys), everything);
+  const part = (name, view) => h("div.part", h("h2", name), view.place);
+  return h("section", head(title), part("Queues", queues), part("Flow control keys", keys), everything);
 }
 
 /** How many at a time, to be changed in place. */
@@ -71,8 +71,8 @@ function pin(context, { key: name, rate, period_ms: period, parallelism: most },
   const fields = { rate: number("Rate", rate), period: number("Period in seconds", Math.round(period / 1000)), parallelism: number("At once", most) };
   const dialog = h("dialog", { "aria-label": `Pin ${name}`, onclose: () => dialog.remove() },
     h("form", { method: "dialog", class: "form", onsubmit: ({ submitter, target }) => submitter?.value && keep(Object.fromEntries(new FormData(target))) },
-      h("h2", {}, `Whatever messages say, ${name} keeps`), inputs(fields),
-      h("div", { class: "buttons" }, h("button", { class: "main", value: "pin" }, "Pin"), h("button", {}, "Leave"))));
+      h("h2", `Whatever messages say, ${name} keeps`), inputs(fields),
+      h("div.buttons", h("button.main", { value: "pin" }, "Pin"), h("button", "Leave"))));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -17,9 +17,9 @@ export function render(context) {
       ["Call", "main", (refusal) => `${refusal.method} ${refusal.path}`],
       ["Answer", "", (refusal) => status(refusal.status, "bad")],
       ["Reason", "words", (refusal) => [refusal.error, refusal.hint && note(refusal.hint)]],
-      ["Field", "", (refusal) => refusal.field && h("code", {}, refusal.field)],
+      ["Field", "", (refusal) => refusal.field && h("code", refusal.field)],
       ["Caller", "", "caller"],
     ],
   });
-  return h("section", {}, head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused")), view.place);
+  return h("section", head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused")), view.place);
 }

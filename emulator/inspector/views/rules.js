@@ -39,7 +39,7 @@ export function render(context) {
         deed("Move", `${rule.id} ${word}`, "PUT", ADDRESS, { sign, disabled: !(to in ids), body: { ids: ids.map((id, at) => (at === to ? rule.id : at === rule.at ? ids[to] : id)) } })),
       deed("Remove", rule.id, "DELETE", `${ADDRESS}/${rule.id}`)],
   });
-  return h("section", {}, head(title, view.deed("Remove all", "rules", "DELETE", ADDRESS)), context.canAct && addForm(context, view.reload), view.place);
+  return h("section", head(title, view.deed("Remove all", "rules", "DELETE", ADDRESS)), context.canAct && addForm(context, view.reload), view.place);
 }
 
 /** A URL and a button for each answer; below, any rule as the control API takes it. */
@@ -55,10 +55,10 @@ function addForm(context, then) {
       text.reportValidity();
     }
   };
-  return h("div", { class: "form" },
-    h("div", { class: "inline" }, h("label", {}, "At "), url,
+  return h("div.form",
+    h("div.inline", h("label", "At "), url,
       Object.entries(QUICK).map(([name, rule]) => action(context, name, () => url.reportValidity() && add({ match: { url: url.value.trim() }, ...rule })))),
-    h("details", {}, h("summary", {}, "Any other rule"), h("div", { class: "field" }, text, h("div", { class: "buttons" }, action(context, "Add rule", addAny),
+    h("details", h("summary", "Any other rule"), h("div.field", text, h("div.buttons", action(context, "Add rule", addAny),
       h("a", { href: "/_emulator/reference#control-op-addRule", target: "_blank" }, "all that a rule may say")))));
 }
 
@@ -70,7 +70,7 @@ function inWords(rule) {
 
 /** Received texts stand apart from the rest, because they may turn the direction of what stands behind them. */
 function extras(answer) {
-  const apart = (text) => h("bdi", {}, text);
+  const apart = (text) => h("bdi", text);
   const parts = [...Object.entries(answer.headers ?? {}).map(([name, value]) => apart(`${name}: ${value}`)),
     answer.body && apart(`“${answer.body.slice(0, 60)}”`), answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`];
   return parts.filter(Boolean).map((part) => [", ", part]);

@@ -24,11 +24,11 @@ export function render(context) {
       ["Result", "words", "result"],
     ],
   });
-  return h("section", {}, head(title), view.place);
+  return h("section", head(title), view.place);
 }
 
 export function detail(context) {
-  const run = context.route.select, name = `run ${run}`, place = h("div", { class: "panel", "aria-busy": "true" });
+  const run = context.route.select, name = `run ${run}`, place = h("div.panel", { "aria-busy": "true" });
   context.load(name, `/_emulator/runs/${encodeURIComponent(run)}`);
   context.watch((state) => state.lists[name], (found) => {
     if (found === undefined) return;
@@ -43,7 +43,7 @@ function panel(context, run) {
     closing(context, id(run.id)),
     facts([["State", status(...STATES[run.state])], ["Why", run.summary], ["Endpoint", run.url], ["Labels", run.labels.join(", ")], ["Payload", run.payload], ["Result", run.result],
       ["Invoked by", run.invoked_by && itsRun(run.invoked_by)], ["Dead letter", run.dead_letter_id]]),
-    run.state === "RUN_STARTED" && h("div", { class: "buttons" },
+    run.state === "RUN_STARTED" && h("div.buttons",
       deeds(context, () => {})("Cancel", run.id, "DELETE", `/v2/workflows/runs/${encodeURIComponent(run.id)}`)),
     tree(context, run),
   ];
@@ -58,15 +58,15 @@ function tree(context, run) {
     const from = share(step.at_ms), to = share(step.ended_ms ?? until);
     const span = `${instant(step.at_ms, context.zone)}, ${step.ended_ms === null ? "not ended" : duration(step.ended_ms - step.at_ms)}`;
     return h("li", { class: depth ? "inner" : null },
-      h("div", {}, status(...STEPS[step.state]), " ", h("strong", {}, step.name), h("span", { class: "dim" }, ` ${step.type}${step.event_id ? ` · event ${step.event_id}` : ""}${step.url ? ` · ${shortUrl(step.url)}` : ""}`),
+      h("div", status(...STEPS[step.state]), " ", h("strong", step.name), h("span.dim", ` ${step.type}${step.event_id ? ` · event ${step.event_id}` : ""}${step.url ? ` · ${shortUrl(step.url)}` : ""}`),
         step.run_id && [" ", itsRun(step.run_id)]),
       svg("svg", { class: "span", viewBox: "0 0 100 4", preserveAspectRatio: "none", role: "img", "aria-label": span },
         svg("rect", { x: from, y: 0, width: Math.max(to - from, 0.6), height: 4 })),
-      h("small", { class: "dim" }, span, step.deadline_ms ? `, at most until ${instant(step.deadline_ms, context.zone)}` : ""),
-      step.out && h("pre", {}, step.out.slice(0, 2000)));
+      h("small.dim", span, step.deadline_ms ? `, at most until ${instant(step.deadline_ms, context.zone)}` : ""),
+      step.out && h("pre", step.out.slice(0, 2000)));
   };
-  return h("div", {}, h("h3", {}, "Steps"), h("ol", { class: "steps" }, run.steps.map((group) => group.steps.map((step) => line(step, group.parallel)))),
-    run.waiting.length > 0 && [h("h3", {}, "Waits for"), h("ul", {}, run.waiting.map((each) => h("li", {}, each.text)))],
+  return h("div", h("h3", "Steps"), h("ol.steps", run.steps.map((group) => group.steps.map((step) => line(step, group.parallel)))),
+    run.waiting.length > 0 && [h("h3", "Waits for"), h("ul", run.waiting.map((each) => h("li", each.text)))],
     run.trials.map((trial) => trial.errors.map(problem)));
 }
 

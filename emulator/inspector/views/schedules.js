@@ -19,40 +19,40 @@ export function render(context) {
       { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
     columns: [
       ["Schedule", "main", (schedule) => [schedule.schedule_id, note(schedule.method, " ", schedule.destination)]],
-      ["Cron", "", (schedule) => h("code", {}, schedule.cron)],
+      ["Cron", "", (schedule) => h("code", schedule.cron)],
       ["State", "", ({ paused, error }) => (paused ? status("paused", "wait") : error ? status("failing", "bad") : status("active", "good"))],
       ["Next", "when", "next_ms"],
       ["Last", "", (schedule) => [when(schedule.last_ms, context), badNote(schedule.error) ?? note(results(schedule))]],
     ],
     actions: buttons,
   });
-  return h("section", {}, head(title, action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" }))), view.place);
+  return h("section", head(title, action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" }))), view.place);
 }
 
 /** One schedule: its next ten firings in its own zone and in that of the page. */
 export function detail(context) {
-  const place = h("div", { class: "panel" }), name = context.route.select;
+  const place = h("div.panel"), name = context.route.select;
   context.watch((state) => state.lists.schedules, (answer) => {
     const schedule = answer?.schedules?.find((each) => each.schedule_id === name);
     if (schedule) replace(place, panel(context, schedule));
-    else replace(place, answer && h("p", { class: "empty" }, "There is no such schedule any more."));
+    else replace(place, answer && h("p.empty", "There is no such schedule any more."));
   });
   return place;
 }
 
 function panel(context, schedule) {
   const differs = schedule.time_zone !== context.zone, messages = Object.entries(schedule.last_messages);
-  const firing = ({ local, at_ms: at }) => h("li", {}, bare(local), h("span", { class: "dim" },
+  const firing = ({ local, at_ms: at }) => h("li", bare(local), h("span.dim",
     differs && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`));
   return [
     closing(context, schedule.schedule_id),
-    h("div", { class: "buttons" }, buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
+    h("div.buttons", buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
     facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)],
       ["Last error", schedule.error]]),
-    h("div", {}, h("h3", {}, `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`), h("ol", {}, schedule.firings.map(firing)),
-      !schedule.firings.length && h("p", { class: "dim" }, schedule.paused ? "None while it is paused; they are not caught up." : "It does not fire any more.")),
-    messages.length > 0 && h("div", {}, h("h3", {}, "Messages of the last firing"), h("ol", {}, messages.map(([message, result]) =>
-      h("li", {}, id(message), " ", status(...RESULTS[result]), " ", link("messages", "open", { text: message, select: message }))))),
+    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`), h("ol", schedule.firings.map(firing)),
+      !schedule.firings.length && h("p.dim", schedule.paused ? "None while it is paused; they are not caught up." : "It does not fire any more.")),
+    messages.length > 0 && h("div", h("h3", "Messages of the last firing"), h("ol", messages.map(([message, result]) =>
+      h("li", id(message), " ", status(...RESULTS[result]), " ", link("messages", "open", { text: message, select: message }))))),
   ];
 }
 

@@ -20,8 +20,8 @@ export function render() {
   } });
   const theme = choice(THEMES, prefs.theme, { onchange: ({ target }) => prefs.set({ theme: target.value }) });
   const order = choice(ORDERS, prefs.newestFirst ? "newest" : "", { onchange: ({ target }) => prefs.set({ newestFirst: target.value === "newest" }) });
-  return h("section", {}, head(title), h("form", { class: "form", onsubmit: (event) => event.preventDefault() },
-    h("div", { class: "fields" }, labelled("Time zone shown beside UTC", zone, { hint: "empty: that of the browser" }), labelled("Theme", theme),
+  return h("section", head(title), h("form.form", { onsubmit: (event) => event.preventDefault() },
+    h("div.fields", labelled("Time zone shown beside UTC", zone, { hint: "empty: that of the browser" }), labelled("Theme", theme),
       labelled("Order of the timeline", order)),
     h("datalist", { id: "zones" }, Intl.supportedValuesOf("timeZone").map((value) => h("option", { value })))));
 }

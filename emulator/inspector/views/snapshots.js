@@ -37,7 +37,7 @@ export function render(context) {
     view.reload();
   } });
   const keep = ({ name }) => context.act(`Save ${name}`, "POST", ADDRESS, { body: { name: name.trim() } });
-  return h("section", {}, head(title), adder(context, "Save the world", { name: ["Name", "before-the-migration", { required: true }] }, keep, view.reload,
+  return h("section", head(title), adder(context, "Save the world", { name: ["Name", "before-the-migration", { required: true }] }, keep, view.reload,
     action(context, "Import a file…", () => file.click(), { class: "end" }), file), view.place);
 }
 

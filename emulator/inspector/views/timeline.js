@@ -1,7 +1,7 @@
 // The timeline: what happened and what is to come on one axis, with the line of now between.
 
 import { h, replace } from "../dom.js";
-import { count, day, instant, relative, shortId, shortUrl, timeOfDay } from "../format.js";
+import { count, day, deliveries, instant, relative, shortId, shortUrl, timeOfDay } from "../format.js";
 import { teaches } from "../list.js";
 import { older } from "../live.js";
 import { status } from "../parts.js";
@@ -15,52 +15,51 @@ export const title = "Timeline";
 export const path = "timeline";
 export const key = "t";
 
-const GROUPS = [["", "no groups"], ["message", "by message"], ["schedule", "by schedule"], ["destination", "by destination"]];
-const COMING = 500, LARGE = 5_000, DRAW_LARGE_MS = 500;
+const GROUPS = ["", "message", "schedule", "destination"];
+const LARGE = 5_000, DRAW_LARGE_MS = 500;
 
 export function render(context) {
-  const open = new Set();
-  const note = h("span", { class: "dim", role: "status" }), wrong = h("p", { class: "problem", role: "alert", hidden: true });
-  const jump = h("button", { class: "jump", hidden: true, onclick: () => list.centre(nowAt) });
-  const teach = h("div", { class: "place" });
-  const list = virtualList({ label: "Deliveries", draw: content, open: choose, selected: (item) => item.id !== undefined && item.id !== null && item.id === context.route.select, settled });
-  let items = [], nowAt = -1, terms = null, matches = null, shownBy = null;
+  const { query } = context.route, open = new Set();
+  const note = h("span.dim", { role: "status" }), wrong = h("p.problem", { role: "alert", hidden: true });
+  const teach = h("div.place"), jump = h("button.jump", { hidden: true, onclick: () => list.centre(nowAt) });
+  const list = virtualList({ label: "Deliveries", draw: content, open: choose, settled, selected: ({ id }) => Boolean(id) && id === context.route.select });
+  let nowAt = -1, terms = null, matches = null, shownBy = null, waits = null;
 
-  const filter = h("input", { type: "search", value: context.route.query.filter ?? "", placeholder: "status:failed url:*/orders label:nightly", title: HINT, "aria-label": "Filter", spellcheck: "false", oninput: () => {
-    context.setQuery({ filter: filter.value.trim() || null });
+  // A control whose value stands in the address.
+  const asked = (name) => ({ target }) => {
+    context.setQuery({ [name]: target.value.trim() });
     draw();
-  } });
-  const by = h("select", { "aria-label": "Group", onchange: () => {
-    context.setQuery({ group: by.value || null });
-    draw();
-  } }, GROUPS.map(([value, text]) => h("option", { value, selected: value === (context.route.query.group ?? "") }, text)));
-
-  const coming = () => {
-    const { upcoming, "live messages": live } = context.state.lists;
-    return upcoming?.items ? comingRows(upcoming, live?.messages) : [];
   };
+  const filter = h("input", { type: "search", value: query.filter ?? "", placeholder: "status:failed url:*/orders label:nightly", title: HINT,
+    "aria-label": "Filter", spellcheck: "false", oninput: asked("filter") });
+  const by = h("select", { "aria-label": "Group", onchange: asked("group") },
+    GROUPS.map((value) => h("option", { value, selected: value === query.group }, value ? `by ${value}` : "no groups")));
 
   function draw() {
-    const { journal, lists } = context.state;
-    if (!lists.upcoming) return;
+    clearTimeout(waits);
+    waits = null;
+    const { journal, lists: { upcoming, "live messages": live } } = context.state;
+    if (!upcoming) return;
+    const { rows } = journal;
     if (terms !== filter.value) {
       terms = filter.value;
       const parsed = parse(terms), found = problem(parsed);
       wrong.hidden = found === null;
-      replace(wrong, found && `${found}.`);
+      replace(wrong, found);
       matches = matcher(parsed);
     }
-    const next = coming(), afresh = shownBy !== by.value || !items.length;
-    const isBare = !journal.rows.length && !next.length;
-    items = arrange(journal.rows, next, { matches, by: by.value, open, newestFirst: prefs.newestFirst });
-    nowAt = items.findIndex((item) => item.kind === "now");
+    const coming = upcoming.items ? comingRows(upcoming, live?.messages) : [], isBare = !rows.length && !coming.length;
+    const items = arrange(rows, coming, { matches, by: by.value, open, newestFirst: prefs.newestFirst });
+    nowAt = items.findIndex(({ kind }) => kind === "now");
     list.box.hidden = isBare;
     list.box.removeAttribute("aria-busy");
-    replace(teach, isBare && teaches("Nothing has happened yet. Publish a message: it shows up here at once, and stays.", "/v2/publish/https://app.example/orders", { headers: { "Content-Type": "application/json" }, body: '{"order": 7}' }));
-    if (!isBare) list.set(items, (all) => (by.value ? -1 : all === items ? nowAt : all.findIndex((item) => item.kind === "now")), afresh);
-    shownBy = by.value;
-    const shown = items.filter((item) => item.kind === "past").length, { rows, whole } = journal;
-    replace(note, by.value ? count(items.filter((item) => item.kind === "group").length, "group") : matches ? `${count(shown, "delivery", "deliveries")} of ${rows.length.toLocaleString("en-GB")}` : count(rows.length, "delivery", "deliveries"), !whole && rows.length > 0 && ", more are read…");
+    replace(teach, isBare && teaches("Nothing has happened yet. Publish a message: it shows up here at once, and stays.",
+      "/v2/publish/https://app.example/orders", { headers: { "Content-Type": "application/json" }, body: '{"order": 7}' }));
+    if (!isBare) list.set(items, nowAt, shownBy !== by.value);
+    shownBy = isBare ? null : by.value;
+    const shown = (wanted) => items.filter(({ kind }) => kind === wanted).length;
+    replace(note, by.value ? count(shown("group"), "group") : [deliveries(shown("past")), matches && ` of ${rows.length.toLocaleString("en-GB")}`],
+      !journal.whole && rows.length > 0 && (canRead(journal) ? ", more are read…" : ", older ones are left out"));
   }
 
   function settled(from, to) {
@@ -79,58 +78,56 @@ export function render(context) {
   }
 
   function content(item) {
-    const { clock } = context.state, now = clock?.now_ms ?? item.at;
-    if (item.kind === "now") return h("span", {}, "now ", instant(now, context.zone));
-    if (item.kind === "group") return groupHead(item, now);
-    const isPast = item.kind === "past", failed = isPast ? cause(item) : null, reason = why(item, context.state.journal);
-    const words = failed ? [h("b", {}, tame(failed.text)), `${item.retry ? ` · retried: ${item.retry}` : ""} · ${failed.advice}`] : reason;
-    return [
-      h("span", { class: "when", title: item.at === null ? null : `${instant(item.at)} UTC` }, item.at === null ? "waiting" : onDay(item.at, now, context.zone), !isPast && item.at !== null && h("span", { class: "dim" }, ` ${relative(item.at, now)}`)),
-      h("span", { class: "what" }, h("span", { class: "dim" }, `${item.method || item.what || ""} `), h("span", { title: item.url }, tame(shortUrl(item.url)))),
-      h("span", { class: "try", title: "Attempt and attempts at most" }, item.n ? `${item.n}/${item.of ?? "?"}` : ""),
-      isPast ? status(item.status ?? "error", failed ? "bad" : "good") : status(item.what === "retry" ? "retry" : item.kind === "waits" ? "waits" : "due", "wait"),
-      h("span", { class: "why", title: failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason }, words, item.labels.map((label) => [" ", h("span", { class: "tag" }, tame(label))])),
-    ];
+    const now = context.state.clock?.now_ms ?? item.at, { kind, at, labels, last, next } = item;
+    if (kind === "now") return h("span", "now ", instant(now, context.zone));
+    if (kind === "group") {
+      const name = by.value === "message" ? `${shortId(item.key)} ${shortUrl(item.url)}` : shortUrl(item.key);
+      return cells(last ?? next, [item.isOpen ? "▾ " : "▸ ", deliveries(item.count)], tame(name),
+        [item.failed > 0 && h("b", `${item.failed} failed `), next && `next ${relative(next.at, now)}: ${next.why}`]);
+    }
+    const failed = kind === "past" ? cause(item) : null, reason = why(item, context.state.journal);
+    return cells(item, at === null ? "waiting" : [onDay(at, now, context.zone), kind !== "past" && dim(` ${relative(at, now)}`)],
+      [dim(`${item.method || item.what} `), h("span", { title: item.url }, tame(shortUrl(item.url)))],
+      [failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
+        labels.map((label) => [" ", h("span.tag", tame(label))])],
+      at && `${instant(at)} UTC`, failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason);
   }
 
-  function groupHead(group, now) {
-    return [h("span", { class: "when" }, group.isOpen ? "▾ " : "▸ ", count(group.count, "delivery", "deliveries")),
-      h("span", { class: "what" }, tame(by.value === "message" ? `${shortId(group.key)} ${shortUrl(group.url)}` : shortUrl(group.key))), h("span", { class: "try" }, group.last?.n ? `${group.last.n}/${group.last.of}` : ""),
-      group.last ? status(group.last.status ?? "error", isGood(group.last) ? "good" : "bad") : status("due", "wait"),
-      h("span", { class: "why" }, group.failed > 0 && h("b", {}, `${group.failed} failed `), group.next && `next ${relative(group.next.at, now)}: ${group.next.why}`)];
-  }
-
-  context.load("upcoming", "/_emulator/upcoming", { limit: COMING });
-  context.load("live messages", "/_emulator/messages", { state: "live", limit: 1000 });
   list.box.setAttribute("aria-busy", "true");
+  context.load("upcoming", "/_emulator/upcoming", { limit: 500 });
+  context.load("live messages", "/_emulator/messages", { state: "live", limit: 1000 });
   // Pages of a large journal come faster than it is worth drawing all of it.
-  let waits = null;
-  context.watch((state) => state.seen, () => {
-    if (context.state.journal.rows.length < LARGE) return draw();
-    waits ??= setTimeout(() => { waits = null; draw(); }, DRAW_LARGE_MS);
-  });
+  const soon = () => (shownBy === null || context.state.journal.rows.length < LARGE ? draw() : waits ??= setTimeout(draw, DRAW_LARGE_MS));
+  for (const pick of [({ lists }) => lists.upcoming, ({ lists }) => lists["live messages"], ({ clock }) => clock?.now_ms, ({ seen }) => seen]) {
+    context.watch(pick, soon);
+  }
+  context.watch(({ world, journal }) => `${world} ${journal.whole} ${journal.rows.length > 0}`, () => readAll(context));
+  for (const [key, text, run] of [["j", "Next row", () => list.go(1)], ["k", "Previous row", () => list.go(-1)], ["Enter", "Open the row", list.openCurrent],
+    ["n", "To the line of now", () => list.centre(nowAt)], ["/", "Filter", () => filter.focus()], ["b", "Group by something else", () => {
+      by.selectedIndex = (by.selectedIndex + 1) % GROUPS.length;
+      by.dispatchEvent(new Event("change"));
+    }]]) context.bind(key, text, run);
   context.ends.push(() => clearTimeout(waits));
-  for (const pick of [(state) => state.lists.upcoming, (state) => state.lists["live messages"], (state) => state.clock?.now_ms]) context.watch(pick, draw);
-  context.watch((state) => `${state.world} ${state.journal.whole} ${state.journal.rows.length > 0}`, () => readAll(context));
-  context.bind("j", "Next row", () => list.go(1));
-  context.bind("k", "Previous row", () => list.go(-1));
-  context.bind("Enter", "Open the row", () => list.openCurrent());
-  context.bind("n", "To the line of now", () => list.centre(nowAt));
-  context.bind("/", "Filter", () => filter.focus());
-  context.bind("b", "Group by something else", () => {
-    by.selectedIndex = (by.selectedIndex + 1) % GROUPS.length;
-    by.dispatchEvent(new Event("change"));
-  });
-  context.ends.push(list.end);
-  return h("section", { class: "timeline" }, h("div", { class: "tools" }, h("h1", { class: "unseen" }, title), filter, by, note), wrong, teach, h("div", { class: "axis" }, list.box, jump));
+  return h("section.timeline", h("div.tools", h("h1.unseen", title), filter, by, note), wrong, teach, h("div.axis", list.box, jump));
 }
+
+const dim = (text) => h("span.dim", text);
+
+/** The cells of a row; `row` is the one whose attempts and state are shown. */
+const cells = (row, when, what, why, whenTitle, whyTitle) => [h("span.when", { title: whenTitle }, when), h("span.what", what),
+  h("span.try", row?.n && `${row.n}/${row.of ?? "?"}`),
+  row?.kind === "past" ? status(row.status ?? "error", isGood(row) ? "good" : "bad")
+    : status(row?.what === "retry" ? "retry" : row?.kind === "waits" ? "waits" : "due", "wait"),
+  h("span.why", { title: whyTitle }, why)];
 
 // Marks of direction would turn what stands beside them.
 const tame = (text) => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "�");
 
+const canRead = ({ rows, most }) => rows.length > 0 && rows.length < most;
+
 /** Read the older pages one after another, while the view is open. */
 async function readAll({ store, ends }) {
-  while (!ends.done && store.state.journal.rows.length && (await older(store))) await new Promise((done) => setTimeout(done));
+  while (!ends.done && canRead(store.state.journal) && (await older(store))) await new Promise((done) => setTimeout(done));
 }
 
 /** A time, with its day if that is not today's. */

@@ -22,7 +22,7 @@ export function render(context) {
     drawn: (found, answer) => replace(broken, answer.unusable?.map(({ id, error }) => problem(`${id}: ${error}`))),
     columns: [
       ["World", "main", ({ id }) => [link("timeline", id, { world: id }), " ", id === context.state.world && tag("shown here")]],
-      ["Clock", "", ({ clock }) => [h("time", {}, instant(clock.now_ms, context.zone)), " ", status(...rate(clock.rate))]],
+      ["Clock", "", ({ clock }) => [h("time", instant(clock.now_ms, context.zone)), " ", status(...rate(clock.rate))]],
       ["Pending", "number", ({ clock }) => clock.pending],
       ["Next due", "", ({ clock }) => when(clock.next_due_ms, context, clock.now_ms)],
       ["Trouble", "", ({ error }) => badNote(error)],
@@ -40,7 +40,7 @@ export function render(context) {
     const given = Object.entries(values).filter(([, value]) => value);
     return context.act("Create a world", "POST", ADDRESS, { query, body: Object.fromEntries(given.map(([name, value]) => [name, FIELDS[name][2] ? Number(value) : value])) });
   };
-  return h("section", {}, head(title), adder(context, "Create", FIELDS, create, view.reload), view.place, broken);
+  return h("section", head(title), adder(context, "Create", FIELDS, create, view.reload), view.place, broken);
 }
 
 const rate = (value) => (value === 0 ? ["frozen", "off"] : [value === 1 ? "real time" : `× ${value}`, "good"]);

@@ -68,6 +68,14 @@ test("the journal takes live rows at its end and older pages at its beginning, e
   assert.deepEqual(journal.rows.map((row) => row.seq), [3, 5, 7, 9, 11]);
 });
 
+test("the journal forgets the oldest rows of very many", () => {
+  const journal = createJournal(100), seqs = () => journal.rows.map((row) => row.seq);
+  for (let seq = 1; seq < 110; seq += 1) take(journal, [raw({ seq, message_id: `m${seq}`, retry: "10s" })]);
+  assert.equal(seqs().length, 109);
+  take(journal, [raw({ seq: 110, message_id: "m110", retry: "10s" })]);
+  assert.deepEqual([seqs().length, seqs()[0], journal.retries.size, journal.retries.has("m10 1")], [100, 11, 100, false]);
+});
+
 test("a delivery says why it came then", () => {
   const journal = journalOf(raw({ seq: 1, status: 503, retry: "Retry-After: 10 -> 10s" }), raw({ seq: 2, attempt: 2, at_ms: 11_000 }),
     raw({ seq: 3, created_by: "schedule", schedule_id: "daily" }), raw({ seq: 4, created_by: "callback", source_message_id: "msg_1" }), raw({ seq: 5, queue: "orders", at_ms: 3000 }));

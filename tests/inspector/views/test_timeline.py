@@ -159,7 +159,8 @@ def test_the_order_can_be_turned_and_now_is_found_again(emulator: Server) -> Non
 @in_browser
 def test_after_a_reset_nothing_of_before_is_shown(emulator: Server) -> None:
     publish(emulator)
-    with opened(emulator) as page:
+    # A list that is just being read while the world is exchanged is refused, and read again.
+    with opened(emulator, expected=["409 (Conflict)"]) as page:
         expect(rows(page)).to_have_count(1)
         control(emulator, "POST", "/reset")
         expect(page.get_by_text("Nothing has happened yet.")).to_be_visible()
