@@ -11,7 +11,7 @@ import io
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -56,6 +56,10 @@ class Answer(Response):
         if content is not None:
             raw_headers.append(_JSON_TYPE)
         self.raw_headers = raw_headers
+
+
+# In the disconnect that a call gets when its server ends.
+IS_END_OF_SERVER: Final = "emulator.is_end_of_server"
 
 
 async def _never() -> None:
@@ -224,8 +228,11 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
 
 
 async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
+    while (message := await receive())["type"] != "http.disconnect":
         pass
+    if IS_END_OF_SERVER in message:
+        # The client is there, and is told so when its call is cut off.
+        await _never()
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api import ending as ends
 from emulator.api.ending import Ending
-from emulator.api.endpoint import Answer
+from emulator.api.endpoint import IS_END_OF_SERVER, Answer
 
 # How long running requests may take to end after a signal; what they did is recorded either way.
 GRACE_S = 0.2
@@ -107,7 +107,7 @@ class WholeExchanges:
         leaving, stopping = loop.create_task(_next(receive)), loop.create_task(self._stop.wait())
         try:
             await asyncio.wait((leaving, stopping), return_when=asyncio.FIRST_COMPLETED)
-            return leaving.result() if leaving.done() else {"type": "http.disconnect"}
+            return leaving.result() if leaving.done() else {"type": "http.disconnect", IS_END_OF_SERVER: True}
         finally:
             leaving.cancel()
             stopping.cancel()

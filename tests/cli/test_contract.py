@@ -131,7 +131,7 @@ def test_a_breaking_difference_is_exit_code_1_and_a_plain_table(messaging: Path)
 def test_what_operations_share_stands_once(messaging: Path) -> None:
     result = invoke("diff", changed(messaging, "name: Svc-Label\n", "name: Svc-Labels\n"), "--clients", "theirs")
 
-    assert "POST /v2/publish/{destination} and 9 more  header parameter Svc-Labels" in result.stdout
+    assert "POST /v2/publish/{destination} and 10 more  header parameter Svc-Labels" in result.stdout
 
 
 def test_a_difference_that_breaks_nobody_is_exit_code_0(messaging: Path) -> None:

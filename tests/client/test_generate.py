@@ -60,7 +60,7 @@ def test_many_processes_may_make_it_at_once(tmp_path: Path) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the package that was never built."""
-    ignored = shutil.ignore_patterns("__pycache__", "inspector")
+    ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE, tmp_path / "emulator", ignore=ignored)
     for name in MODULES:
         (tmp_path / "emulator" / "client" / "sync" / name).unlink()

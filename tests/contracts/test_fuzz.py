@@ -176,6 +176,8 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
         ),
         _refused("body: ", "a schema cannot say what makes bytes a database (D-204)", "importSnapshot"),
         _refused("expected an ISO 8601 time", "how many days a month has is more than a pattern can say"),
+        _refused("expected each of ", "which rules there are depends on what was made (D-328)", "orderRules"),
+        _refused("expected at least min", "JSON Schema cannot compare two of its values (D-420)"),
         _refused("expected an instant after 1970", "which texts are the very first instant depends on their offset"),
         _refused(
             "ends in the year 9999 at the latest",

@@ -21,6 +21,7 @@ from emulator import (
     Application,
     AsyncEmulator,
     Attempt,
+    Chaos,
     CheckResult,
     ClockStatus,
     Credentials,
@@ -285,7 +286,9 @@ def test_a_server_of_its_own() -> None:
 def test_under_many_seeds() -> None:
     def publishes(emulator: Emulator) -> None:
         emulator.publish(APP, retries=0)
-        assert all(each.chaos is None or each.chaos.did for each in emulator.deliveries())
+        for each in emulator.deliveries():
+            assert_type(each.chaos, Chaos | None)
+            assert each.chaos is None or each.chaos.did
 
     explore(publishes, seeds=range(2), chaos=0.5, without=["1.1"])
 

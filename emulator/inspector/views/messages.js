@@ -20,15 +20,16 @@ export function render(context) {
   const more = h("button.quiet", { onclick: () => {
     limit += STEP;
     view.reload();
-  } }, `Show older messages (up to ${MOST}: filter to see others)`);
+  } }, "Show older messages");
+  const cut = h("p.dim", { hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
   const view = listView(context, {
     rows: "messages", path: "/_emulator/messages", query: () => ({ limit }), key: "message_id", open: "message_id",
     filters: ["state", "url", "label", "schedule", "queue", "text"], options: { state: STATES },
     empty: () => teaches("No message yet. This one is delivered after ten seconds of the clock:", "/v2/publish/https://app.example/orders",
       { headers: { ...own(context.state, { Delay: "10s" }), "Content-Type": "application/json" }, body: '{"order": 7}' }),
     drawn: (found, answer) => {
-      more.hidden = !answer.cursor;
-      more.disabled = limit >= MOST;
+      more.hidden = !answer.cursor || limit >= MOST;
+      cut.hidden = !answer.cursor || limit < MOST;
     },
     columns: [
       ["Created", "when", "created_ms"],
@@ -40,7 +41,7 @@ export function render(context) {
     ],
     actions: ({ state, message_id }, deed) => !ENDED.has(state) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
   });
-  return h("section", head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more);
+  return h("section", head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more, cut);
 }
 
 function standing(message) {
