@@ -24,21 +24,12 @@ async def prepare_memory(connection: aiosqlite.Connection) -> None:
 class FileConnection:
     """The connection to a file, which lasts until it is closed. See `database.Database`."""
 
-    def __init__(self, connection: aiosqlite.Connection, file: sqlite3.Connection) -> None:
+    def __init__(self, connection: aiosqlite.Connection) -> None:
         self.connection = connection
-        self._file = file
 
     @contextlib.asynccontextmanager
     async def use(self) -> AsyncIterator[aiosqlite.Connection]:
         yield self.connection
-
-    def write_at_once(self, statement: str, parameters: tuple[object, ...]) -> None:
-        """Write one row, durable on return, without the connection's thread. Call while nobody uses the connection.
-
-        The way to the thread and back takes several times as long as the write, which is one to the system's
-        memory: the log is not moved into the file here. Raises sqlite3.Error.
-        """
-        self._file.execute(statement, parameters)
 
     async def close(self) -> None:
         await self.connection.close()
@@ -46,15 +37,8 @@ class FileConnection:
 
 async def connected(path: str) -> FileConnection:
     """A connection to a file that no other process uses meanwhile. Raises UnusableDatabase."""
-    opened_files: list[sqlite3.Connection] = []
-
-    def open_file() -> sqlite3.Connection:
-        file = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
-        opened_files.append(file)
-        return file
-
     try:
-        connection = await aiosqlite.Connection(open_file, iter_chunk_size=64)
+        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
     except sqlite3.Error as error:
         raise files.unusable(path, error) from error
     try:
@@ -65,7 +49,7 @@ async def connected(path: str) -> FileConnection:
         if "locked" in str(error):
             raise files.UnusableDatabase(f"{path}: in use by another process") from error
         raise files.unusable(path, error) from error
-    return FileConnection(connection, opened_files[0])
+    return FileConnection(connection)
 
 
 async def opened(path: str) -> FileConnection | None:

@@ -23,7 +23,6 @@ from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.journal import codec, connections, files, schema
-from emulator.journal.connections import FileConnection
 from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
@@ -341,9 +340,8 @@ class Store:
         last_seq = self._appended
         if facts:
             encoded = codec.encode_facts(facts)
-            async with self._lock:
-                assert isinstance(self._database, FileConnection)
-                self._database.write_at_once(_INSERT_FACTS, (last_seq, len(facts), encoded))
+            async with self._exclusive() as connection:
+                await connection.execute(_INSERT_FACTS, (last_seq, len(facts), encoded))
             self._log_bytes += len(encoded) + _PAGE_BYTES
         self._check_file()
         self._written = last_seq
