@@ -156,10 +156,13 @@ def test_a_server_that_is_killed_fails_only_its_own_tests(scale: Scale, tmp_path
     placed = {int(path.stem): path.read_text() for path in tmp_path.glob("*.server")}
     failed = {int(turn) for turn in re.findall(r"^(?:FAILED|ERROR) .*test_turn\[(\d+)\]", printed, re.MULTILINE)}
     assert failed, printed
-    assert {placed[turn] for turn in failed} <= {"1", "None"}, printed
+    # Those of the second server, and those whose world was just being made there: at most one of each worker.
+    assert {placed[turn] for turn in failed if turn in placed} <= {"1", "None"}, printed
+    unplaced = set(range(COUNT)) - set(placed)
+    assert unplaced <= failed, printed
+    assert len(unplaced) < 8, printed
     # Those of the other servers, all of them, and what began after the end of the second one.
     assert set(placed.values()) >= {"0", "1", "2"}
-    assert len(placed) == COUNT
     assert f"{COUNT - len(failed)} passed" in printed
     for turn in failed:
         report = printed.partition(f" test_turn[{turn}] ")[2].partition("\n____")[0]
