@@ -61,20 +61,24 @@ class Control:
         doing: str = "waiting",
     ) -> Any:
         """The JSON object of an answer, None without one."""
+        from emulator.client.control import answer_of
+
         with self._connected() as (api, http), progress(doing):
-            return api.read(http.send(api.request(http, method, path, body, query=query, content=content)))
+            return api.read(answer_of(http.send(api.request(http, method, path, body, query=query, content=content))))
 
     def of_service(
         self, method: str, path: str, account_id: str, *, query: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
         """The JSON of a call of the service's own API, as the account does it; an object without fields for none."""
+        from emulator.client.control import answer_of
+
         accounts = self.call("GET", "accounts")["accounts"]
         token = next(each["token"] for each in accounts if each["id"] == account_id)
         with self._connected() as (api, http):
             headers = {"Authorization": f"Bearer {token}"}
-            answer = http.send(api.request(http, method, path, query=query, headers=headers))
+            answer = answer_of(http.send(api.request(http, method, path, query=query, headers=headers)))
             api.check(answer)
-            content: Mapping[str, Any] = answer.json() if answer.content else {}
+            content: Mapping[str, Any] = answer.json() if answer.body else {}
             return content
 
     def download(self, path: str, to: BinaryIO) -> None:
@@ -129,9 +133,12 @@ class Control:
 
 def _refuse(api: ControlApi, answer: httpx.Response) -> None:
     """Raises EmulatorError for an answer of another kind than the one that was asked for."""
+    from emulator.client.control import answer_of
+
     answer.read()
-    api.check(answer)
-    raise api.stranger(answer)
+    refused = answer_of(answer)
+    api.check(refused)
+    raise api.stranger(refused)
 
 
 def _no_answer(url: str, error: BaseException | None) -> Failure:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
+from emulator.core.record import Record
 from emulator.wire.credentials import CONTROL_TOKEN
 
 __tracebackhide__ = is_emulator_error
@@ -36,6 +37,51 @@ TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
 Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
 
 
+class Call(Record):
+    """A call as it is to be made: the URL without its query, and what goes with it."""
+
+    method: str
+    url: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    content: bytes | None
+
+
+class Answer(Record):
+    """What a call was answered: the path that was asked for, the status, and the whole body."""
+
+    path: str
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.body)
+
+
+def request_of(
+    http: httpx.Client | httpx.AsyncClient,
+    call: Call,
+    *,
+    content: Content | None = None,
+    timeout: httpx.Timeout = TIMEOUT,
+) -> httpx.Request:
+    """The request of a call, with its own content or another one. Raises httpx.InvalidURL."""
+    return http.build_request(
+        call.method,
+        call.url,
+        params=call.query or None,
+        content=call.content if content is None else content,
+        headers=call.headers,
+        timeout=timeout,
+    )
+
+
+def answer_of(response: httpx.Response) -> Answer:
+    """A response that has been read."""
+    return Answer(path=response.url.path, status=response.status_code, body=response.content)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlApi:
     """The APIs of the server at `url`, for one of its worlds; `token` is the control token.
@@ -49,6 +95,34 @@ class ControlApi:
     token: str | None = None
     world_token: str | None = None
 
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call:
+        """A control call to `clock/advance`, or a call of the other APIs to `/v2/...`.
+
+        A body is sent as JSON, content as it is.
+        """
+        query, headers = query or {}, headers or {}
+        if not path.startswith("/"):
+            if path.partition("/")[0] not in _OF_SERVER:
+                query = {"world": self.world, **query}
+            if self.world_token is not None:
+                headers = {"Authorization": f"Bearer {self.world_token}", **headers}
+            if self.token is not None:
+                place = ("Authorization", f"Bearer {self.token}")
+                headers = {**dict((place if self.world_token is None else (CONTROL_TOKEN, self.token),)), **headers}
+            path = _PREFIX + path
+        if body is not None:
+            content = json.dumps(body).encode()
+        return Call(method=method, url=self.url + path, query=query, headers=headers, content=content)
+
     def request(
         self,
         http: httpx.Client | httpx.AsyncClient,
@@ -61,25 +135,9 @@ class ControlApi:
         headers: Mapping[str, str] | None = None,
         timeout: httpx.Timeout = TIMEOUT,
     ) -> httpx.Request:
-        """A control call to `clock/advance`, or a call of the other APIs to `/v2/...`.
-
-        A body is sent as JSON, content as it is. Raises httpx.InvalidURL.
-        """
-        query, headers = {**(query or {})}, {**(headers or {})}
-        if not path.startswith("/"):
-            if path.partition("/")[0] not in _OF_SERVER:
-                query = {"world": self.world, **query}
-            if self.world_token is not None:
-                headers = {"Authorization": f"Bearer {self.world_token}", **headers}
-            if self.token is not None:
-                place = ("Authorization", f"Bearer {self.token}")
-                headers = dict((place if self.world_token is None else (CONTROL_TOKEN, self.token),)) | headers
-            path = _PREFIX + path
-        if body is not None:
-            content = json.dumps(body).encode()
-        return http.build_request(
-            method, self.url + path, params=query or None, content=content, headers=headers, timeout=timeout
-        )
+        """The request of a call, whose content may come in pieces. Raises httpx.InvalidURL."""
+        call = self.call(method, path, body, query=query, headers=headers)
+        return request_of(http, call, content=content, timeout=timeout)
 
     @contextmanager
     def failures(self) -> Iterator[None]:
@@ -91,42 +149,43 @@ class ControlApi:
         except httpx.HTTPError as error:
             raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
 
-    def check(self, response: httpx.Response) -> None:
+    def check(self, answer: Answer) -> None:
         """Raises Refused with what the server says, NotAnEmulator if another program answered.
 
         Unreachable if that is a load balancer that finds no server.
         """
-        if response.is_success:
+        if 200 <= answer.status <= 299:
             return
         try:
-            refusal = response.json()
+            refusal = answer.json()
             text, field = str(refusal["error"]), refusal.get("field")
         except (ValueError, LookupError, TypeError, AttributeError):
-            if response.status_code in _BY_A_BALANCER:
+            if answer.status in _BY_A_BALANCER:
                 raise Unreachable(
-                    f"no emulator answers behind {self.url}: what stands before it answered {response.status_code}, "
+                    f"no emulator answers behind {self.url}: what stands before it answered {answer.status}, "
                     "as it does when a server has ended or cannot be reached"
                 ) from None
-            raise self.stranger(response) from None
-        raise Refused(text, status=response.status_code, field=field)
+            raise self.stranger(answer) from None
+        raise Refused(text, status=answer.status, field=field)
 
-    def read(self, response: httpx.Response) -> Any:
-        """The JSON object of a response, None without content. Raises as `check` does."""
-        self.check(response)
-        if response.status_code == 204:
+    def read(self, answer: Answer) -> Any:
+        """The JSON object of an answer, None without content. Raises as `check` does."""
+        self.check(answer)
+        if answer.status == 204:
             return None
         try:
-            answer = response.json()
+            content = answer.json()
         except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise self.stranger(response)
-        return answer
+            content = None
+        if not isinstance(content, dict):
+            raise self.stranger(answer)
+        return content
 
-    def stranger(self, response: httpx.Response) -> NotAnEmulator:
-        """The error for a response that no emulator gives."""
-        status, path = response.status_code, response.url.path
-        return NotAnEmulator(f"{self.url} is no emulator: it answered {status} to {path}", status=status)
+    def stranger(self, answer: Answer) -> NotAnEmulator:
+        """The error for an answer that no emulator gives."""
+        return NotAnEmulator(
+            f"{self.url} is no emulator: it answered {answer.status} to {answer.path}", status=answer.status
+        )
 
 
 def segment(name: str) -> str:

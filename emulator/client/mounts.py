@@ -12,7 +12,7 @@ import inspect
 import json
 import logging
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from enum import StrEnum
@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, cast
 
 import httpx
 
+from emulator.client.asgi import Exchange, raw_headers, target_of
 from emulator.client.bridges import AsgiApp, EventLoop
 from emulator.client.records import Request, Response
 from emulator.core import model
@@ -155,51 +156,39 @@ def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Ex
 
 def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[model.Response]]:
     async def exchange(request: MountedRequest) -> model.Response:
-        failures: list[Exception] = []
-
-        async def watched(scope: Any, receive: Any, send: Any) -> None:
-            try:
-                await app(scope, receive, send)
-            except Exception as error:
-                logger.exception(_FAILED)
-                failures.append(error)
-                raise
-
-        # It answers 500 by itself, unless the response had begun.
-        transport = httpx.ASGITransport(watched, raise_app_exceptions=False)
-        response = await transport.handle_async_request(_as_httpx(request, stream=_Body(request.body)))
-        if failures and response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _failure(failures[0])
-        return _from_httpx(response, await response.aread())
+        made = Exchange(request.body)
+        try:
+            await made.run(app, request.method.value, target_of(request.url), raw_headers(request.headers))
+        except Exception as error:
+            logger.exception(_FAILED)
+            status = made.status
+            # A web framework answers 500 before it raises, and says less.
+            if status is None or status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                return _failure(error)
+        else:
+            status = made.final_status()
+        return model.Response(status=status, headers=_texts(made.headers), body=made.body)
 
     return exchange
 
 
-class _Body(httpx.AsyncByteStream):
-    """A body in one piece.
-
-    The asynchronous generator that httpx makes of one causes a warning of trio if the application
-    does not read it to the end.
-    """
-
-    def __init__(self, body: bytes) -> None:
-        self._parts = iter((body,))
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        for part in self._parts:
-            return part
-        raise StopAsyncIteration
-
-
 def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], model.Response]:
-    transport = httpx.WSGITransport(app)
-
     def exchange(request: MountedRequest) -> model.Response:
-        response = transport.handle_request(_as_httpx(request, content=request.body))
-        return _from_httpx(response, response.read())
+        # WSGI has bytes as characters of Latin-1. The transport takes ASCII alone.
+        ours = {
+            f"HTTP_{name.upper().replace('-', '_')}": value.encode().decode("latin-1")
+            for name, value in request.headers
+            if not value.isascii()
+        }
+        ours["PATH_INFO"] = target_of(request.url).path.encode().decode("latin-1")
+
+        def called(environ: Any, start_response: Any) -> Any:
+            return app(environ | ours, start_response)
+
+        headers = [pair for pair in request.headers if pair[1].isascii()]
+        asked = httpx.Request(request.method.value, request.url, headers=headers, content=request.body)
+        response = httpx.WSGITransport(called).handle_request(asked)
+        return model.Response(status=response.status_code, headers=_texts(response.headers.raw), body=response.read())
 
     return exchange
 
@@ -210,20 +199,15 @@ def _failure(error: Exception) -> model.Response:
     return _plain(500, text.encode("utf-8", "replace"), "text/plain; charset=utf-8")
 
 
-def _as_httpx(request: MountedRequest, **body: Any) -> httpx.Request:
-    return httpx.Request(request.method.value, request.url, headers=list(request.headers), **body)
-
-
-def _from_httpx(response: httpx.Response, body: bytes) -> model.Response:
-    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
-    return model.Response(status=response.status_code, headers=headers, body=body)
+def _texts(headers: Iterable[tuple[bytes, bytes]]) -> model.Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
 def _as_request(request: MountedRequest) -> Request:
     return Request(
         method=request.method.value,
         url=request.url,
-        headers=httpx.Headers(list(request.headers)),
+        headers=httpx.Headers(list(request.headers), encoding="utf-8"),
         body=request.body,
     )
 

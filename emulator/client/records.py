@@ -138,7 +138,7 @@ def read_delivery(entry: Mapping[str, Any]) -> Delivery:
 
 
 def _headers(values_by_name: Mapping[str, list[str]]) -> Headers:
-    return Headers([(name, value) for name, values in values_by_name.items() for value in values])
+    return Headers([(name, value) for name, values in values_by_name.items() for value in values], encoding="utf-8")
 
 
 def _body(entry: Mapping[str, Any]) -> bytes:

@@ -17,8 +17,10 @@ import httpx
 from starlette.types import ASGIApp
 
 from emulator.api.ending import Ending
+from emulator.client.asgi import Exchange, RawHeaders, raw_headers, target_of
 from emulator.client.background import Background
 from emulator.client.bridges import AsgiApp, AsgiBridge, EventLoop
+from emulator.client.control import Answer, Call, answer_of, request_of
 from emulator.client.errors import EmulatorError, Refused, is_emulator_error
 from emulator.client.lifespan import Lifespan
 from emulator.client.mounts import ANSWERING, Application, Interface, interface_of, mount_of, origin_to_mount
@@ -35,6 +37,9 @@ __tracebackhide__ = is_emulator_error
 
 # Mounted functions and WSGI applications that may run at once; the default concurrency in real time.
 _THREADS = 64
+
+# The methods whose requests say that they have no content.
+_WITH_CONTENT = ("POST", "PUT", "PATCH")
 
 
 class Options(TypedDict, total=False):
@@ -94,6 +99,8 @@ class Server:
         self.http = http
         self.streams = streams
         self._emulation = emulation
+        # What a call has that says nothing else, in this process as over HTTP.
+        self._defaults = [(name.lower(), value) for name, value in http.headers.raw]
         self._closing = AsyncExitStack()
         self._threads: ThreadPoolExecutor | None = None
         self._apps: Background | None = None
@@ -162,6 +169,28 @@ class Server:
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
             self.background.close()
+
+    async def exchange(self, call: Call) -> Answer:
+        """Make a call: without HTTP if the server is in this process.
+
+        Raises httpx.InvalidURL, httpx.HTTPError.
+        """
+        if self._emulation is not None:
+            target = target_of(call.url, tuple(call.query.items()))
+            headers = self._headers(call, target.netloc)
+            made = Exchange(call.content or b"")
+            await made.run(self._emulation.app, call.method, target, headers)
+            return Answer(path=target.path, status=made.final_status(), body=made.body)
+        return answer_of(await self.http.send(request_of(self.http, call)))
+
+    def _headers(self, call: Call, netloc: bytes) -> RawHeaders:
+        """The headers that the call would have over HTTP."""
+        own = raw_headers(call.headers.items())
+        if call.content or call.method in _WITH_CONTENT:
+            own.append((b"content-length", b"%d" % len(call.content or b"")))
+        given = {name for name, _ in own}
+        defaults = (pair for pair in ((b"host", netloc), *self._defaults) if pair[0] not in given)
+        return [*defaults, *own]
 
     # -- this process -----------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ import httpx
 import msgspec
 
 from emulator.client.background import Background
-from emulator.client.control import Content, ControlApi, segment
+from emulator.client.control import Answer, Content, ControlApi, answer_of, segment
 from emulator.client.errors import Refused, is_emulator_error
 from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
 from emulator.client.server import Options, Server, check_options
@@ -49,21 +49,14 @@ class Session:
         self.server = server
         self.api = ControlApi(url=server.url, world=world, token=server.control_token, world_token=token)
         self._answer: Mapping[str, Any] = {}
+        # As of the last refresh: the credentials, and the names on the server's wire.
+        self.credentials: Credentials
+        self.dialect: Dialect
 
     @property
     def world(self) -> str:
         """The world's id."""
         return self.api.world
-
-    @property
-    def credentials(self) -> Credentials:
-        """The credentials as of the last refresh."""
-        return read_credentials(self._answer)
-
-    @property
-    def dialect(self) -> Dialect:
-        """The names on the server's wire."""
-        return msgspec.convert(self._answer["dialect"], Dialect)
 
     @property
     def env(self) -> dict[str, str]:
@@ -73,33 +66,52 @@ class Session:
     async def refresh(self) -> Credentials:
         """Read tokens and keys again, which may have changed; the new ones."""
         self._answer = await self.control("GET", "credentials")
+        self.credentials = read_credentials(self._answer)
+        self.dialect = msgspec.convert(self._answer["dialect"], Dialect)
         return self.credentials
 
     # -- calls ------------------------------------------------------------------------------
 
-    async def request(
+    async def exchange(
         self,
         method: str,
         path: str,
         body: Any = None,
         *,
         query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Any call; see `ControlApi.call`."""
+        with self.api.failures():
+            answer = await self.server.exchange(
+                self.api.call(method, path, body, query=query, content=content, headers=headers)
+            )
+        await self._check(answer, path)
+        return answer
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
         content: Content | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Any call; see `ControlApi.request`."""
+        """Any call as one of httpx, whose content may come in pieces; see `ControlApi.request`."""
         http = self.server.http
         with self.api.failures():
-            response = await http.send(
-                self.api.request(http, method, path, body, query=query, content=content, headers=headers)
-            )
+            response = await http.send(self.api.request(http, method, path, content=content, headers=headers))
+        await self._check(answer_of(response), path)
+        return response
+
+    async def _check(self, answer: Answer, path: str) -> None:
         try:
-            self.api.check(response)
+            self.api.check(answer)
         except Refused as refused:
             if await self._is_lost(path, refused):
                 raise Refused(f"world {self.world} not found; {_LOST}", status=refused.status) from None
             raise
-        return response
 
     async def _is_lost(self, path: str, refused: Refused) -> bool:
         """Whether a call was refused because the world, which was made here, is on no server any more (D-436)."""
@@ -107,8 +119,8 @@ class Session:
             return False
         if refused.status == HTTPStatus.UNAUTHORIZED and path.startswith("/"):
             with self.api.failures():
-                asked = self.api.request(self.server.http, "GET", f"worlds/{segment(self.world)}")
-                return (await self.server.http.send(asked)).status_code == HTTPStatus.NOT_FOUND
+                asked = self.api.call("GET", f"worlds/{segment(self.world)}")
+                return (await self.server.exchange(asked)).status == HTTPStatus.NOT_FOUND
         return refused.status == HTTPStatus.NOT_FOUND and str(refused).startswith(f"world {self.world} not found")
 
     async def control(
@@ -121,7 +133,7 @@ class Session:
         refresh: bool = False,
     ) -> Any:
         """The JSON of a control call, None without content; `refresh` is for a call that may change credentials."""
-        answer = self.api.read(await self.request(method, path, body, query=query))
+        answer = self.api.read(await self.exchange(method, path, body, query=query))
         if refresh:
             await self.refresh()
         return answer
@@ -135,10 +147,24 @@ class Session:
         *,
         body: Any = None,
         query: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The JSON of a call of the messaging API with the world's token, None without content.
+
+        A `body` is sent as JSON.
+        """
+        answer = await self.exchange(
+            method, path, body, query=query, content=content, headers=self._with_token(headers)
+        )
+        return answer.json() if answer.body else None
+
+    async def messaging_response(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
     ) -> httpx.Response:
-        """A call of the messaging API with the world's token; a `body` is sent as JSON."""
-        headers = {"Authorization": f"Bearer {self.credentials.token}", **(headers or {})}
-        return await self.request(method, path, body, query=query, content=content, headers=headers)
+        """A call of the messaging API with the world's token, as one of httpx."""
+        return await self.request(method, path, content=content, headers=self._with_token(headers))
+
+    def _with_token(self, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {self.credentials.token}", **(headers or {})}
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[AsyncIterator[str]]:
@@ -154,7 +180,7 @@ class Session:
             try:
                 if not response.is_success:
                     await response.aread()
-                self.api.check(response)
+                    self.api.check(answer_of(response))
                 yield response
             finally:
                 await response.aclose()
@@ -204,7 +230,8 @@ class Session:
                 while piece := await asyncio.to_thread(opened.read, _PIECE_BYTES):
                     yield piece
 
-            return self.api.read(await self.request("PUT", f"snapshots/{segment(name)}/file", content=pieces()))
+            answer = await self.request("PUT", f"snapshots/{segment(name)}/file", content=pieces())
+            return self.api.read(answer_of(answer))
 
 
 # -- how a session begins and ends ----------------------------------------------------------------
@@ -296,7 +323,7 @@ def shared(session: Session) -> SessionSource:
 async def open_session(server: Server, world: str, token: str | None = None) -> Session:
     """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
     session = Session(server, world, token)
-    answer = await session.request("GET", "health")
+    answer = await session.exchange("GET", "health")
     if session.api.read(answer).get("status") != "ok":
         raise session.api.stranger(answer)
     await session.refresh()

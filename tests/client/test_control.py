@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from emulator.client.control import ControlApi, segment, trusted
+from emulator.client.control import Answer, ControlApi, answer_of, segment, trusted
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
 
 API = ControlApi(url="http://127.0.0.1:1", world="mine", token="secret")
@@ -38,8 +38,8 @@ def test_the_control_token_is_for_the_control_api_only() -> None:
     assert "Authorization" not in request("/v2/dlq").headers
 
 
-def response(status: int, text: str) -> httpx.Response:
-    return httpx.Response(status, text=text, request=request("clock"))
+def response(status: int, text: str) -> Answer:
+    return answer_of(httpx.Response(status, text=text, request=request("clock")))
 
 
 def test_a_refusal_has_the_text_and_the_field_of_the_server() -> None:

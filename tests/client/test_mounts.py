@@ -7,7 +7,9 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request as StarletteRequest
@@ -80,6 +82,33 @@ def test_a_function_gets_the_request_as_a_record(emu: Emulator) -> None:
     [request] = seen
     assert (request.method, request.url, request.json()) == ("POST", URL, {"user": 7})
     assert request.headers["svc-retried"] == "0"
+
+
+def test_every_kind_of_application_gets_headers_and_paths_beyond_ascii(emu: Emulator) -> None:
+    seen: dict[str, tuple[str, str]] = {}
+
+    async def asgi(scope: Any, receive: Any, send: Any) -> None:
+        seen["asgi"] = (dict(scope["headers"])[b"x-name"].decode(), scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def wsgi(environ: Any, start_response: Any) -> list[bytes]:
+        values = (environ[name].encode("latin-1").decode() for name in ("HTTP_X_NAME", "PATH_INFO"))
+        seen["wsgi"] = (next(values), next(values))
+        start_response("200 OK", [])
+        return []
+
+    def function(request: Request) -> None:
+        seen["function"] = (request.headers["X-Name"], unquote(urlsplit(request.url).path))
+
+    apps: dict[str, Any] = {"asgi": asgi, "wsgi": wsgi, "function": function}
+    for interface, app in apps.items():
+        emu.mount(f"https://{interface}.test", app, interface=interface)
+        headers = {"Authorization": f"Bearer {emu.token}", "Svc-Forward-X-Name": "José".encode()}
+        httpx.post(f"{emu.url}/v2/publish/https://{interface}.test/caf%C3%A9", headers=cast(Any, headers))
+
+    assert seen == dict.fromkeys(("asgi", "wsgi", "function"), ("José", "/café"))
+    assert [each.headers["x-name"] for each in emu.deliveries()] == ["José"] * 3
 
 
 def _in_json() -> dict[str, int]:
@@ -171,6 +200,10 @@ def _begin_and_raise(environ: object, start_response: Any) -> Iterator[bytes]:
     raise LookupError("no such user")
 
 
+async def _end_before_the_answer(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
 def _no_answer(request: Request) -> Any:
     return object()
 
@@ -187,6 +220,7 @@ def _response_of_no_status(request: Request) -> Any:
     ("application", "interface", "text"),
     [
         pytest.param(_raise_later, "asgi", "no such user", id="asgi"),
+        pytest.param(_end_before_the_answer, "asgi", "ended before its answer did", id="asgi-without-end"),
         pytest.param(_raise, "wsgi", "no such user", id="wsgi"),
         pytest.param(_begin_and_raise, "wsgi", "no such user", id="wsgi-in-the-midst"),
         pytest.param(_raise, "function", "no such user", id="function"),

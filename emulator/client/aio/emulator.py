@@ -356,7 +356,7 @@ class AsyncEmulator:
         It is for what a test sets up; the code under test has a client of its own. Raises Refused
         with what the service says.
         """
-        response = await self._link.run(self.session.messaging(method, path, *content(body, json, headers)))
+        response = await self._link.run(self.session.messaging_response(method, path, *content(body, json, headers)))
         if method != "GET":
             await self._link.run(self.session.refresh())
         return response
@@ -507,7 +507,7 @@ class AsyncEmulator:
 
     async def trace(self) -> str:
         """The canonical trace of the world, one JSON line per event and attempt, closed by its SHA-256."""
-        return (await self._link.run(self.session.request("GET", "trace"))).text
+        return (await self._link.run(self.session.exchange("GET", "trace"))).body.decode()
 
     # -- the world as a whole ---------------------------------------------------------------
 

@@ -74,5 +74,4 @@ class AsyncLink:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         """The JSON of a call of the messaging API, None without content; see `Session.messaging`."""
-        response = await self.run(self.session.messaging(method, path, content, headers, body=body, query=query))
-        return response.json() if response.content else None
+        return await self.run(self.session.messaging(method, path, content, headers, body=body, query=query))
