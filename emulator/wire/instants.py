@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
@@ -57,6 +58,8 @@ def number_or_text(text: str) -> int | str:
     return int(text) if _NUMBER.fullmatch(text) else text
 
 
+# Cached: what happens at one instant is told with it many times.
+@lru_cache(maxsize=1024)
 def iso(instant_ms: int) -> str:
     """An instant as `2026-01-01T00:00:00.000Z`. Raises: ValueError outside the years 1 to 9999."""
     if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
