@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -167,6 +168,11 @@ class Store:
             raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
         covers, encoded = codec.whole_checkpoint(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
         state = restore(codec.decode_checkpoint(encoded))
+        accounts = (json.dumps(list(state.accounts)),)
+        self._projector.count_on(
+            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_USAGE_SO_FAR, accounts)),
+            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_WORKFLOWS_SO_FAR, accounts)),
+        )
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
         async with connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
