@@ -23,7 +23,7 @@ from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.journal import codec, connections, files, schema
+from emulator.journal import bulk, codec, connections, files, schema
 from emulator.journal.connections import FileConnection
 from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
@@ -410,7 +410,7 @@ class Store:
 
     async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
         for statement, rows in self._projector.rows_of(facts).writes():
-            await connection.executemany(statement, rows)
+            await bulk.insert(connection, statement, rows)
         await self._drop_oldest(connection)
         if self._is_file:
             await self._write_progress(connection, last_seq)
