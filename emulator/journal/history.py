@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
+from emulator.journal.latest import Found, Row
 from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -242,11 +243,23 @@ class History:
         more yet."""
         # Each number of the common count is an event's or an attempt's, and none behind the dropped ones is missing.
         seq = max(seq, self.dropped.seq)
+        await self._store.flush_history()
+        latest = self._store.latest.since(seq, count)
+        if latest is not None:
+            definitions = await self._definitions_of(latest)
+            return [_entry(row, definitions[row[1]]) for row in latest.rows]
         rows = await self._store.whole_rows(_SELECT_TRACE, (seq, seq + count))
         if not rows:
             return []
         definitions = await self._definitions({row[1] for row in rows})
         return [_entry(row, definitions[row[1]]) for row in rows]
+
+    async def _definitions_of(self, latest: Found) -> dict[int, Message]:
+        numbers: set[int] = {row[1] for row in latest.rows}
+        known = {each: message_of(latest.definitions[each]) for each in numbers if each in latest.definitions}
+        # The others were published before anybody followed.
+        others = numbers - known.keys()
+        return known | await self._definitions(others) if others else known
 
     async def position(self) -> HistoryPosition:
         """Where history ends now."""
@@ -284,7 +297,7 @@ class History:
         return {number: message_of(definition) for number, definition, _ in rows}
 
 
-def _entry(row: sqlite3.Row, message: Message) -> Event | Delivery:
+def _entry(row: sqlite3.Row | Row, message: Message) -> Event | Delivery:
     seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule, _ = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)

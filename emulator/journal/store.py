@@ -27,7 +27,8 @@ from emulator.journal import bulk, codec, connections, files, schema
 from emulator.journal.connections import FileConnection
 from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
-from emulator.journal.projection import Projector
+from emulator.journal.latest import Latest
+from emulator.journal.projection import Projector, Rows
 from emulator.queries.history import Dropped
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ class Store:
         self.path = path
         # Of the oldest history.
         self.dropped = Dropped()
+        self.latest = Latest()
         self._thresholds = thresholds
         self._keep = keep
         self._database = database
@@ -382,8 +384,9 @@ class Store:
                     # In one transaction: history must never show facts that a crash undoes.
                     encoded = codec.encode_facts(unwritten)
                     await connection.execute(schema.FACTS.insert, (last_seq, len(unwritten), encoded))
-                await self._insert_history(connection, facts, last_seq)
+                rows = await self._insert_history(connection, facts, last_seq)
             self._projected = self._written = last_seq
+            self.latest.take(rows)
         _resolve(self._readers, count)
 
     @contextlib.asynccontextmanager
@@ -408,12 +411,14 @@ class Store:
                 await self._move_log(connection)
         self._check_file()
 
-    async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
-        for statement, rows in self._projector.rows_of(facts).writes():
+    async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> Rows:
+        made = self._projector.rows_of(facts)
+        for statement, rows in made.writes():
             await bulk.insert(connection, statement, rows)
         await self._drop_oldest(connection)
         if self._is_file:
             await self._write_progress(connection, last_seq)
+        return made
 
     async def _drop_oldest(self, connection: aiosqlite.Connection) -> None:
         live = self._projector.live_numbers
@@ -437,12 +442,12 @@ class Store:
         facts, self._to_project, self._body_bytes = self._to_project, [], 0
         self._to_write = []
         async with self._transaction() as connection:
-            if facts:
-                await self._insert_history(connection, facts, covers)
+            rows = await self._insert_history(connection, facts, covers) if facts else Rows()
             await self._write_progress(connection, covers)
             await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, covers, encoded))
             await connection.execute(schema.DELETE_FACTS, (covers,))
         self._projected = self._written = self._covered = covers
+        self.latest.take(rows)
 
     async def _copy(self) -> None:
         """Make the first of the copies that are asked for. One that cannot be made is no failure of this store."""

@@ -533,3 +533,16 @@ async def test_starting_over_begins_another_life() -> None:
         store, _ = await world.store.start_over({})
         world.store = store
         assert await History(store).generation() != generation
+
+
+@on_loop
+async def test_who_follows_is_given_what_the_database_has() -> None:
+    """Entries that follow a question come from memory; all from the first one on are read from the database."""
+    async with kept(answering=ANSWERS) as world:
+        world.publish(ONE, delay_ms=HOUR)
+        seq = (await world.history.position()).seq
+        assert await world.history.since(seq, 10) == []
+        fill(world)
+        followed = await world.history.since(seq, 10_000)
+        assert followed == (await world.trace())[seq:]
+        assert len(followed) > 20

@@ -31,6 +31,7 @@ from emulator.worlds.world import World
 _PAGE = 100
 # Wait at least so long after each round, so that entries of a burst are read together and not one by one; and
 # so many times as long as the round took, but no longer than that, so that most time is left for other calls.
+# After a full page, which takes a burst, it is that long: to write history has a price however little there is.
 _SHORTEST_BREATH_S, _LONGEST_BREATH_S = 0.01, 0.1
 _BREATHS_PER_ROUND = 9
 
@@ -123,14 +124,14 @@ class _Follower:
             move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
             refused: list[ScheduleFired] = []
             while not world.is_closed:
-                began_s = time.monotonic()
+                began_s, is_burst = time.monotonic(), False
                 try:
                     if world.generation != self._generation:
                         await self._begin_anew()
                         move = watch.start(world.clock.now_ms, world.clock.rate)
                         refused = []
                     await self._tell_reset(emit)
-                    await self._tell_all(emit, refused, move)
+                    is_burst = await self._tell_all(emit, refused, move)
                 except Conflict:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
                 except (Damaged, WorldBroken) as broken:
@@ -138,8 +139,9 @@ class _Follower:
                     return
                 if not self._wanted.follow:
                     return
+                shortest_s = _LONGEST_BREATH_S if is_burst else _SHORTEST_BREATH_S
                 breath_s = _BREATHS_PER_ROUND * (time.monotonic() - began_s)
-                await asyncio.sleep(min(max(breath_s, _SHORTEST_BREATH_S), _LONGEST_BREATH_S))
+                await asyncio.sleep(min(max(breath_s, shortest_s), _LONGEST_BREATH_S))
                 while not await watch.wait(event_stream.KEEP_ALIVE_S):
                     await emit(event_stream.KEEP_ALIVE)
                 refused = watch.take_refused()
@@ -160,23 +162,25 @@ class _Follower:
             await emit(written(Kind.RESET, event_stream.reset_view(self._reset), self._position))
             self._reset = None
 
-    async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> None:
+    async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> bool:
         """Tell what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
 
-        So everything up to the instant of a clock event is told before it. Raises Conflict, WorldBroken.
+        So everything up to the instant of a clock event is told before it. Returns whether that was a page or
+        more. Raises Conflict, WorldBroken.
         """
         history = self._world.history
         await self._world.driver.commit()
-        is_up_to_date = False
+        is_up_to_date = is_burst = False
         while not is_up_to_date:
             entries = await history.since(self._position.seq, _PAGE)
             if self._world.generation != self._generation:
-                return
+                return is_burst
             shown_after = history.cleared_up_to
             content = b"".join(self._written_entry(entry, shown_after) for entry in entries)
             if content:
                 await emit(content)
             is_up_to_date = len(entries) < _PAGE
+            is_burst = is_burst or not is_up_to_date
         for firing in refused:
             await emit(written(Kind.FIRING, event_stream.firing_view(firing), self._position))
         for call in self._world.refused_calls.after(self._told_refused):
@@ -185,6 +189,7 @@ class _Follower:
         if move is not None:
             view = event_stream.clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
             await emit(written(Kind.CLOCK, view, self._position))
+        return is_burst
 
     def _written_entry(self, entry: Event | Delivery, shown_after: int) -> bytes:
         self._position = HistoryPosition(generation=self._position.generation, seq=entry.seq)

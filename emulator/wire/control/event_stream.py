@@ -7,7 +7,6 @@ standard, section 9.2; decision D-225.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from enum import StrEnum
@@ -109,15 +108,17 @@ def _read_id(text: str, field: str) -> HistoryPosition:
 def written(kind: Kind, data: Json, position: HistoryPosition | None = None) -> bytes:
     """One event. Without a position it does not change where its reader would resume."""
     resume = "" if position is None else f"id: {position.generation}-{position.seq}\n"
-    return b"event: %b\n%bdata: %b\n\n" % (kind.value.encode(), resume.encode(), _json(data))
+    return b"event: %b\n%bdata: %b\n\n" % (kind.encode(), resume.encode(), _json(data))
 
 
 def _json(data: Json) -> bytes:
     """JSON on one line and in ASCII: some readers end a line at characters beyond it as well."""
-    with contextlib.suppress(UnicodeEncodeError):
+    try:
         encoded = msgspec.json.encode(data)
-        if encoded.isascii():
-            return encoded
+    except UnicodeEncodeError:
+        encoded = None
+    if encoded is not None and encoded.isascii():
+        return encoded
     # Several times as slow. It also writes halves of surrogate pairs, which a JSON text may name.
     return json.dumps(data, separators=(",", ":")).encode("ascii")
 
@@ -129,7 +130,7 @@ def event_view(event: Event) -> dict[str, Json]:
         "seq": event.seq,
         **instant_fields("at", event.at_ms),
         "message_id": message.message_id,
-        "state": event.state.value,
+        "state": event.state,
         "url": message.url,
         **run_fields(message),
         "error": event.error,
