@@ -31,7 +31,7 @@ from emulator.core.model import (
 )
 from emulator.core.record import Record
 from emulator.core.rules import limits, publishing
-from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, steps_body
+from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, shared, steps_body
 from emulator.core.state_view import StateView
 from emulator.core.workflows import WorkflowRun, WorkflowStep
 
@@ -187,16 +187,16 @@ def begin(
     """Begin a run, or a triggered one again with what its endpoint says of itself."""
     url = item.destination.text
     old = state.accounts[account_id].runs.get(part.run_id)
-    options = item.options
+    options = _kept(item.options)
     first = WorkflowStep(message_id=next_message_id(state), body=item.body)
     awaits_sdk = awaits_sdk or (not part.by_sdk and _says_unknown_sdk(options))
     run = WorkflowRun(
         run_id=part.run_id,
         number=state.counters.runs + 1,
         account_id=account_id,
-        url=part.url or url,
+        url=shared(part.url or url),
         created_ms=state.now_ms,
-        caller_ip=item.caller_ip,
+        caller_ip=shared(item.caller_ip),
         options=options,
         inherits="WF_TriggerOnConfig" in part.features,
         steps=(first,),
@@ -225,6 +225,18 @@ def begin(
         ),
     )
     return run
+
+
+def _kept(options: MessageOptions) -> MessageOptions:
+    """The options as a run keeps them, without what no call of it uses."""
+    part = options.workflow
+    assert part is not None
+    return replace(
+        options,
+        forwarded=shared(options.forwarded),
+        incoming=options.incoming if options.forward_incoming else (),
+        workflow=replace(part, url=shared(part.url), features=shared(part.features)),
+    )
 
 
 def _invoke_count(options: MessageOptions) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
@@ -34,6 +36,15 @@ DEFAULT_RETRIES = 3
 # Forwarded headers of the init message that are about that message alone.
 SDK_VERSION = "-workflow-sdk-version"
 _OF_INIT_ALONE = ("-workflow-unknown-sdk", "-workflow-invoke-count")
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+@lru_cache(maxsize=1024)
+def shared(value: T) -> T:
+    """The same value, as one object for all that have it: the runs of one workflow differ in little."""
+    return value
 
 
 class Delivery(Record):
@@ -71,16 +82,16 @@ def create(state: StateView, run: WorkflowRun, wanted: Delivery) -> Decision[Mes
             account_id=run.account_id,
             created_ms=state.now_ms,
             not_before_ms=first_delivery_ms(options, state.now_ms),
-            url=wanted.url,
+            url=shared(wanted.url),
             method=options.method or Method.POST,
-            headers=delivered_headers(options),
+            headers=shared(delivered_headers(options)),
             body=wanted.body,
             max_retries=retries,
             retry_delay=options.retry_delay,
             timeout_ms=limits.timeout_ms(account, options.timeout_ms),
             callback=options.callback,
             failure_callback=options.failure_callback,
-            caller_ip=wanted.caller_ip,
+            caller_ip=shared(wanted.caller_ip),
             labels=options.labels,
             redaction=options.redaction,
             flow_control=options.flow_control,

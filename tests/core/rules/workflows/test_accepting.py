@@ -213,3 +213,19 @@ def test_an_unanswered_handshake_fails_the_run() -> None:
     assert world.all(facts.AttemptFinished)[0].outcome.error == (
         "trigger rest api is only usable with sdk versions after v1.0.0 major version"
     )
+
+
+def test_runs_keep_once_what_they_have_in_common_and_nothing_that_no_call_uses() -> None:
+    """Ten thousand sleeping runs of one workflow differ in little but their ids."""
+    world = RunWorld()
+    incoming = (("User-Agent", "x"),)
+    for number in (1, 2):
+        # Made anew, as each request is.
+        forwarded = (("X-Tenant", "-".join(["a", "b"])),)
+        world.begin(RunId(f"wfr_{number}"), forwarded=forwarded, incoming=incoming, delay_ms=DAY)
+    one, two = (world.run(RunId(f"wfr_{number}")) for number in (1, 2))
+    assert one.options.forwarded is two.options.forwarded
+    assert one.options.incoming == ()
+
+    world.begin(RunId("wfr_3"), incoming=incoming, forward_incoming=True, delay_ms=DAY)
+    assert world.run(RunId("wfr_3")).options.incoming == incoming
