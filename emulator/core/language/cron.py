@@ -38,9 +38,9 @@ MAX_ZONE_LENGTH = 64
 
 _DAY = calendar.DAY_MINUTES
 
-# The longest wait of any accepted expression is for a 29 February on one day of the week, across
-# a century without a leap day: 40 years.
-_MAX_MONTHS = 41 * 12
+# The longest wait of any accepted expression is for a 29 February across a century without one: 8
+# years. Where both day fields restrict either is enough, so no date has to fall on a day of the week.
+_MAX_MONTHS = 9 * 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,8 +374,9 @@ def _next_minute(fields: _Calendar, zone: ZoneInfo, earliest: int) -> int:
         minute = _search(fields, zone, earliest, every_minute=True)
         if minute is not None:
             return minute
-        # Every match for decades is in a skipped hour, as with `* 2 31 3 */7` in Europe/Berlin: the last
-        # Sunday of March. A schedule without a next firing does not exist here, so it fires after the gap.
+        # Every match for decades is in a skipped hour. That takes a zone whose clock goes forward on one
+        # date of the year; no zone of today does, but its database changes without us. A schedule without
+        # a next firing does not exist here, so it fires after the gap.
     minute = _search(fields, zone, earliest, every_minute=False)
     if minute is None:
         raise AssertionError("a zone's clock reaches every label in the end")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import io
+import struct
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -102,7 +104,7 @@ def firings(spec: str, after: str, count: int) -> list[str]:
         ),
         pytest.param("0 0 29 2 *", "2096-03-01 00:00", ["2104-02-29 00:00"], id="no-leap-day-in-2100"),
         pytest.param("0 0 29 2 *", "1996-03-01 00:00", ["2000-02-29 00:00"], id="a-leap-day-in-2000"),
-        # Both wildcards by their first character, so both have to match: 40 years from one to the next.
+        # A stepped wildcard restricts like a list, so either day field is enough.
         pytest.param("0 0 29 2 */7", "1880-03-01 00:00", ["1881-02-06 00:00"], id="leap-day-or-a-sunday"),
         pytest.param("0 0 1 1 *", "1901-06-01 00:00", ["1902-01-01 00:00"], id="before-the-epoch"),
         pytest.param("30 6 1 7 *", "9998-12-31 00:00", ["9999-07-01 06:30"], id="far-future"),
@@ -128,7 +130,7 @@ def test_fires_at_the_next_matching_minute(spec: str, after: str, expected: list
     ],
 )
 def test_day_of_month_and_day_of_week_combine_as_in_robfig_cron(spec: str, expected: list[str]) -> None:
-    """D-012. A field that begins with a wildcard restricts nothing, so that both must match."""
+    """D-012. A field with a wildcard of step 1 restricts nothing; where both fields restrict, either is enough."""
     assert firings(spec, "2024-08-31 12:00", len(expected)) == [f"{day} 00:00" for day in expected]
 
 
@@ -368,6 +370,16 @@ def test_local_time_that_exists_twice_fires_at_its_first_occurrence_only(
 def test_wildcard_minutes_fire_on_every_real_minute(spec: str, after: str, expected: list[str]) -> None:
     """D-011."""
     assert firings(spec, after, len(expected)) == expected
+
+
+def test_a_wildcard_that_only_ever_meets_a_skipped_hour_fires_after_the_gap() -> None:
+    """D-011. The clock of this zone goes forward on 31 March of every year, the only date of the expression."""
+    header = struct.pack(">4sc15x6I", b"TZif", b"2", 0, 0, 0, 0, 1, 4)
+    data = struct.pack(">i2B4s", 0, 0, 0, b"XXX\0")
+    zone = ZoneInfo.from_file(io.BytesIO((header + data) * 2 + b"\nXXX0YYY,J90/2,J300/3\n"))
+    schedule = replace(cron.parse("* 2 31 3 *"), zone=zone)
+
+    assert schedule.next_after(at("2024-01-01 00:00")) == at("2024-03-31 02:00")
 
 
 # --- what is read, what is refused ------------------------------------------------------------
