@@ -10,9 +10,9 @@ from typing import assert_never
 from emulator.core.model import DestinationKind, Message
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
+from emulator.queries.published_steps import read_step, step_of
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
-from emulator.queries.workflow_steps import read_step, step_of
 from emulator.wire.control.deliveries import chaos_view
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters

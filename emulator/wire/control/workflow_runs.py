@@ -12,8 +12,9 @@ from emulator.core.model import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState
 from emulator.queries.history import Page
+from emulator.queries.published_steps import shown_out
 from emulator.queries.workflow_runs import RunMessage, RunQuery, RunSummary
-from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes, shown_out
+from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes
 from emulator.queries.workflow_waits import Awaited, AwaitedKind, awaited
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
