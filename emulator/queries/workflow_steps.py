@@ -23,6 +23,8 @@ from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWa
 
 
 class StepState(StrEnum):
+    """How far a step has come, as the service names it."""
+
     SUCCESS = "STEP_SUCCESS"
     PROGRESS = "STEP_PROGRESS"
     RETRY = "STEP_RETRY"

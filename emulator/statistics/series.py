@@ -153,6 +153,7 @@ def usage_of(counts: Sequence[int]) -> Usage:
 
 
 def together(one: Usage, other: Usage) -> Usage:
+    """The sum of two, field by field."""
     return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
 
 

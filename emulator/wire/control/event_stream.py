@@ -174,6 +174,7 @@ def firing_view(firing: ScheduleFired) -> dict[str, Json]:
 
 
 def reset_view(reason: ResetReason) -> dict[str, Json]:
+    """Why what was told before is void."""
     return {"reason": reason.value}
 
 
