@@ -5,7 +5,6 @@ Source: the workflow reference, 4.2 and 4.9; decision D-385.
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Mapping
 
@@ -13,6 +12,9 @@ import msgspec
 
 from emulator.core.model import CallType, Headers, Message
 from emulator.core.record import Record
+
+# What reading JSON raises for what is none, or is nested too deep.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class PublishedStep(Record, rename="camel"):
@@ -60,7 +62,7 @@ def read_step(body: bytes) -> PublishedStep:
     """A published step. What is none has neither name nor type: a run takes any message."""
     try:
         return msgspec.json.decode(body, type=PublishedStep)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return PublishedStep(step_name="", step_type="", out=body.decode("utf-8", "replace"))
 
 
@@ -79,7 +81,7 @@ def step_of(message: Message) -> PublishedStep | None:
             try:
                 listed = msgspec.json.decode(message.body, type=list[_ListedStep])
                 return read_step(b64decode(listed[-1].body))
-            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, IndexError):
+            except (*_UNREADABLE, ValueError, IndexError):
                 return None
         case CallType.TO_CALLBACK:
             return step_of_request(message)
@@ -116,15 +118,5 @@ def response_of(step: PublishedStep) -> CallResponse | None:
         return None
     try:
         return msgspec.json.decode(step.out, type=CallResponse)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return None
-
-
-def shown_out(step: PublishedStep) -> object:
-    """The result of a step as a value: its text is JSON, or a text."""
-    if step.out is None:
-        return None
-    try:
-        return json.loads(step.out)
-    except ValueError:
-        return step.out

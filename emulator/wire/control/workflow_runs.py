@@ -12,7 +12,6 @@ from emulator.core.model import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState
 from emulator.queries.history import Page
-from emulator.queries.published_steps import shown_out
 from emulator.queries.workflow_runs import RunMessage, RunQuery, RunSummary
 from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes
 from emulator.queries.workflow_waits import Awaited, AwaitedKind, awaited
@@ -242,7 +241,8 @@ def _reasons_of(log: StepLog) -> Iterator[_Reason]:
             end = " canceled"
         case _:
             end = " failed"
-    result = "" if shown_out(log.step) is None or log.response is not None else f": {shortened(log.step.out or '')}"
+    out = log.step.out
+    result = "" if out is None or out.strip() == "null" or log.response is not None else f": {shortened(out)}"
     answer = "" if log.response is None else f": answered {log.response.status}"
     yield _Reason(kind="step", at_ms=log.ended_ms, text=f"{name}{end}{since}{result}{answer}")
 
