@@ -16,6 +16,7 @@ from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import (
     Account,
     AccountId,
+    BriefProgress,
     DeadLetter,
     DestinationRule,
     Duplicate,
@@ -267,7 +268,12 @@ class State:
     def _move_on(self, message_id: MessageId, kind: type[facts.Fact], **changes: object) -> Progress:
         """Give a message the phase that a fact leads to, and these changes."""
         progress = self.messages[message_id]
-        changed = replace(progress, phase=lifecycle.next_phase(progress.phase, kind), **changes)
+        phase = lifecycle.next_phase(progress.phase, kind)
+        if type(progress) is BriefProgress:
+            given: dict[str, Any] = {"due_ms": progress.due_ms, **changes}
+            changed = Progress(message=progress.message, phase=phase, **given)
+        else:
+            changed = replace(progress, phase=phase, **changes)
         self.messages[message_id] = changed
         return changed
 
