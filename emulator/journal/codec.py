@@ -15,7 +15,6 @@ from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule
 
-_SHARED = ("account_id", "url", "headers", "timeout_ms", "caller_ip")
 _MOST_SHARED = 10_000
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
@@ -43,11 +42,17 @@ class Shared:
     def share(self, message: Message) -> None:
         """Give a message that was just decoded, and that nobody has yet, the equal parts of one before it."""
         known = self._known
-        if len(known) > _MOST_SHARED:
-            known.clear()
-        for name in _SHARED:
-            value = getattr(message, name)
-            force_setattr(message, name, known.setdefault(value, value))
+        url, account_id, caller_ip, headers = message.url, message.account_id, message.caller_ip, message.headers
+        if url in known:
+            force_setattr(message, "url", known[url])
+        else:
+            if len(known) > _MOST_SHARED:
+                known.clear()
+            known[url] = url
+        force_setattr(message, "account_id", known.setdefault(account_id, account_id))
+        force_setattr(message, "caller_ip", known.setdefault(caller_ip, caller_ip))
+        if headers:
+            force_setattr(message, "headers", known.setdefault(headers, headers))
 
 
 def decode_facts(payload: bytes, shared: Shared | None = None) -> Iterable[Fact]:
