@@ -45,7 +45,9 @@ class Timers:
 
     def arm(self, kind: TimerKind, subject: str, due_ms: int) -> None:
         self.sequence += 1
-        self._push(Timer(due_ms=due_ms, sequence=self.sequence, kind=kind, subject=subject))
+        timer = Timer(due_ms=due_ms, sequence=self.sequence, kind=kind, subject=subject)
+        self._live[kind][subject] = timer
+        heapq.heappush(self._heaps[_HEAP_OF[kind]], timer)
 
     def disarm(self, kind: TimerKind, subject: str) -> None:
         self._live[kind].pop(subject, None)
@@ -56,10 +58,6 @@ class Timers:
             self.disarm(kind, subject)
         else:
             self.arm(kind, subject, due_ms)
-
-    def _push(self, timer: Timer) -> None:
-        self._live[timer.kind][timer.subject] = timer
-        heapq.heappush(self._heaps[_HEAP_OF[timer.kind]], timer)
 
     def _first(self, heaps: Iterable[list[Timer]]) -> Timer | None:
         """The first live timer of these heaps."""
@@ -108,5 +106,7 @@ class Timers:
         """Put back exactly the timers of a checkpoint, sequence numbers and all."""
         self._heaps, self._live = ([], [], []), {kind: {} for kind in TimerKind}
         for timer in timers:
-            self._push(timer)
+            self._live[timer.kind][timer.subject] = timer
+            # They come in the order they will fire, which is that of a heap.
+            self._heaps[_HEAP_OF[timer.kind]].append(timer)
         self.sequence = sequence
