@@ -29,12 +29,13 @@ class Rules(Record):
     """What the content of a file of some format is checked against.
 
     `tables` is the digest of its schema, `checksum` the entry of `meta` with the checksum of a snapshot, and
-    `contents` selects all that the checksum covers.
+    `contents` selects all that the checksum covers. `rows` are tables whose rows have the checksums of today.
     """
 
     tables: str
     checksum: str
     contents: tuple[str, ...]
+    rows: tuple[Table, ...] = ()
 
 
 @cache
@@ -45,7 +46,12 @@ def rules_of(number: int) -> Rules:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
         checksums.register(ours)
         ours.executescript(schema.CREATE)
-        return Rules(tables=schema_digest(ours), checksum=schema.CHECKSUM, contents=schema.SELECT_EVERYTHING)
+        return Rules(
+            tables=schema_digest(ours),
+            checksum=schema.CHECKSUM,
+            contents=schema.SELECT_EVERYTHING,
+            rows=schema.TABLES,
+        )
 
 
 def schema_digest(connection: sqlite3.Connection) -> str:
@@ -301,10 +307,12 @@ _OLD_RULES = {
         tables="ba1d7c5a17ecc14ec4d359c11feb102be673f1352ff5c1be0516d800a81ae9e5",
         checksum="checksum",
         contents=_FORMAT_2_CONTENTS,
+        rows=_FORMAT_2_TABLES,
     ),
     3: Rules(
         tables="76c58550e93fac22acb4270f8a937a0159f5eeaf022f58c0626bc38d6126be73",
         checksum="checksum",
         contents=_FORMAT_3_CONTENTS,
+        rows=_FORMAT_2_TABLES,
     ),
 }

@@ -292,6 +292,8 @@ def test_a_damaged_message_of_format_3_is_told_and_nothing_changes(of_format_3: 
     """D-403: it would get a right checksum."""
     with connected(of_format_3) as connection:
         connection.execute("UPDATE messages SET caller_ip = '203.0.113.8' WHERE number = 1")
+        (damage,) = integrity.find_damage(connection)
+        assert damage.startswith("messages: 1 of ")
         before = list(connection.iterdump())
     with pytest.raises(files.UnusableDatabase, match=r"messages: 1 of .* rows are not what was written"):
         migrations.migrate(of_format_3)
