@@ -10,6 +10,7 @@ from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
+from emulator.core.record import whole
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over
@@ -18,6 +19,7 @@ from emulator.core.state_view import StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
+    """Delete those that are there; how many. Raises NotFound for another one if the command is strict."""
     owner = account_state(state, command.account_id)
     # dict.fromkeys: an id named twice is deleted, and counted, once.
     present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in owner.dead_letters)
@@ -66,7 +68,7 @@ def _retry(
 
 def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOptions) -> Message:
     """The message to publish: the original, changed where the retry call carries configuration headers."""
-    original = entry.message
+    original = whole(entry.message)
     now_ms = state.now_ms
     number = state.counters.messages + 1
     timeout_ms = original.timeout_ms

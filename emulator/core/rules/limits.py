@@ -5,6 +5,8 @@ A refusal names the limit and its number (D-042).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from emulator.core.commands import DailyQuota
@@ -24,8 +26,14 @@ def default_retries(account: Account) -> int:
 
 def timeout_ms(account: Account, wanted_ms: int | None) -> int:
     """How long an attempt may take: what the message wants, and at most what the account allows."""
-    limit_ms = account.timeout * 1000
+    limit_ms = _milliseconds(account.timeout)
     return limit_ms if wanted_ms is None else min(limit_ms, wanted_ms)
+
+
+# Kept, so that all messages of an account have one number, not each its own.
+@lru_cache(maxsize=64)
+def _milliseconds(seconds: int) -> int:
+    return seconds * 1000
 
 
 def check_account_is_active(account: Account) -> None:
@@ -35,6 +43,7 @@ def check_account_is_active(account: Account) -> None:
 
 
 def check_message_size(account: Account, size: int) -> None:
+    """A body of so many bytes against the plan. Raises PayloadTooLarge."""
     if size > account.max_message_size:
         raise PayloadTooLarge(f"quota maxMessageSize exceeded, current limit: {account.max_message_size}")
 
@@ -85,6 +94,7 @@ def check_daily_quota(owner: AccountView, now_ms: int, adding: int) -> None:
 
 
 def messages_today(owner: AccountView, now_ms: int) -> int:
+    """How many messages the account has made on the present day of UTC."""
     return owner.usage_count if owner.usage_day == now_ms // DAY_MS else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec.structs import fields, replace
 
@@ -54,6 +55,12 @@ def delivered_headers(options: MessageOptions) -> Headers:
         headers = (("Content-Type", options.content_type), *headers)
     if options.forward_incoming:
         headers = headers_over(headers, options.incoming)
+    return _shared(headers) if headers else headers
+
+
+# Messages that wait share equal headers: each request is read into headers of its own.
+@lru_cache(maxsize=256)
+def _shared(headers: Headers) -> Headers:
     return headers
 
 
@@ -85,14 +92,20 @@ def applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> Message
     return replace(options, **dict.fromkeys(ignored_by_queues(keeps_delay=keeps_delay)))
 
 
+def queue_of_a_run(options: MessageOptions, queue: QueueName | None) -> QueueName | None:
+    """The queue that is named for a message of a run in vain: runs are in no queue (D-325)."""
+    return None if options.workflow is None else queue or options.queue
+
+
 def not_applied_in_a_queue(
     options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
 ) -> tuple[str, ...]:
     """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none.
 
-    The queue is `queue`, or else the one that the options name; without any, every option is applied.
+    The queue is `queue`, or else the one that the options name; without any, every option is applied. A
+    message of a run is in no queue (D-325).
     """
-    if queue is None and options.queue is None:
+    if options.workflow is not None or (queue is None and options.queue is None):
         return ()
     given = replace(options, delay_ms=options.delay_ms or None)
     ignored = ignored_by_queues(keeps_delay=keeps_delay)
