@@ -1,22 +1,38 @@
-"""The HTTP client of deliveries: sends exactly what it is given, over pooled connections."""
+"""The HTTP client of deliveries: sends exactly what it is given, over pooled connections.
+
+aiohttp is imported at the first real request, because the import takes a tenth of a second of the start.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import re
 import socket
 import ssl
-from typing import Final
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Final, cast
 
 from emulator.core.model import Headers, Method, Response
 from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
-from emulator.delivery.connecting import CannotConnect, Connections
 from emulator.delivery.egress import CheckedResolver, EgressRefused
 from emulator.delivery.lookups import LookupTimeout
-from emulator.delivery.receiving import Budget, ConnectionLost, CutShort, Disconnected, InvalidResponse, Unread
 from emulator.wire.urls import Target, read_target
+
+if TYPE_CHECKING:
+    from aiohttp import (
+        ClientHandlerType,
+        ClientMiddlewareType,
+        ClientRequest,
+        ClientResponse,
+        ClientSession,
+        TraceConfig,
+    )
+    from aiohttp.abc import AbstractResolver
+    from yarl import URL
 
 # The texts of failures hold no port, address or wall time: a trace reads the same on any machine (D-108).
 REFUSED: Final = "connection refused"
@@ -26,14 +42,25 @@ DISCONNECTED: Final = "server disconnected without a response"
 CUT_SHORT: Final = "server disconnected in the middle of the response"
 INVALID_RESPONSE: Final = "invalid response"
 INVALID_REQUEST: Final = "invalid request: a header or the URL cannot be sent"
+TOO_LARGE: Final = "response body too large"
+NO_ROOM: Final = "no room for the response: the bodies of all attempts under way exceed 256 MiB together"
 UNREACHABLE: Final = "host unreachable"
 CONNECTION_FAILED: Final = "connection failed"
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_BODIES_BYTES = 256 * 1024 * 1024
 
-# What a header may not hold: it would be another line, or be read differently by different servers.
-_FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# Shorter than what servers keep an idle connection for (2 s and 5 s are common), so that the
+# server closing it and our next request rarely meet.
+_KEEPALIVE_S = 1.0
+_MAX_TRIES = 3
+_MAX_HEADER_BYTES = 1024 * 1024
+_MAX_HEADERS = 10_000
+# The beginning of a body that needs no room in the budget: large responses never make small ones fail.
+_SMALL_BODY = 64 * 1024
+# How much of a body waits for the reader of it.
+_READ_BUFFER = 64 * 1024
+_MAX_BYTES_IN_ONE_PIECE = 1024 * 1024
 _BY_ERRNO = {
     errno.ECONNREFUSED: REFUSED,
     errno.ECONNRESET: RESET,
@@ -83,6 +110,25 @@ class Failure(Record):
     text: str
 
 
+class _ConnectionLost(Exception):
+    """The connection ended before a response began.
+
+    aiohttp sends again by itself after exceptions that it knows, and this is none of them.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+class _Unread(Exception):
+    """The response body is not read to its end, for the reason in one of the texts above."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
 class HttpClient:
     """One pool of connections. It belongs to the event loop that first sends with it."""
 
@@ -95,8 +141,9 @@ class HttpClient:
     ) -> None:
         """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together."""
         self._resolver = resolver
-        self._budget = Budget(max_response_bytes, max_bodies_bytes)
-        self._connections: Connections | None = None
+        self._max_response_bytes = max_response_bytes
+        self._free_bytes = max_bodies_bytes
+        self._session: ClientSession | None = None
 
     async def exchange(
         self, *, method: Method, url: str, headers: Headers, body: bytes, timeout_ms: int
@@ -116,68 +163,171 @@ class HttpClient:
             return Failure(text=failure_text(error, target))
 
     async def close(self) -> None:
-        """Close the connections that are not in use."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            connections.close()
+        """Close every connection."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def _exchange(self, method: Method, target: Target, headers: Headers, body: bytes) -> Response:
-        """Send, and send again if the connection was used before and died without an answer.
+        """Send, and send again if the connection came from the pool and died without an answer.
 
         A server may close an idle connection at any time, also while a request is on its way. Only a
         connection that was used before can be stale, so a failure on a new one counts at once (D-109).
         """
-        head = _head(method, target.request_target, headers)
-        connections = self._connections
-        if connections is None:
-            connections = self._connections = Connections(self._resolver, self._budget)
-        connection = connections.idle_one(target)
-        if connection is not None:
+        session = self._session or self._open_session()
+        # Two turns of the loop: it learns which idle connections were closed, and forgets them.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tries = 0
+        while True:
+            tries += 1
+            connection = SimpleNamespace(is_reused=False)
             try:
-                response = await connection.exchange(head, body)
-            except ConnectionLost:
-                pass
-            else:
-                connections.give_back(target, connection)
-                return response
-        connection = await connections.new_one(target)
-        response = await connection.exchange(head, body)
-        connections.give_back(target, connection)
-        return response
+                response = await session.request(
+                    method.value,
+                    _url(target),
+                    # aiohttp warns about a large body in one piece.
+                    data=io.BytesIO(body) if len(body) > _MAX_BYTES_IN_ONE_PIECE else body or None,
+                    allow_redirects=False,
+                    middlewares=(_sending_exactly(headers),),
+                    trace_request_ctx=connection,
+                )
+                return await self._read(response)
+            except _ConnectionLost as lost:
+                if tries == _MAX_TRIES or not connection.is_reused:
+                    raise lost.cause from None
+
+    async def _read(self, response: ClientResponse) -> Response:
+        try:
+            body = b"" if response.status == 101 else await self._read_body(response)
+        except BaseException:
+            response.close()
+            raise
+        if response.status == 101:
+            # The server now speaks another protocol on this connection.
+            response.close()
+        response.release()
+        headers = tuple(
+            (name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in response.raw_headers
+        )
+        return Response(status=response.status, headers=headers, body=body)
+
+    async def _read_body(self, response: ClientResponse) -> bytes:
+        first = await response.content.readany()
+        if not first:
+            return first
+        # All bodies under way share one budget (D-274). A BytesIO hands over what it holds without a copy.
+        whole, taken = io.BytesIO(), 0
+        try:
+            chunk = first
+            while chunk:
+                size = whole.tell() + len(chunk)
+                if size > self._max_response_bytes:
+                    raise _Unread(TOO_LARGE)
+                wanted = max(size - _SMALL_BODY, 0) - taken
+                if wanted > self._free_bytes:
+                    raise _Unread(NO_ROOM)
+                self._free_bytes -= wanted
+                taken += wanted
+                whole.write(chunk)
+                chunk = await response.content.readany()
+            return whole.getvalue()
+        finally:
+            self._free_bytes += taken
+
+    def _open_session(self) -> ClientSession:
+        import aiohttp
+
+        from emulator.delivery.receiving import PacedConnector
+
+        connector = PacedConnector(
+            limit=0,
+            # The resolver has the interface, but not the base class: that would import aiohttp.
+            resolver=cast("AbstractResolver", self._resolver),
+            keepalive_timeout=_KEEPALIVE_S,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Checked when the request is written, after the middleware; all other headers are replaced there.
+            skip_auto_headers=("Content-Type",),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
+            read_bufsize=_READ_BUFFER,
+            trace_configs=[_tell_reuse()],
+        )
+        return self._session
 
 
-def _head(method: Method, request_target: str, headers: Headers) -> bytes:
-    """Everything before the body. Raises ValueError for what cannot be sent."""
-    for name, value in headers:
-        if _FORBIDDEN.search(name) or _FORBIDDEN.search(value):
-            raise ValueError("a header holds a control character")
-    lines = [f"{method.value} {request_target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "\r\n"]
-    return "\r\n".join(lines).encode()
+def _sending_exactly(headers: Headers) -> ClientMiddlewareType:
+    """Middleware that replaces a request's headers by those given, in their order, case and number."""
+    import aiohttp
+
+    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        request.headers.clear()
+        request.headers.extend(headers)
+        try:
+            return await handler(request)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            raise _ConnectionLost(error) from error
+
+    return send
+
+
+def _tell_reuse() -> TraceConfig:
+    import aiohttp
+
+    async def on_reuse(_session: ClientSession, context: SimpleNamespace, _params: object) -> None:
+        context.trace_request_ctx.is_reused = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(on_reuse)
+    return config
+
+
+@lru_cache(maxsize=4096)
+def _url(target: Target) -> URL:
+    from yarl import URL
+
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    # The query stays in the path, or yarl would drop a lone question mark.
+    return URL.build(scheme=target.scheme, host=host, port=target.port, path=target.request_target, encoded=True)
 
 
 def failure_text(error: Exception, target: Target) -> str:
     """What an exception of the HTTP client means, in one of the fixed texts."""
+    import aiohttp
+
+    from emulator.delivery.receiving import InvalidResponse
+
     match error:
         case TimeoutError():
             return TIMEOUT_ERROR
-        case Unread():
-            return str(error)
+        case _Unread():
+            return error.text
         case InvalidResponse():
             return INVALID_RESPONSE
-        case CannotConnect():
-            return _connecting_failed(error.cause, target)
-        case ConnectionLost():
-            return failure_text(error.cause, target)
-        case Disconnected():
-            return DISCONNECTED
-        case CutShort():
-            return CUT_SHORT
-        case ssl.SSLError():
+        case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
             return TLS_FAILED
-        case ValueError():
+        case aiohttp.ClientConnectorError():
+            return _connecting_failed(error.os_error, target)
+        case aiohttp.ServerDisconnectedError():
+            return DISCONNECTED
+        case aiohttp.ClientPayloadError():
+            return INVALID_RESPONSE if isinstance(error.__cause__, InvalidResponse) else CUT_SHORT
+        case aiohttp.ClientResponseError():
+            return INVALID_RESPONSE
+        case aiohttp.InvalidURL() | ValueError():
             return INVALID_REQUEST
         case OSError():
-            return _by_errno(error)
+            text = _by_errno(error)
+            # The HTTP client's own error has the number at most; of Windows' that is not what tells.
+            return _by_errno(error.__cause__) if text == CONNECTION_FAILED and error.__cause__ is not None else text
         case _:
             return CONNECTION_FAILED
 

@@ -18,7 +18,7 @@ _ZONES = ("UTC", "Asia/Kolkata", "America/St_Johns", "Pacific/Apia", "Africa/Cas
 _LANGUAGES = ("C", "C.UTF-8", "POSIX")
 _FLAGS: tuple[tuple[str, ...], ...] = ((), ("-O",), ("-X", "dev"), ("-X", "utf8=0"))
 # What the server needs beyond the standard library.
-_NEEDED = "import aiohappyeyeballs, aiosqlite, click, croniter, httptools, jwt, msgspec, starlette, uvicorn, yaml"
+_NEEDED = "import aiohttp, aiosqlite, click, croniter, jwt, msgspec, starlette, uvicorn, yaml"
 
 
 def play(round: Round) -> None:
