@@ -2,11 +2,11 @@
 
 const TOKEN_KEY = "emulator-control-token";
 
-/** An answer that is no success, or no answer at all (status 0). */
+/** An answer that is no success, or no answer at all (status 0); `field` is what it names as wrong, if anything. */
 export class ApiError extends Error {
-  constructor(status, text) {
+  constructor(status, text, field) {
     super(text);
-    this.status = status;
+    Object.assign(this, { status, field });
   }
 }
 
@@ -62,13 +62,14 @@ async function send(described, signal) {
     throw error.name === "AbortError" ? error : new ApiError(0, "The server does not answer. Does it still run?");
   });
   if (response.ok) return response;
-  let text = await response.text();
+  const text = await response.text();
+  let told = {};
   try {
-    text = JSON.parse(text).error ?? text;
+    told = JSON.parse(text);
   } catch {
     // What is no JSON is shown as it is.
   }
-  throw new ApiError(response.status, text || `the server answered ${response.status}`);
+  throw new ApiError(response.status, told.error || text || `the server answered ${response.status}`, told.field);
 }
 
 /**

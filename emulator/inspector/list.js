@@ -208,3 +208,10 @@ export function when(ms, context, now = context.state.clock?.now_ms ?? ms) {
   const text = (day(ms, context.zone) === day(now, context.zone) ? timeOfDay : instant)(ms, context.zone);
   return h("time", { title: `${instant(ms)} UTC` }, text, h("span.dim", ` · ${relative(ms, now)}`));
 }
+
+/** A function that shows a firing in its own zone, and in that of the page if it is another one. */
+export const firing = (context, zone) => ({ local, at_ms: at, explanation }) => h("li",
+  // "2026-03-29T09:00:00+02:00" -> "2026-03-29 09:00 +02:00"
+  local.replace(/T(\d\d:\d\d):00/, " $1 "),
+  h("span.dim", zone !== context.zone && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`),
+  explanation && note("◐ ", explanation));

@@ -18,6 +18,16 @@ from tests.inspector import busy
 
 NPM = shutil.which("npm")
 
+# Beside every view as the menu opens it.
+MORE = (
+    "#/timeline?group=destination",
+    "#/schedules?select=poll",
+    "#/when?expression=CRON_TZ%3DEurope/Berlin+30+2+*+*+*&from=2026-03-28",
+    "#/when?expression=61+*+*+*+*",
+)
+# What the last of these is answered.
+WRONG = ("400 (Bad Request)",)
+
 pytestmark = [pytest.mark.slow, needs_browser]
 
 
@@ -61,13 +71,12 @@ def show(page: Page, address: str) -> None:
 def test_axe_finds_nothing_serious(emulator: Server, axe: Path, theme: Literal["light", "dark"]) -> None:
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     problems: list[str] = []
-    with opened(emulator, look=Look(theme=theme, bypass_policy=True)) as page:
+    with opened(emulator, look=Look(theme=theme, bypass_policy=True), expected=WRONG) as page:
         page.add_script_tag(path=axe)
         for address in [
             *views(page),
             f"#/timeline?select={message_id}",
-            "#/timeline?group=destination",
-            "#/schedules?select=poll",
+            *MORE,
         ]:
             show(page, address)
             result: Any = page.evaluate("() => axe.run()")
@@ -85,12 +94,11 @@ def test_axe_finds_nothing_serious(emulator: Server, axe: Path, theme: Literal["
 def test_no_view_makes_the_page_scroll_sideways(emulator: Server, width: int) -> None:
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     wide: list[str] = []
-    with opened(emulator, look=Look(width=width)) as page:
+    with opened(emulator, look=Look(width=width), expected=WRONG) as page:
         for address in [
             *views(page),
             f"#/timeline?select={message_id}",
-            "#/timeline?group=destination",
-            "#/schedules?select=poll",
+            *MORE,
         ]:
             show(page, address)
             main = page.locator("main").evaluate("main => main.scrollWidth - main.clientWidth")

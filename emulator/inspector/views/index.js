@@ -13,6 +13,7 @@ import * as schedules from "./schedules.js";
 import * as settings from "./settings.js";
 import * as snapshots from "./snapshots.js";
 import * as timeline from "./timeline.js";
+import * as when from "./when.js";
 import * as worlds from "./worlds.js";
 
-export const VIEWS = [timeline, messages, schedules, queues, groups, dead, rules, runs, refused, publish, worlds, snapshots, accounts, settings];
+export const VIEWS = [timeline, messages, schedules, queues, groups, dead, rules, runs, refused, publish, when, worlds, snapshots, accounts, settings];

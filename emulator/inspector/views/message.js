@@ -3,7 +3,7 @@
 import { asCurl } from "../api.js";
 import { h, replace } from "../dom.js";
 import { duration, instant, shortId } from "../format.js";
-import { action, facts, when } from "../list.js";
+import { action, closing, facts, problem, when } from "../list.js";
 import { copy, id, status } from "../parts.js";
 import { own, prefixOf } from "../service.js";
 import { isGood } from "../timeline_rows.js";
@@ -25,8 +25,8 @@ export function detail(context) {
     drawn = text;
     place.removeAttribute("aria-busy");
     const [explained, { deliveries = [] }, { messages: [listed] = [] }] = found;
-    replace(place, h("header", h("h2", id(message)), h("button.quiet", { onclick: () => context.select(null), "aria-label": "Close" }, "×")),
-      explained.error ? h("p.problem", explained.error) : panel(context, explained, deliveries, listed ?? {}));
+    replace(place, closing(context, id(message)),
+      explained.error ? problem(explained.error) : panel(context, explained, deliveries, listed ?? {}));
   };
   for (const [name, path, query] of lists) {
     context.load(name, `/_emulator/${path}`, query);
@@ -67,7 +67,7 @@ function attempt(context, delivery, open) {
   return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `,
     status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
     ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via}`),
-  h("div.panel", error && h("p.problem", error), exchange("Request", `${method} ${url}`, delivery),
+  h("div.panel", error && problem(error), exchange("Request", `${method} ${url}`, delivery),
     response && exchange("Response", response.status, response), signature(delivery, context.state),
     h("div.buttons", h("button", { onclick: () => copy(asCurl(sent, url), "the request") }, "Copy request as curl"))));
 }

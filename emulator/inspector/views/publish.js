@@ -1,6 +1,6 @@
 // Publish: the options of a message as fields, and the call that they make in three languages.
 
-import { asCurl, asJavaScript, asPython, describe } from "../api.js";
+import { asCurl, asJavaScript, asPython, describe, target } from "../api.js";
 import { h, replace } from "../dom.js";
 import { choice, head, inputs, labelled } from "../list.js";
 import { copy } from "../parts.js";
@@ -28,6 +28,7 @@ export function render(context) {
   const { destination = "https://app.example/orders", cron = "" } = context.route.query;
   let language = "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
+  const times = h("a", { target: "_blank" }, "When would that be?");
   const tabs = h("div.tabs", { role: "tablist", "aria-label": "Language" });
   const text = (name, label, more) => labelled(label, h("textarea", { name, spellcheck: "false", ...more }), { kind: "wide" });
   const fields = (legend, ...content) => h("fieldset", h("legend", legend), h("div.fields", content));
@@ -40,7 +41,7 @@ export function render(context) {
       fields(legend, inputs(Object.fromEntries(Object.entries(rows).map(([name, example]) => [name, [name.replaceAll("-", " "), example]]))))),
     fields("Headers for the destination", text("forward", "One a line", { placeholder: "Authorization: Bearer abc" })),
     h("div.shown", h("div.buttons", context.canAct && h("button.main", "Publish"),
-      h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
+      h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs, times), preview));
   form.elements.Cron.value = cron;
 
   const call = () => callOf(Object.fromEntries(new FormData(form)), context.state);
@@ -52,6 +53,9 @@ export function render(context) {
     } }, name);
     replace(tabs, Object.keys(LANGUAGES).map(tab));
     preview.textContent = LANGUAGES[language](call());
+    const { Cron, "Retry-Delay": delay, Retries } = form.elements;
+    // In a tab of its own, because the form would be lost.
+    times.href = `#${target({ path: "/when", query: { expression: Cron.value, retry_delay: delay.value, retries: Retries.value, world: context.state.world } })}`;
   }
 
   async function send(event) {

@@ -1,8 +1,7 @@
 // Schedules: when each fires, what came of the last time, and holding them up.
 
 import { h, replace } from "../dom.js";
-import { instant, relative } from "../format.js";
-import { action, badNote, closing, deeds, facts, head, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
+import { action, badNote, closing, deeds, facts, firing, head, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
 import { own } from "../service.js";
 
 export const title = "Schedules";
@@ -42,22 +41,18 @@ export function detail(context) {
 
 function panel(context, schedule) {
   const differs = schedule.time_zone !== context.zone, messages = Object.entries(schedule.last_messages);
-  const firing = ({ local, at_ms: at }) => h("li", bare(local), h("span.dim",
-    differs && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`));
   return [
     closing(context, schedule.schedule_id),
     h("div.buttons", buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
     facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)],
       ["Last error", schedule.error]]),
-    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`), h("ol", schedule.firings.map(firing)),
+    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""} `, link("when", "more", { expression: schedule.cron })),
+      h("ol", schedule.firings.map(firing(context, schedule.time_zone))),
       !schedule.firings.length && h("p.dim", schedule.paused ? "None while it is paused; they are not caught up." : "It does not fire any more.")),
     messages.length > 0 && h("div", h("h3", "Messages of the last firing"), h("ol", messages.map(([message, result]) =>
       h("li", id(message), " ", status(...RESULTS[result]), " ", link("messages", "open", { text: message, select: message }))))),
   ];
 }
-
-/** "2026-03-29T09:00:00+02:00" -> "2026-03-29 09:00 +02:00" */
-const bare = (text) => text.replace(/^(.*)T(\d\d:\d\d)(?::00)?(?:\.000)?(Z|[+-].*)$/, "$1 $2 $3");
 
 /** "2 delivered, 1 failed" */
 function results(schedule) {

@@ -1,7 +1,6 @@
 // Snapshots: the whole world kept under a name, to go back to or to carry elsewhere.
 
 import { describe, download } from "../api.js";
-import { UNDO } from "../clock.js";
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
 import { action, adder, empty, head, listView } from "../list.js";
@@ -17,7 +16,6 @@ const address = (name) => `${ADDRESS}/${encodeURIComponent(name)}`;
 export function render(context) {
   const view = listView(context, {
     rows: "snapshots", path: ADDRESS, key: "name",
-    items: (found) => found.filter(({ name }) => !name.startsWith(UNDO)),
     empty: () => empty("No snapshot yet. One keeps the whole world, to go back to."),
     columns: [
       ["Snapshot", "main", "name"],
