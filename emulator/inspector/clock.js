@@ -15,7 +15,7 @@ export function clockBar({ store, canAct, act, keys }) {
   const shown = h("span.clock"), counts = h("span.counts"), progress = h("span.progress", { role: "status" }), connection = h("span.status.bad");
   const bind = (key, text, run) => keys.bind(key, text, () => canAct && run(), "Clock");
   const moving = (value) => store.dispatch({ type: "moving", moving: value });
-  let stopping = null, counted = null, stamp = null;
+  let stopping = null, counted = null, stamp = null, failed = {};
 
   const pace = h("select", { "aria-label": "Pace of the clock", disabled: !canAct, onchange: async () => {
     await act("Pace", "PUT", "/_emulator/clock", { body: { rate: Number(pace.value) } });
@@ -30,8 +30,7 @@ export function clockBar({ store, canAct, act, keys }) {
   });
   const to = h("input", { placeholder: "to +90m or 2026-03-02T09:00", "aria-label": "Move the clock to", size: 21,
     title: "A duration such as +90m, or an instant in UTC (c t)" });
-  const target = h("form", { onsubmit: async (event) => {
-    event.preventDefault();
+  const target = h("form", { onsubmit: async () => {
     const text = to.value.trim(), isWhole = /(Z|[+-]\d\d:?\d\d|^\d+)$/i.test(text);
     if (text && (await move(text, "advance", text.startsWith("+") ? { by: text.slice(1) } : { to: isWhole ? text : `${text}Z` }))) to.value = "";
   } }, to);
@@ -88,15 +87,20 @@ export function clockBar({ store, canAct, act, keys }) {
 
   /** Count what waits for attention, at most once a second. */
   async function recount() {
-    const { state } = store, limit = COUNTED;
+    const { state } = store, limit = COUNTED, { journal, failures } = state;
     if (counted === state.changes || !state.clock || state.moving || document.hidden) return;
     counted = state.changes;
     try {
-      const [upcoming, failed, refused] = await Promise.all([get("upcoming", { until: Math.floor(now(state) + DAY), limit: 1000 }),
-        get("messages", { state: "failed", limit }), get("refused", { limit })]);
-      const upTo = ({ length }) => (length < COUNTED ? length : `${COUNTED}+`), due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry"));
-      replace(counts, [[due.length, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(failed.messages), "failed", "messages?state=failed"],
-        [upTo(refused.refused), "refused", "refused"]].map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}` }, `${many} ${text}`)]));
+      // Finding those that failed takes long among very many: they are counted once, and further ones added.
+      const isKnown = failed.journal === journal;
+      const [upcoming, refused, found] = await Promise.all([get("upcoming", { until: Math.floor(now(state) + DAY), limit: 1000 }), get("refused", { limit }),
+        isKnown ? null : get("messages", { state: "failed", limit })]);
+      const many = found ? found.messages.length : failed.before + failures;
+      // Which of those that failed meanwhile were counted, nobody knows.
+      if (found && store.state.failures === failures) failed = { journal, before: many - failures };
+      const upTo = (number) => (number < COUNTED ? number : `${COUNTED}+`), due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry"));
+      replace(counts, [[due.length, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(many), "failed", "messages?state=failed"],
+        [upTo(refused.refused.length), "refused", "refused"]].map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}` }, `${many} ${text}`)]));
     } catch {
       // The next change counts again; that the server is gone is said elsewhere.
     }

@@ -8,6 +8,7 @@ const STATUSES = {
   ok: isGood,
   retrying: (row) => row.kind === "past" && row.retry !== null,
   due: (row) => row.kind !== "past",
+  chaos: (row) => Boolean(row.chaos),
 };
 const TEXTS = {
   url: (row) => [row.url, shortUrl(row.url)],
@@ -43,7 +44,7 @@ export function matcher(terms) {
   return tests.length ? (row) => tests.every((test) => test(row)) : null;
 }
 
-const anywhere = (value) => (row) => [row.url, row.id, row.schedule, row.queue, row.group, row.error, row.said, row.why, ...row.labels]
+const anywhere = (value) => (row) => [row.url, row.id, row.schedule, row.queue, row.group, row.error, row.said, row.why, row.chaos, ...row.labels]
   .some((text) => text?.toLowerCase().includes(value));
 
 /** A value with * must match as a whole, another one be a part. */

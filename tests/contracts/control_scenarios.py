@@ -186,6 +186,7 @@ async def worlds(emulator: Checked) -> None:
     assert (await emulator.control("POST", "/clock/undo")).status == 200
     assert (await emulator.control("POST", "/clock/undo")).status == 409
     await emulator.control("GET", "/worlds/w")
+    await emulator.control("GET", "/worlds/w/setup")
     await emulator.control("GET", "/credentials?world=w")
     accounts = (await emulator.control("GET", "/accounts?world=w")).json["accounts"]
     assert accounts[0]["enterprise"] == {"enabled": True}

@@ -61,6 +61,8 @@ def views(page: Page) -> list[str]:
 def show(page: Page, address: str) -> None:
     """Open a view, and wait for what it loads."""
     page.evaluate("address => { location.hash = address }", address)
+    here = page.get_by_role("navigation", name="Views").locator("[aria-current=page]")
+    expect(here).to_have_attribute("href", address.partition("?")[0])
     expect(page.locator("main > *").first).to_be_attached()
     expect(page.locator("[aria-busy]")).to_have_count(0)
 
@@ -105,6 +107,15 @@ def test_no_view_makes_the_page_scroll_sideways(emulator: Server, width: int) ->
             if scrolls_sideways(page) or main > 0:
                 wide.append(f"{address}: {main} px")
     assert not wide, "\n".join(wide)
+
+
+@in_browser
+def test_every_view_is_opened_again_with_what_is_known_of_it(emulator: Server) -> None:
+    with opened(emulator) as page:
+        for address in 2 * views(page):
+            show(page, address)
+            expect(page.locator("main h1")).not_to_be_empty()
+            assert page.locator("main > section > *").count() > 1, address
 
 
 @in_browser

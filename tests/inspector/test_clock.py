@@ -140,6 +140,29 @@ def test_counts_lead_to_what_they_count(emulator: Server) -> None:
 
 
 @in_browser
+def test_failed_messages_are_counted_once_and_further_ones_added(emulator: Server) -> None:
+    control(emulator, "POST", "/destinations", {"match": {"url": "https://down.test/*"}, "respond": {"status": 500}})
+
+    def fail() -> None:
+        service(emulator, "POST", "/v2/publish/https://down.test/a", {"Svc-Retries": "0"})
+
+    fail()
+    with opened(emulator, "#/when", expected=EXCHANGED) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        counts = page.locator(".counts")
+        expect(counts).to_contain_text("1 failed")
+        asked.clear()
+        for number in (2, 3):
+            fail()
+            expect(counts).to_contain_text(f"{number} failed")
+        assert any("/refused" in url for url in asked)
+        assert not any("/messages" in url for url in asked)
+        control(emulator, "POST", "/reset")
+        expect(counts).to_contain_text("0 failed")
+
+
+@in_browser
 def test_a_running_clock_goes_on_by_itself(emulator: Server) -> None:
     control(emulator, "PUT", "/clock", {"rate": 60})
     with opened(emulator) as page:

@@ -1,14 +1,10 @@
 // Publish: the options of a message as fields, and the call that they make in three languages.
 
-import { asCurl, asJavaScript, asPython, describe, target } from "../api.js";
-import { h, replace } from "../dom.js";
-import { choice, head, inputs, labelled } from "../list.js";
+import { asCurl, asJavaScript, asPython, describe } from "../api.js";
+import { h, replace, valuesOf } from "../dom.js";
+import { choice, inputs, labelled } from "../list.js";
 import { copy } from "../parts.js";
 import { own } from "../service.js";
-
-export const title = "Publish";
-export const path = "publish";
-export const key = "p";
 
 const LANGUAGES = { curl: asCurl, Python: asPython, JavaScript: asJavaScript };
 // Headers of the service by what stands behind the prefix, and what a value looks like.
@@ -44,7 +40,7 @@ export function render(context) {
       h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs, times), preview));
   form.elements.Cron.value = cron;
 
-  const call = () => callOf(Object.fromEntries(new FormData(form)), context.state);
+  const call = () => callOf(valuesOf(form), context.state);
 
   function draw() {
     const tab = (name) => h("button", { type: "button", role: "tab", "aria-selected": String(name === language), onclick: () => {
@@ -55,11 +51,10 @@ export function render(context) {
     preview.textContent = LANGUAGES[language](call());
     const { Cron, "Retry-Delay": delay, Retries } = form.elements;
     // In a tab of its own, because the form would be lost.
-    times.href = `#${target({ path: "/when", query: { expression: Cron.value, retry_delay: delay.value, retries: Retries.value, world: context.state.world } })}`;
+    times.href = `#/when?${new URLSearchParams({ expression: Cron.value, retry_delay: delay.value, retries: Retries.value, world: context.state.world })}`;
   }
 
-  async function send(event) {
-    event.preventDefault();
+  async function send() {
     const { method, path: address, headers, body } = call();
     const [made] = [await context.act("Publish", method, address, { headers, body })].flat();
     if (made?.messageId) context.go("messages", {}, made.messageId);
@@ -67,7 +62,7 @@ export function render(context) {
   }
 
   context.watch((state) => state.credentials, draw);
-  return h("section", head(title), form);
+  return form;
 }
 
 /** The call of a filled form. */

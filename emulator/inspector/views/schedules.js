@@ -1,19 +1,15 @@
 // Schedules: when each fires, what came of the last time, and holding them up.
 
 import { h, replace } from "../dom.js";
-import { action, badNote, closing, deeds, facts, firing, head, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
+import { action, badNote, closing, deeds, facts, firing, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
 import { own } from "../service.js";
-
-export const title = "Schedules";
-export const path = "schedules";
-export const key = "s";
 
 const FIRINGS = 10;
 const RESULTS = { SUCCESS: ["delivered", "good"], FAIL: ["failed", "bad"], IN_PROGRESS: ["in progress", "wait"] };
 
-export function render(context) {
+export function render(context, tools) {
   const view = listView(context, {
-    rows: "schedules", path: "/_emulator/schedules", query: () => ({ firings: FIRINGS }), key: "schedule_id", open: "schedule_id",
+    rows: "schedules", query: () => ({ firings: FIRINGS }), key: "schedule_id", open: "schedule_id",
     empty: () => teaches("No schedule yet. This one publishes every day at nine in Berlin:", "/v2/schedules/https://app.example/report",
       { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
     columns: [
@@ -25,10 +21,11 @@ export function render(context) {
     ],
     actions: buttons,
   });
-  return h("section", head(title, action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" }))), view.place);
+  tools(action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" })));
+  return view.place;
 }
 
-/** One schedule: its next ten firings in its own zone and in that of the page. */
+/** One schedule with its next firings. */
 export function detail(context) {
   const place = h("div.panel"), name = context.route.select;
   context.watch((state) => state.lists.schedules, (answer) => {

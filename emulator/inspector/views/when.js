@@ -1,12 +1,8 @@
 // When: what a cron expression and a retry delay come to, in the words of `svc-emulator when`. Nothing is made.
 
-import { eachFrame, h, replace } from "../dom.js";
+import { eachFrame, h, replace, valuesOf } from "../dom.js";
 import { duration, instant } from "../format.js";
-import { firing, head, labelled, problem } from "../list.js";
-
-export const title = "When";
-export const path = "when";
-export const key = "c";
+import { facts, firing, labelled, problem } from "../list.js";
 
 // What is asked by which fields, each with its label and what a value looks like; `from` belongs to both.
 const FROM = ["from", "From", "2026-03-28, or empty: now on the world's clock"];
@@ -25,11 +21,11 @@ export function render(context) {
     return labelled(label, h("input", { name, placeholder, value: context.route.query[name] ?? "", spellcheck: "false" }), { hint: wrong[name] });
   };
   const places = PARTS.map(() => h("div"));
-  const form = h("form.form", { oninput: eachFrame(ask), onsubmit: (event) => event.preventDefault() }, h("div.fields", field(FROM)),
+  const form = h("form.form", { oninput: eachFrame(ask) }, h("div.fields", field(FROM)),
     PARTS.map(({ legend, fields }, at) => h("fieldset", h("legend", legend), h("div.fields", fields.map(field)), places[at])));
 
   async function ask() {
-    const asked = (turn += 1), given = Object.fromEntries(new FormData(form));
+    const asked = (turn += 1), given = valuesOf(form);
     context.setQuery(given);
     const answers = await Promise.allSettled(PARTS.map(({ name, needs, fields }) => (needs && !given[needs].trim() ? null
       : context.call("GET", `/_emulator/when/${name}`, { query: Object.fromEntries([FROM, ...fields].map(([each]) => [each, given[each].trim()])) }))));
@@ -44,7 +40,7 @@ export function render(context) {
   }
 
   context.watch(({ world, clock }) => `${world} ${clock?.now_ms}`, ask);
-  return h("section", head(title), form);
+  return form;
 }
 
 function firings(context, { from_ms: from, time_zone: zone, firings: found }) {
@@ -53,7 +49,6 @@ function firings(context, { from_ms: from, time_zone: zone, firings: found }) {
 }
 
 function attempts({ zone }, { attempts: made }) {
-  const cells = ({ attempt, at_ms: at, after_ms: after, arithmetic }) => [["Attempt", attempt], [`At, ${zone}`, instant(at, zone)], ["After the first", `+${duration(after)}`], ["Because", arithmetic]];
-  return h("table.list", h("thead", h("tr", cells(made[0]).map(([name]) => h("th", { scope: "col" }, name)))),
-    h("tbody", made.map((each) => h("tr", cells(each).map(([name, value]) => h("td", { "data-title": name }, value))))));
+  return [h("p.dim", `In ${zone}:`), facts(made.map(({ attempt, at_ms: at, after_ms: after, arithmetic }) =>
+    [`Attempt ${attempt}`, [instant(at, zone), h("span.dim", ` · +${duration(after)} · `), arithmetic]]))];
 }

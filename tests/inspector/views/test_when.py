@@ -48,7 +48,7 @@ def test_firings_begin_at_the_present_of_the_world(emulator: Server) -> None:
 @in_browser
 def test_the_ladder_of_attempts_is_shown(emulator: Server) -> None:
     with opened(emulator, "#/when") as page:
-        rows = page.locator("tbody tr")
+        rows = page.locator("dl.facts dd")
         expect(rows).to_have_count(4)
         expect(rows.nth(1)).to_contain_text("default backoff")
         page.get_by_label("Retry delay").fill("pow(2, retried) * 1000")
@@ -68,7 +68,7 @@ def test_what_is_wrong_stands_beside_its_field(emulator: Server) -> None:
         expect(page.locator("label", has=expression)).to_contain_text("expected 0-59")
         page.get_by_label("Retry delay").fill("pow(2")
         expect(page.locator("label").filter(has_text="Retry delay").get_by_role("alert")).not_to_be_empty()
-        expect(page.locator("tbody tr")).to_have_count(0)
+        expect(page.locator("dl.facts dd")).to_have_count(0)
         expression.fill("1 * * * *")
         expect(page.locator("ol li")).to_have_count(10)
         expect(expression).to_have_attribute("aria-invalid", "false")
@@ -86,4 +86,4 @@ def test_a_schedule_and_the_publish_form_lead_to_it(emulator: Server) -> None:
         page.locator("[name=Retries]").fill("1")
         with page.expect_popup() as opening:
             page.get_by_role("link", name="When would that be?").click()
-        expect(opening.value.locator("tbody tr")).to_have_count(2)
+        expect(opening.value.locator("dl.facts dd")).to_have_count(2)
