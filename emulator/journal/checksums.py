@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,20 +19,10 @@ def row_checksum(*values: object) -> int:
     return zlib.crc32(_encode(values))
 
 
-def checked(rows: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def checked(rows: Iterable[Sequence[object]]) -> list[tuple[object, ...]]:
     """Rows with their checksums behind them, for a table that does not number its rows itself."""
     encode, crc32 = _encode, zlib.crc32
     return [(*row, crc32(encode(row))) for row in rows]
-
-
-def checked_counts(rows: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
-    """As `checked`, of rows of counts, which begin with a key of two values: a checksum that grows as they do."""
-    return [(*row, _of_counts(row[:2], row[2:])) for row in rows]
-
-
-def _of_counts(key: Sequence[object], counts: Sequence[int]) -> int:
-    weighed = sum(count * (11 + 2 * at) for at, count in enumerate(counts))
-    return weighed + sum(counts) * (row_checksum(*key) % 997)
 
 
 def register(connection: sqlite3.Connection) -> None:

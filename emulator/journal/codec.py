@@ -126,3 +126,13 @@ def whole_checkpoint(rows: Iterable[Sequence[Any]]) -> tuple[int, bytes]:
         if is_whole == 1:
             return covers, encoded
     raise ValueError("the state of the world is missing, or not what was written")
+
+
+def whole_counts(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Rows of counts, to go on with. Raises ValueError for one that is not what was written."""
+    counts = []
+    for *row, _, is_whole in rows:
+        if is_whole != 1:
+            raise ValueError(f"what passed through the account {row[0]} is not what was written")
+        counts.append(row)
+    return counts

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model import Message
-from emulator.journal import codec
+from emulator.journal import codec, schema
 from emulator.queries.history import DeadLetterQuery, EventQuery, MessageFilter, Page
 
 T = TypeVar("T")
@@ -59,8 +59,9 @@ class Conditions:
 
     def of_message(self, query: EventQuery | DeadLetterQuery) -> None:
         """What both listings can ask of the message of an entry."""
+        if query.message_ids:
+            self.of_ids(query.message_ids)
         for column, values in (
-            ("message_id", query.message_ids),
             ("url", query.urls),
             ("url_group", query.url_groups),
             ("schedule_id", query.schedule_ids),
@@ -71,6 +72,10 @@ class Conditions:
             self.among(f"messages.{column}", values)
         if query.labels:
             self.add(_LABELS, json.dumps(list(query.labels)))
+
+    def of_ids(self, message_ids: Sequence[str]) -> None:
+        """Messages with certain ids."""
+        self.add(f"messages.number IN ({schema.NUMBERS_OF})", json.dumps(list(message_ids)))
 
     def of_url(self, url: str) -> None:
         """Messages to a URL, exact or a glob."""

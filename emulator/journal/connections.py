@@ -24,12 +24,36 @@ async def prepare_memory(connection: aiosqlite.Connection) -> None:
 class FileConnection:
     """The connection to a file, which lasts until it is closed. See `database.Database`."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    def __init__(self, connection: aiosqlite.Connection, file: sqlite3.Connection) -> None:
         self.connection = connection
+        self._file = file
 
     @contextlib.asynccontextmanager
     async def use(self) -> AsyncIterator[aiosqlite.Connection]:
-        yield self.connection
+        """See `database.Database`. A user that is cancelled leaves when the connection's thread has done its work."""
+        try:
+            yield self.connection
+        except asyncio.CancelledError:
+            await self._finish()
+            raise
+
+    async def _finish(self) -> None:
+        """Wait for the statements under way, however often that is cancelled.
+
+        Two threads in SQLite at once could wait for each other for ever: one for its lock, one for Python's.
+        """
+        last = asyncio.ensure_future(self.connection.execute_fetchall("SELECT 1"))
+        while not last.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([last])
+
+    def write_at_once(self, statement: str, parameters: tuple[object, ...]) -> None:
+        """Write one row, durable on return, without the connection's thread. Call while nobody uses the connection.
+
+        The way to the thread and back takes several times as long as the write, which is one to the system's
+        memory: the log is not moved into the file here. Raises sqlite3.Error.
+        """
+        self._file.execute(statement, parameters)
 
     async def close(self) -> None:
         await self.connection.close()
@@ -37,8 +61,15 @@ class FileConnection:
 
 async def connected(path: str) -> FileConnection:
     """A connection to a file that no other process uses meanwhile. Raises UnusableDatabase."""
+    opened_files: list[sqlite3.Connection] = []
+
+    def open_file() -> sqlite3.Connection:
+        file = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
+        opened_files.append(file)
+        return file
+
     try:
-        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_S)
+        connection = await aiosqlite.Connection(open_file, iter_chunk_size=64)
     except sqlite3.Error as error:
         raise files.unusable(path, error) from error
     try:
@@ -49,7 +80,7 @@ async def connected(path: str) -> FileConnection:
         if "locked" in str(error):
             raise files.UnusableDatabase(f"{path}: in use by another process") from error
         raise files.unusable(path, error) from error
-    return FileConnection(connection)
+    return FileConnection(connection, opened_files[0])
 
 
 async def opened(path: str) -> FileConnection | None:

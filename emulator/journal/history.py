@@ -35,7 +35,8 @@ _WHOLE_DELIVERY = f"{ATTEMPTS.is_whole} AND {MESSAGES.is_whole}"
 _SELECT_ENDED = f"""
 SELECT messages.definition, events.at_ms, {EVENTS.is_whole} AND {MESSAGES.is_whole}
 FROM messages JOIN events ON events.number = messages.number
-WHERE messages.message_id = ? AND messages.account_id = ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED')
+WHERE messages.number IN ({schema.NUMBERS_OF}) AND messages.account_id = ?
+AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED')
 """
 _SELECT_EVENTS = f"""
 SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome,
@@ -117,7 +118,8 @@ class History:
 
     async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
         """A message that has ended, whenever that was; None for one that has not, or never was."""
-        for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, (message_id, account_id)):
+        wanted = (json.dumps([message_id]), account_id)
+        for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, wanted):
             return EndedMessage(message_id=message_id, message=message_of(definition), ended_ms=ended_ms)
         return None
 
@@ -196,7 +198,7 @@ class History:
         if query.url is not None:
             conditions.of_url(query.url)
         if query.message_id is not None:
-            conditions.add("messages.message_id = ?", query.message_id)
+            conditions.of_ids([query.message_id])
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
         continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)

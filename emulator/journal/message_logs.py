@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from emulator.core.model import EventState, HoldReason, MessageId
 from emulator.journal import codec
-from emulator.journal.schema import ANNOTATIONS, ATTEMPTS, EVENTS, MESSAGES
+from emulator.journal.schema import ANNOTATIONS, ANNOTATIONS_OF, ATTEMPTS, EVENTS, MESSAGES, NUMBERS_OF
 from emulator.journal.store import Store
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import (
@@ -20,7 +20,7 @@ from emulator.queries.message_log import (
     RecordedAttempt,
 )
 
-_SELECT_MESSAGE = f"SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE message_id = ?"
+_SELECT_MESSAGE = f"SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN ({NUMBERS_OF})"
 _SELECT_EVENTS = f"""
 SELECT seq, at_ms, state, next_delivery_ms, {EVENTS.is_whole} FROM events WHERE number = ? ORDER BY seq
 """
@@ -32,7 +32,7 @@ SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by, {ATTEMPTS.is_whol
 ) ORDER BY seq
 """
 _SELECT_ANNOTATIONS = f"""
-SELECT after_seq, at_ms, kind, name, reason, {ANNOTATIONS.is_whole} FROM annotations WHERE message_id = ? ORDER BY id
+SELECT after_seq, at_ms, kind, name, reason, {ANNOTATIONS.is_whole} FROM annotations WHERE {ANNOTATIONS_OF} ORDER BY id
 """
 _SELECT_FAILURES = f"""
 SELECT messages.message_id, attempts.attempt, attempts.finished_ms, attempts.outcome,
@@ -60,7 +60,7 @@ class MessageLogs:
 
     async def find(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""
-        for number, definition, _ in await self._store.whole_rows(_SELECT_MESSAGE, (message_id,)):
+        for number, definition, _ in await self._store.whole_rows(_SELECT_MESSAGE, (json.dumps([message_id]),)):
             placed: list[tuple[int, int, Entry]] = []
             for seq, at_ms, state, next_ms, _ in await self._store.whole_rows(_SELECT_EVENTS, (number,)):
                 placed.append((seq, 0, LoggedEvent(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))

@@ -1,21 +1,21 @@
-"""Counting what passes through accounts while history is written: by minute, and by day.
+"""Counting what passes through accounts while history is written.
 
-Statistics read these counts and never the history itself, so they take as long for an account
-with millions of deliveries as for any other.
+A row holds the counts from the world's beginning to the end of a minute. What happened in a stretch of
+time is the difference of two rows (D-401), so that statistics take as long for an account with millions of
+deliveries as for any other.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
-from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
+from emulator.core.language.calendar import MINUTE_MS
 from emulator.core.model import AttemptOutcome, Message
 from emulator.statistics.series import USAGE_FIELDS
 from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
-# A row of a usage table: the account, the minute or day, and the counts in the order of USAGE_FIELDS
-# or of WORKFLOW_FIELDS.
+# A row of a usage table: the account, the minute, and the counts in the order of USAGE_FIELDS or of WORKFLOW_FIELDS.
 UsageRow = list[Any]
 
 # Colon, space and end of line of a header; and the headers that every request has, with their usual values.
@@ -23,7 +23,7 @@ _AROUND = 4
 _OWN_HEADERS = 550
 _STATUS_LINE = 20
 
-_KEYS = 2
+_KEYS, _MINUTE = 2, 1
 CREATED, ACTIVE, DELIVERED, ERROR, RETRY, FAILED, CANCELED, BYTES = range(_KEYS, _KEYS + len(USAGE_FIELDS))
 RUN_MESSAGES, RUN_STARTED, RUN_SUCCESS, RUN_FAILED, RUN_CANCELED = range(_KEYS, _KEYS + len(WORKFLOW_FIELDS))
 
@@ -45,35 +45,39 @@ def weight_of_answer(outcome: AttemptOutcome) -> int:
 
 
 class Meter:
-    """What has passed through one account since its rows were last taken, in so many counts."""
+    """What has passed through one account, in so many counts."""
 
-    __slots__ = ("_account_id", "_minute", "_row", "_rows", "_zeros")
+    __slots__ = ("_minute", "_row", "_rows")
 
-    def __init__(self, account_id: str, counts: int = len(USAGE_FIELDS)) -> None:
-        self._account_id = account_id
-        self._zeros = [0] * counts
-        self._rows: dict[int, UsageRow] = {}
+    def __init__(self, so_far: Sequence[Any]) -> None:
+        """`so_far` is the account's last row; its minute is 0 for an account without one."""
+        self._row: UsageRow = list(so_far)
+        self._rows: list[UsageRow] = []
+        # That of the last of `_rows`.
         self._minute: int | None = None
-        self._row: UsageRow = []
+
+    @classmethod
+    def unused(cls, account_id: str, counts: int = len(USAGE_FIELDS)) -> Meter:
+        """Of an account through which nothing has passed."""
+        return cls((account_id, 0, *[0] * counts))
+
+    def copy(self) -> Meter:
+        """One that goes on from the same counts by itself. Call when the rows have been taken."""
+        return Meter(self._row)
 
     def add(self, at_ms: int, column: int, count: int = 1) -> None:
         """Count something in the minute in which it happened; the constants of this module name the columns."""
         minute = at_ms // MINUTE_MS
         # Almost always the minute of the call before: this runs several times for every message.
         if minute != self._minute:
+            # Time does not go back: what is counted from now on is part of all later rows.
+            assert minute >= self._row[_MINUTE]
             self._minute = minute
-            self._row = self._rows.setdefault(minute, [self._account_id, minute, *self._zeros])
+            self._row = [self._row[0], minute, *self._row[_KEYS:]]
+            self._rows.append(self._row)
         self._row[column] += count
 
-    def take(self) -> tuple[list[UsageRow], list[UsageRow]]:
-        """The rows of the minutes and of the days since the last call."""
-        minutes, self._rows = list(self._rows.values()), {}
-        self._minute = None
-        by_day: dict[int, list[UsageRow]] = {}
-        for row in minutes:
-            by_day.setdefault(row[1] // DAY_MINUTES, []).append(row)
-        days = [
-            [self._account_id, day, *map(sum, islice(zip(*rows, strict=True), _KEYS, None))]
-            for day, rows in by_day.items()
-        ]
-        return minutes, days
+    def take(self) -> list[UsageRow]:
+        """The rows of the minutes since the last call. The first may be a later state of one that was taken before."""
+        taken, self._rows, self._minute = self._rows, [], None
+        return taken

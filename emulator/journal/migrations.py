@@ -1,6 +1,7 @@
-"""Older database formats: what a file of one must look like, and the step that brings it to the next.
+"""Older database formats: what a file of one must look like, and the steps that bring it to the present one.
 
-A step runs in one transaction, together with the new format number.
+All steps run in one transaction, so that a file has the format that it had, or the present one: between
+two steps, tables that a later step makes anew may be as they were.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from emulator.core.record import Record
 from emulator.journal import checksums, files, schema
+from emulator.journal.schema import Table
 
 # Every format that there ever was.
 NUMBERS = range(1, schema.FORMAT + 1)
@@ -70,11 +72,11 @@ def migrate(path: Path) -> None:
             checksums.register(connection)
             # Without it, SQLite would put an index of the log beside the file.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            while (number := format_of(connection)) != schema.FORMAT:
-                connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            for number in range(format_of(connection), schema.FORMAT):
                 _STEPS[number](connection)
-                connection.execute(f"PRAGMA user_version = {number + 1:d}")
-                connection.execute("COMMIT")
+            connection.execute(f"PRAGMA user_version = {schema.FORMAT:d}")
+            connection.execute("COMMIT")
     except files.DAMAGE as error:
         raise files.UnusableDatabase(f"{path}: cannot be brought to format {schema.FORMAT}: {error!r}") from error
 
@@ -122,10 +124,14 @@ def _to_format_2(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE checkpoint RENAME COLUMN image TO state")
     for table in _FORMAT_2_TABLES:
         connection.execute(f"ALTER TABLE {_OLD_NAMES.get(table.name, table.name)} RENAME TO old")
-        for statement in table.create.split(";")[:-1]:
-            connection.execute(statement)
+        _create(connection, table)
         connection.execute(table.fill_from("old"))
         connection.execute("DROP TABLE old")
+
+
+def _create(connection: sqlite3.Connection, table: Table) -> None:
+    for statement in table.create.split(";")[:-1]:
+        connection.execute(statement)
 
 
 def _facts_2(payload: bytes) -> bytes:
@@ -148,12 +154,81 @@ def _checkpoint_2(encoded: bytes) -> bytes:
 def _to_format_3(connection: sqlite3.Connection) -> None:
     """The tables of workflow runs."""
     for table in schema.WORKFLOWS:
-        for statement in table.create.split(";")[:-1]:
-            connection.execute(statement)
+        _create(connection, table)
+    connection.execute("CREATE TABLE workflow_days (account_id, day, checksum)")
 
 
-_FORMAT_2_TABLES = tuple(table for table in schema.TABLES if table not in schema.WORKFLOWS)
-_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2, 2: _to_format_3}
+# -- 3 -> 4 -----------------------------------------------------------------------------------
+
+
+def _to_format_4(connection: sqlite3.Connection) -> None:
+    """Indexes of ids that do not get dearer (D-402), and counts since the beginning (D-401)."""
+    for index in ("messages_by_id", "annotations_of_message"):
+        connection.execute(f"DROP INDEX IF EXISTS {index}")
+    connection.execute("ALTER TABLE messages RENAME TO old")
+    _create(connection, schema.MESSAGES)
+    connection.execute("INSERT INTO messages SELECT * FROM old")
+    connection.execute("DROP TABLE old")
+    for name, columns in schema.ANNOTATIONS.indexes.items():
+        connection.execute(f"CREATE INDEX {name} ON annotations ({columns})")
+    for table, days in ((schema.USAGE_MINUTES, "usage_days"), (schema.WORKFLOW_MINUTES, "workflow_days")):
+        connection.execute(f"ALTER TABLE {table.name} RENAME TO old")
+        _check_counts(connection, table)
+        _create(connection, table)
+        connection.execute(_so_far(table))
+        connection.execute("DROP TABLE old")
+        connection.execute(f"DROP TABLE {days}")
+
+
+def _check_counts(connection: sqlite3.Connection, table: Table) -> None:
+    """Raises ValueError for a damaged row: all that are made from the rows after it would be wrong, and look right."""
+    if "checksum" not in {row[1] for row in connection.execute("PRAGMA table_info(old)")}:
+        return  # As in format 1.
+    account, minute, *counts = table.columns
+    weighed = " + ".join(f"{name} * {11 + 2 * at}" for at, name in enumerate(counts))
+    checksum = f"{weighed} + ({' + '.join(counts)}) * (row_checksum({account}, {minute}) % 997)"
+    ((damaged,),) = connection.execute(f"SELECT count(*) FROM old WHERE checksum != {checksum}")
+    if damaged:
+        raise ValueError(f"{table.name}: {damaged} rows are not what was written")
+
+
+def _so_far(table: Table) -> str:
+    """Fills a table of counts from `old`, whose rows count what passed through in their minute alone."""
+    account, minute, *counts = table.columns
+    sums = ", ".join(f"sum({name}) OVER so_far AS {name}" for name in counts)
+    return f"""
+        INSERT INTO {table.name} SELECT *, {table.checksum_of({name: name for name in table.columns})} FROM (
+            SELECT {account}, {minute}, {sums} FROM old WINDOW so_far AS (PARTITION BY {account} ORDER BY {minute})
+        )"""
+
+
+# Those that format 4 has like format 2. It makes tables of counts anew.
+_FORMAT_2_TABLES = tuple(
+    table for table in schema.TABLES if table not in schema.WORKFLOWS and table is not schema.USAGE_MINUTES
+)
+_FORMAT_2_CONTENTS = (
+    "SELECT * FROM meta WHERE name != 'checksum' ORDER BY name",
+    "SELECT * FROM facts ORDER BY last_seq",
+    "SELECT * FROM checkpoint ORDER BY id",
+    "SELECT * FROM messages ORDER BY number",
+    "SELECT * FROM events ORDER BY seq",
+    "SELECT * FROM attempts ORDER BY seq",
+    "SELECT * FROM annotations ORDER BY id",
+    "SELECT * FROM dead_letters ORDER BY dead_letter_id",
+    "SELECT * FROM usage_minutes ORDER BY account_id, minute",
+    "SELECT * FROM usage_days ORDER BY account_id, day",
+)
+_FORMAT_3_CONTENTS = (
+    *_FORMAT_2_CONTENTS,
+    "SELECT * FROM workflow_runs ORDER BY run_number",
+    "SELECT * FROM workflow_ends ORDER BY run_number",
+    "SELECT * FROM workflow_steps ORDER BY id",
+    "SELECT * FROM workflow_messages ORDER BY number",
+    "SELECT * FROM workflow_waits ORDER BY number",
+    "SELECT * FROM workflow_minutes ORDER BY account_id, minute",
+    "SELECT * FROM workflow_days ORDER BY account_id, day",
+)
+_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2, 2: _to_format_3, 3: _to_format_4}
 _OLD_RULES = {
     1: Rules(
         tables="28bb3e10262f9a92c32eaff1c2490bb48ba32bf57de8fc0187c6111adbfc97b0",
@@ -163,9 +238,11 @@ _OLD_RULES = {
     2: Rules(
         tables="ba1d7c5a17ecc14ec4d359c11feb102be673f1352ff5c1be0516d800a81ae9e5",
         checksum="checksum",
-        contents=(
-            "SELECT * FROM meta WHERE name != 'checksum' ORDER BY name",
-            *(table.contents for table in _FORMAT_2_TABLES[1:]),
-        ),
+        contents=_FORMAT_2_CONTENTS,
+    ),
+    3: Rules(
+        tables="76c58550e93fac22acb4270f8a937a0159f5eeaf022f58c0626bc38d6126be73",
+        checksum="checksum",
+        contents=_FORMAT_3_CONTENTS,
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, assert_never
@@ -26,7 +26,7 @@ from emulator.core.model import (
 )
 from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
-from emulator.journal.checksums import checked, checked_counts
+from emulator.journal.checksums import checked
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -83,9 +83,7 @@ class Rows:
     workflow_messages: list[Row] = field(default_factory=list)
     workflow_waits: list[Row] = field(default_factory=list)
     workflow_minutes: list[UsageRow] = field(default_factory=list)
-    workflow_days: list[UsageRow] = field(default_factory=list)
     usage_minutes: list[UsageRow] = field(default_factory=list)
-    usage_days: list[UsageRow] = field(default_factory=list)
 
     def writes(self) -> Iterator[tuple[str, list[Row] | list[UsageRow]]]:
         """Each statement with its rows, in the order in which they must run."""
@@ -110,10 +108,8 @@ WRITES = {
     "workflow_steps": schema.WORKFLOW_STEPS.insert,
     "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
     "workflow_waits": schema.WORKFLOW_WAITS.insert,
-    "workflow_minutes": schema.WORKFLOW_MINUTES.add,
-    "workflow_days": schema.WORKFLOW_DAYS.add,
-    "usage_minutes": schema.USAGE_MINUTES.add,
-    "usage_days": schema.USAGE_DAYS.add,
+    "workflow_minutes": schema.WORKFLOW_MINUTES.write_checked,
+    "usage_minutes": schema.USAGE_MINUTES.write_checked,
 }
 
 
@@ -122,10 +118,8 @@ _COMPLETED: dict[str, Callable[[list[Any]], list[Row]]] = {
     "messages": checked,
     "events": checked,
     "attempts": checked,
-    "usage_minutes": checked_counts,
-    "usage_days": checked_counts,
-    "workflow_minutes": checked_counts,
-    "workflow_days": checked_counts,
+    "usage_minutes": checked,
+    "workflow_minutes": checked,
 }
 
 
@@ -169,9 +163,16 @@ class Projector:
         for duplicate in duplicates:
             self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
+    def count_on(self, usage: Iterable[Sequence[Any]], workflows: Iterable[Sequence[Any]]) -> None:
+        """Begin with the counts that history has come to: the last row of each account."""
+        self._meters = {row[0]: Meter(row) for row in usage}
+        self._run_meters = {row[0]: Meter(row) for row in workflows}
+
     def copy(self) -> Projector:
-        """One that goes on from the same history by itself. Between two groups of facts nothing is left to count."""
+        """One that goes on from the same history by itself. Between two groups of facts no row is left to write."""
         twin = Projector(self.seq)
+        twin._meters = {account_id: meter.copy() for account_id, meter in self._meters.items()}
+        twin._run_meters = {account_id: meter.copy() for account_id, meter in self._run_meters.items()}
         twin._live, twin._answered_by, twin._rules = dict(self._live), dict(self._answered_by), dict(self._rules)
         return twin
 
@@ -182,7 +183,7 @@ class Projector:
     def _meter(self, account_id: AccountId) -> Meter:
         meter = self._meters.get(account_id)
         if meter is None:
-            meter = self._meters[account_id] = Meter(account_id)
+            meter = self._meters[account_id] = Meter.unused(account_id)
         return meter
 
     def _encoded(self, answer: ScriptedAnswer) -> bytes | None:
@@ -307,19 +308,15 @@ class Projector:
                 case unknown:
                     assert_never(unknown)
         for meter in self._meters.values():
-            minutes, days = meter.take()
-            rows.usage_minutes += minutes
-            rows.usage_days += days
+            rows.usage_minutes += meter.take()
         for meter in self._run_meters.values():
-            minutes, days = meter.take()
-            rows.workflow_minutes += minutes
-            rows.workflow_days += days
+            rows.workflow_minutes += meter.take()
         return rows
 
     def _run_meter(self, account_id: AccountId) -> Meter:
         meter = self._run_meters.get(account_id)
         if meter is None:
-            meter = self._run_meters[account_id] = Meter(account_id, len(WORKFLOW_FIELDS))
+            meter = self._run_meters[account_id] = Meter.unused(account_id, len(WORKFLOW_FIELDS))
         return meter
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:

@@ -17,14 +17,14 @@ from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
 APPLICATION_ID = 0x53564345  # "SVCE"
 # `migrations.py` has a step from each older format to the next.
-FORMAT = 3
+FORMAT = 4
 
 
 class Table(Record):
     """A table: its columns with their definitions, and the columns that order its rows in a checksum.
 
     `indexes` maps names of indexes to columns. `key` is a primary key of several columns.
-    `counts` are the columns to which later writes add. `is_numbered` if SQLite numbers the rows.
+    `is_numbered` if SQLite numbers the rows.
     """
 
     name: str
@@ -33,7 +33,6 @@ class Table(Record):
     key: tuple[str, ...] = ()
     has_rowid: bool = True
     indexes: Mapping[str, str] = {}
-    counts: tuple[str, ...] = ()
     is_numbered: bool = False
 
     @property
@@ -67,6 +66,11 @@ class Table(Record):
         return f"INSERT OR REPLACE INTO {self._row_of_parameters}"
 
     @property
+    def write_checked(self) -> str:
+        """As `insert_checked`, in place of the row that has the key."""
+        return f"INSERT OR REPLACE INTO {self.name} VALUES ({', '.join('?' * (len(self.columns) + 1))})"
+
+    @property
     def _row_of_parameters(self) -> str:
         values = {name: f"?{number}" for number, name in enumerate(self.columns, start=1)}
         return (
@@ -74,21 +78,8 @@ class Table(Record):
             f"VALUES ({', '.join(values.values())}, {self.checksum_of(values)})"
         )
 
-    @property
-    def add(self) -> str:
-        """Inserts a row of counts with its checksum, or adds both to the row that has its key."""
-        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in (*self.counts, "checksum"))
-        return f"{self.insert_checked} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {sums}"
-
     def checksum_of(self, values: Mapping[str, str]) -> str:
-        """The expression of a row's checksum, given those of its columns.
-
-        Of counts it is a sum that grows with them, so that adding to a row needs no reading.
-        """
-        if self.counts:
-            weighed = " + ".join(f"{values[name]} * {11 + 2 * at}" for at, name in enumerate(self.counts))
-            total = " + ".join(values[name] for name in self.counts)
-            return f"{weighed} + ({total}) * (row_checksum({', '.join(values[name] for name in self.key)}) % 997)"
+        """The expression of a row's checksum, given those of its columns."""
         covered = list(values.values())[self.is_numbered :]
         return f"row_checksum({', '.join(covered)})"
 
@@ -124,6 +115,12 @@ class Table(Record):
 
 _INTEGER, _TEXT, _BLOB = "INTEGER NOT NULL", "TEXT NOT NULL", "BLOB NOT NULL"
 
+# Message ids begin alike, and are random from there on: an index in their order would be changed all over by each
+# group of messages, and so get dearer as it grows. This one is in parts of so many messages, and only the last part
+# changes; a look-up goes through all parts (D-402).
+_IDS_TOGETHER = 16_384
+_DISTINCT = "substr({}, 10, 6)"
+
 META = Table(name="meta", columns={"name": "TEXT PRIMARY KEY", "value": _BLOB}, order="name", has_rowid=False)
 FACTS = Table(
     name="facts",
@@ -139,7 +136,7 @@ MESSAGES = Table(
     name="messages",
     columns={
         "number": "INTEGER PRIMARY KEY",
-        "message_id": "TEXT NOT NULL UNIQUE",
+        "message_id": _TEXT,
         "account_id": _TEXT,
         "url": _TEXT,
         "host": _TEXT,
@@ -153,6 +150,7 @@ MESSAGES = Table(
         "definition": _BLOB,
     },
     order="number",
+    indexes={"messages_by_id": f"number / {_IDS_TOGETHER}, {_DISTINCT.format('message_id')}"},
 )
 EVENTS = Table(
     name="events",
@@ -194,7 +192,7 @@ ANNOTATIONS = Table(
         "reason": "TEXT",
     },
     order="id",
-    indexes={"annotations_of_message": "message_id"},
+    indexes={"annotations_of_message": _DISTINCT.format("message_id")},
     is_numbered=True,
 )
 DEAD_LETTERS = Table(
@@ -210,22 +208,14 @@ DEAD_LETTERS = Table(
     order="dead_letter_id",
     indexes={"dead_letters_in_order": "position"},
 )
-_COUNTS = dict.fromkeys(USAGE_FIELDS, _INTEGER)
+# What has passed through each account up to the end of a minute, since the world began; a minute in which nothing
+# did has no row (D-401).
 USAGE_MINUTES = Table(
     name="usage_minutes",
-    columns={"account_id": _TEXT, "minute": _INTEGER, **_COUNTS},
+    columns={"account_id": _TEXT, "minute": _INTEGER, **dict.fromkeys(USAGE_FIELDS, _INTEGER)},
     order="account_id, minute",
     key=("account_id", "minute"),
     has_rowid=False,
-    counts=tuple(_COUNTS),
-)
-USAGE_DAYS = Table(
-    name="usage_days",
-    columns={"account_id": _TEXT, "day": _INTEGER, **_COUNTS},
-    order="account_id, day",
-    key=("account_id", "day"),
-    has_rowid=False,
-    counts=tuple(_COUNTS),
 )
 
 # Workflow runs as they began (`invoker` is the id of the run that invoked one, @ and its creation), their ends,
@@ -284,22 +274,13 @@ WORKFLOW_WAITS = Table(
     order="number",
     indexes={"workflow_waits_of_run": "run_number"},
 )
-_RUN_COUNTS = dict.fromkeys(WORKFLOW_FIELDS, _INTEGER)
+# As USAGE_MINUTES, of the runs.
 WORKFLOW_MINUTES = Table(
     name="workflow_minutes",
-    columns={"account_id": _TEXT, "minute": _INTEGER, **_RUN_COUNTS},
+    columns={"account_id": _TEXT, "minute": _INTEGER, **dict.fromkeys(WORKFLOW_FIELDS, _INTEGER)},
     order="account_id, minute",
     key=("account_id", "minute"),
     has_rowid=False,
-    counts=tuple(_RUN_COUNTS),
-)
-WORKFLOW_DAYS = Table(
-    name="workflow_days",
-    columns={"account_id": _TEXT, "day": _INTEGER, **_RUN_COUNTS},
-    order="account_id, day",
-    key=("account_id", "day"),
-    has_rowid=False,
-    counts=tuple(_RUN_COUNTS),
 )
 WORKFLOWS = (
     WORKFLOW_RUNS,
@@ -308,10 +289,9 @@ WORKFLOWS = (
     WORKFLOW_MESSAGES,
     WORKFLOW_WAITS,
     WORKFLOW_MINUTES,
-    WORKFLOW_DAYS,
 )
 
-HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, USAGE_DAYS, *WORKFLOWS)
+HISTORY = (MESSAGES, EVENTS, ATTEMPTS, ANNOTATIONS, DEAD_LETTERS, USAGE_MINUTES, *WORKFLOWS)
 TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
 
 # In `meta`: the state that a reset returns to, as a checkpoint; how far history has come, in facts and in
@@ -399,6 +379,27 @@ SELECT_EVERYTHING = (
 
 _REPLACED = CHECKPOINT.checksum_of({"id": "id", "covers": "covers", "state": "?1"})
 SELECT_FACTS = f"SELECT last_seq, count, payload, {FACTS.is_whole} FROM facts WHERE last_seq > ? ORDER BY last_seq"
+# The numbers of messages with certain ids (the JSON list that is the parameter): a statement within others.
+NUMBERS_OF = f"""
+WITH RECURSIVE parts (part, last) AS (
+    SELECT (SELECT min(number) FROM messages) / {_IDS_TOGETHER}, (SELECT max(number) FROM messages) / {_IDS_TOGETHER}
+    UNION ALL SELECT part + 1, last FROM parts WHERE part < last
+)
+SELECT found.number FROM json_each(?) AS wanted CROSS JOIN parts CROSS JOIN messages AS found
+ON found.number / {_IDS_TOGETHER} = part AND {_DISTINCT.format("found.message_id")} = {_DISTINCT.format("wanted.value")}
+AND found.message_id = wanted.value
+"""
+# On the annotations of a message, whose id the parameter is. Without the +, SQLite would put the parameter for the
+# column in the first condition too, and not see that it has an index for that.
+ANNOTATIONS_OF = f"{_DISTINCT.format('message_id')} = {_DISTINCT.format('?1')} AND +message_id = ?1"
+# What the rows of counts of some accounts (a JSON list) have come to.
+SELECT_USAGE_SO_FAR, SELECT_WORKFLOWS_SO_FAR = (
+    f"""
+SELECT {table.name}.*, {table.is_whole} FROM json_each(?1) AS wanted CROSS JOIN {table.name}
+ON account_id = wanted.value AND minute = (SELECT max(minute) FROM {table.name} WHERE account_id = wanted.value)
+"""
+    for table in (USAGE_MINUTES, WORKFLOW_MINUTES)
+)
 DELETE_FACTS = "DELETE FROM facts WHERE last_seq <= ?"
 # The id of the only row.
 THE_CHECKPOINT = 1
@@ -439,7 +440,9 @@ _FORGOTTEN_RUNS = (
 )
 # Each with the number of its parameters, which all are the end of what is dropped.
 DROP = {
-    "DELETE FROM annotations WHERE message_id IN (SELECT message_id FROM temp.dropped)": 0,
+    f"""DELETE FROM annotations
+        WHERE {_DISTINCT.format("message_id")} IN (SELECT {_DISTINCT.format("message_id")} FROM temp.dropped)
+        AND message_id IN (SELECT message_id FROM temp.dropped)""": 0,
     "DELETE FROM events WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
     "DELETE FROM attempts WHERE seq <= ? AND number IN (SELECT number FROM temp.dropped)": 1,
     "DELETE FROM messages WHERE number IN (SELECT number FROM temp.dropped)": 0,

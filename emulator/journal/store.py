@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -22,7 +23,8 @@ from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.journal import codec, connections, files, schema
+from emulator.journal import bulk, codec, connections, files, schema
+from emulator.journal.connections import FileConnection
 from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.projection import Projector
@@ -45,6 +47,8 @@ _SMALL_STATE = 10_000
 _PAGE_BYTES = 4096
 _GROUP_BYTES = 16 * _PAGE_BYTES
 _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
+# So much is written in less time than the way to another thread takes, or little more.
+_AT_ONCE_BYTES = 128 * 1024
 _INSERT_FACTS = schema.FACTS.insert
 
 
@@ -164,6 +168,11 @@ class Store:
             raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
         covers, encoded = codec.whole_checkpoint(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
         state = restore(codec.decode_checkpoint(encoded))
+        accounts = (json.dumps(list(state.accounts)),)
+        self._projector.count_on(
+            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_USAGE_SO_FAR, accounts)),
+            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_WORKFLOWS_SO_FAR, accounts)),
+        )
         self._appended = self._written = self._covered = int(covers)
         is_projected = True
         async with connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
@@ -340,8 +349,14 @@ class Store:
         last_seq = self._appended
         if facts:
             encoded = codec.encode_facts(facts)
-            async with self._exclusive() as connection:
-                await connection.execute(_INSERT_FACTS, (last_seq, len(facts), encoded))
+            values = (last_seq, len(facts), encoded)
+            if len(encoded) <= _AT_ONCE_BYTES:
+                async with self._lock:
+                    assert isinstance(self._database, FileConnection)
+                    self._database.write_at_once(_INSERT_FACTS, values)
+            else:
+                async with self._exclusive() as connection:
+                    await connection.execute(_INSERT_FACTS, values)
             self._log_bytes += len(encoded) + _PAGE_BYTES
         self._check_file()
         self._written = last_seq
@@ -395,7 +410,7 @@ class Store:
 
     async def _insert_history(self, connection: aiosqlite.Connection, facts: list[Fact], last_seq: int) -> None:
         for statement, rows in self._projector.rows_of(facts).writes():
-            await connection.executemany(statement, rows)
+            await bulk.insert(connection, statement, rows)
         await self._drop_oldest(connection)
         if self._is_file:
             await self._write_progress(connection, last_seq)

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import sub
 from typing import TypeVar
 
 from emulator.core.language.calendar import DAY_MINUTES
 from emulator.core.model import Account, AccountId
 from emulator.core.record import Record
 from emulator.journal import codec, schema
-from emulator.journal.schema import USAGE_DAYS, USAGE_MINUTES, WORKFLOW_DAYS, WORKFLOW_MINUTES
+from emulator.journal.schema import USAGE_MINUTES, WORKFLOW_MINUTES
 from emulator.journal.store import Store
-from emulator.statistics.series import RecordedUsage, Window, usage_of
-from emulator.statistics.workflow_usage import RecordedWorkflows, workflow_usage_of
+from emulator.statistics.series import USAGE_FIELDS, RecordedUsage, Window, usage_of
+from emulator.statistics.workflow_usage import WORKFLOW_FIELDS, RecordedWorkflows, workflow_usage_of
 
 T = TypeVar("T")
 
+# The counts at the beginnings of some minutes: those of the last row before each. There is none before the first.
 # One statement, so that points and days are of the same moment.
-_SELECT_USAGE = f"""
-SELECT 'point', (minute - ?1) / ?2, sum(created), sum(active), sum(delivered), sum(error), sum(retry), sum(failed),
-       sum(canceled), sum(bytes), min({USAGE_MINUTES.is_whole})
-FROM usage_minutes WHERE account_id = ?3 AND minute >= ?1 AND minute < ?4 GROUP BY 2
-UNION ALL
-SELECT 'day', day, created, active, delivered, error, retry, failed, canceled, bytes,
-       {USAGE_DAYS.is_whole}
-FROM usage_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
+_SELECT_USAGE, _SELECT_WORKFLOWS = (
+    f"""
+SELECT wanted.value, {", ".join(f"{table.name}.{name}" for name in names)}, {table.is_whole}
+FROM json_each(?2) AS wanted CROSS JOIN {table.name} ON account_id = ?1
+AND minute = (SELECT max(minute) FROM {table.name} WHERE account_id = ?1 AND minute < wanted.value)
 """
-
-_SELECT_WORKFLOWS = f"""
-SELECT 'point', (minute - ?1) / ?2, sum(messages), sum(started), sum(success), sum(failed), sum(canceled),
-       min({WORKFLOW_MINUTES.is_whole})
-FROM workflow_minutes WHERE account_id = ?3 AND minute >= ?1 AND minute < ?4 GROUP BY 2
-UNION ALL
-SELECT 'day', day, messages, started, success, failed, canceled, {WORKFLOW_DAYS.is_whole}
-FROM workflow_days WHERE account_id = ?3 AND day >= ?5 AND day <= ?6
-"""
+    for table, names in ((USAGE_MINUTES, USAGE_FIELDS), (WORKFLOW_MINUTES, WORKFLOW_FIELDS))
+)
 
 
 class Beginning(Record):
@@ -69,21 +62,30 @@ class UsageHistory:
 
     async def recorded(self, account_id: AccountId, window: Window) -> RecordedUsage:
         """The usage of an account at the points of a window, and on the days of its month."""
-        found = await self._counts(_SELECT_USAGE, account_id, window, usage_of)
-        return RecordedUsage(points=found["point"], days=found["day"])
+        points, days = await self._counts(_SELECT_USAGE, account_id, window, usage_of)
+        return RecordedUsage(points=points, days=days)
 
     async def recorded_workflows(self, account_id: AccountId, window: Window) -> RecordedWorkflows:
         """What happened in its runs at the points of a window, and on the days of its month."""
-        found = await self._counts(_SELECT_WORKFLOWS, account_id, window, workflow_usage_of)
-        return RecordedWorkflows(points=found["point"], days=found["day"])
+        points, days = await self._counts(_SELECT_WORKFLOWS, account_id, window, workflow_usage_of)
+        return RecordedWorkflows(points=points, days=days)
 
     async def _counts(
         self, statement: str, account_id: AccountId, window: Window, read: Callable[[Sequence[int]], T]
-    ) -> dict[str, dict[int, T]]:
-        first, end = window.first_minute, window.end_minute
-        days = (window.month.first_day, (end - 1) // DAY_MINUTES)
-        found: dict[str, dict[int, T]] = {"point": {}, "day": {}}
-        parameters = (first, window.period.step, account_id, end, *days)
-        for kind, index, *counts, _ in await self._store.whole_rows(statement, parameters):
-            found[kind][index] = read(counts)
-        return found
+    ) -> tuple[dict[int, T], dict[int, T]]:
+        """The counts of each point, and of each day, in which there was something."""
+        boundaries = window.boundaries
+        days = range(window.month.first_day, window.today + 1)
+        midnights = [min(day * DAY_MINUTES, window.end_minute) for day in (*days, window.today + 1)]
+        wanted = json.dumps(sorted({*boundaries, *midnights}))
+        rows = await self._store.whole_rows(statement, (account_id, wanted))
+        so_far = {minute: counts for minute, *counts, _ in rows}
+
+        def between(minutes: Sequence[int], names: Iterable[int]) -> dict[int, T]:
+            return {
+                name: read(list(map(sub, so_far[end], so_far[begin])) if begin in so_far else so_far[end])
+                for name, begin, end in zip(names, minutes, minutes[1:], strict=False)
+                if end in so_far and so_far[end] != so_far.get(begin)
+            }
+
+        return between(boundaries, range(window.period.points)), between(midnights, days)

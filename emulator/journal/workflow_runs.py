@@ -14,6 +14,7 @@ from emulator.journal.schema import (
     ATTEMPTS,
     EVENTS,
     MESSAGES,
+    NUMBERS_OF,
     WORKFLOW_ENDS,
     WORKFLOW_RUNS,
     WORKFLOW_STEPS,
@@ -68,9 +69,8 @@ FROM workflow_messages JOIN events ON events.number = workflow_messages.number
 JOIN attempts ON attempts.seq = CASE events.state WHEN 'DELIVERED' THEN events.seq - 1 ELSE events.attempt_seq END
 WHERE workflow_messages.run_number = ? AND events.state IN ('ERROR', 'DELIVERED') ORDER BY attempts.seq
 """
-_OF_MESSAGES = """workflow_runs.run_number IN (
-    SELECT workflow_messages.run_number FROM workflow_messages JOIN messages USING (number)
-    WHERE messages.message_id IN (SELECT value FROM json_each(?))
+_OF_MESSAGES = f"""workflow_runs.run_number IN (
+    SELECT run_number FROM workflow_messages WHERE number IN ({NUMBERS_OF})
 )"""
 _PHASES = {
     EventState.CREATED: Phase.PENDING,

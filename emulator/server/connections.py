@@ -1,7 +1,8 @@
-"""Connections without a request: for how long, and how many (D-278)."""
+"""Connections: how long and how many without a request (D-278), and how answers are written to them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,3 +38,36 @@ class IdleConnections:
     def end(self, connection: object) -> None:
         """A connection has a request, or has gone."""
         self._closing.pop(connection, None)
+
+
+class JoiningTransport(asyncio.Transport):
+    """Sends what is written without a pause, as the head and body of an answer are, with one call of the system."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+        # The protocol asks them of the transport, some for each request.
+        self.is_closing = transport.is_closing  # type: ignore[method-assign]
+        self.get_extra_info = transport.get_extra_info  # type: ignore[method-assign]
+        self.pause_reading = transport.pause_reading  # type: ignore[method-assign]
+        self.resume_reading = transport.resume_reading  # type: ignore[method-assign]
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        held = self._held
+        if held:
+            self._held = b""
+            self._transport.writelines((held, data))
+        else:
+            self._held = data
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            self._transport.write(held)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from emulator.server.certificates import Certificate
-from emulator.server.connections import ConnectionLimits, IdleConnections
+from emulator.server.connections import ConnectionLimits, IdleConnections, JoiningTransport
 from emulator.server.exchanges import GRACE_S
 
 
@@ -39,7 +39,7 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         self._waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(JoiningTransport(transport, self.loop))
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

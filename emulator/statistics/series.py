@@ -153,6 +153,8 @@ def usage_of(counts: Sequence[int]) -> Usage:
 
 
 def together(one: Usage, other: Usage) -> Usage:
+    if one is NO_USAGE or other is NO_USAGE:
+        return one if other is NO_USAGE else other
     return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
 
 
@@ -222,8 +224,12 @@ def _invented_usage(invented: Invented, boundaries: Sequence[int]) -> list[Usage
     end = invented.end_minute
     if boundaries[0] >= end:
         return [NO_USAGE] * (len(boundaries) - 1)
-    clipped = [min(boundary, end) for boundary in boundaries]
-    return [usage_of(counts) for counts in counted(queue_so_far(invented.profile), clipped)]
+    until = [boundary for boundary in boundaries if boundary < end]
+    after = len(boundaries) - len(until)
+    if after:
+        until.append(end)
+    usage = [usage_of(counts) for counts in counted(queue_so_far(invented.profile), until)]
+    return usage + [NO_USAGE] * (after - 1)
 
 
 def _billing(account: Account, day: int, month: Month, usage: Usage) -> int:

@@ -64,7 +64,7 @@ class Course:
         self._first_day = first_day
         self._totals: dict[int, int] = {}
         self._hours: dict[int, _Hours] = {}
-        self._minutes: dict[int, tuple[int, ...]] = {}
+        self._minutes: dict[int, bytes] = {}
 
     def on_day(self, day: int) -> int:
         """The count of a whole day; 0 before the first."""
@@ -84,8 +84,9 @@ class Course:
         if past == 0:
             return total * hours.before[hour] // hours.before[24]
         minutes = self._minutes_of(day * 24 + hour)
-        share = hours.before[hour] * minutes[60] + hours.weights[hour] * minutes[past]
-        return total * share // (hours.before[24] * minutes[60])
+        whole = _minutes_weigh(minutes)
+        share = hours.before[hour] * whole + hours.weights[hour] * _minutes_weigh(minutes[:past])
+        return total * share // (hours.before[24] * whole)
 
     def _total(self, day: int) -> int:
         rhythm = self._rhythm
@@ -114,13 +115,17 @@ class Course:
         )
         return _Hours(weights=weights, before=tuple(accumulate(weights, initial=0)))
 
-    def _minutes_of(self, hour: int) -> tuple[int, ...]:
-        """What the minutes of an hour weigh together up to each of them."""
+    def _minutes_of(self, hour: int) -> bytes:
+        """What the minutes of an hour weigh more than the least that one weighs."""
         found = self._minutes.get(hour)
         if found is None:
-            noise = digest(self._key, self._rhythm.series, "minutes", hour)[:60]
-            found = self._minutes[hour] = tuple(accumulate((64 + each for each in noise), initial=0))
+            found = self._minutes[hour] = digest(self._key, self._rhythm.series, "minutes", hour)[:60]
         return found
+
+
+def _minutes_weigh(minutes: bytes) -> int:
+    """What some minutes weigh together."""
+    return 64 * len(minutes) + sum(minutes)
 
 
 def digest(key: bytes, series: str, what: str, number: int) -> bytes:

@@ -5,9 +5,9 @@ by a stop or by a crash in the middle of a delivery. What belongs to it (the oth
 snapshots, the write-ahead log of a crash) lies beside it in one archive, named by the format of the
 file. The record of an archive is what a server answers that opens it.
 
-    python -m tests.golden.databases make                  make the archives anew, and their records
+    python -m tests.golden.databases make                  make archives of the present format, and their records
     python -m tests.golden.databases record                record the archives there are again
-    python -m tests.golden.databases show VARIANT OUT [CHECKOUT]   write the record of a checkout as plain text
+    python -m tests.golden.databases show NAME OUT [CHECKOUT]   write the record of a checkout as plain text
 
 Archives are made once for each format, and by the code that first had it. Afterwards they stay.
 """
@@ -26,34 +26,36 @@ import tempfile
 from pathlib import Path
 
 from emulator import Emulator, Request
+from emulator.journal import schema
 from tests.golden import lives, servers
 from tests.golden.client import Client
 from tests.golden.recording import Recording
 from tests.golden.worlds import World
 
 # How the process that wrote it came to its end.
-VARIANTS = ("stopped", "crashed")
+_VARIANTS = ("stopped", "crashed")
+# Format 2 was that of no released version.
+NAMES = tuple(f"format-{number}-{variant}" for number in (1, 3) for variant in _VARIANTS)
 
 _HERE = Path(__file__).parent
-_FORMAT = 1
 _PRESET = 9 | lzma.PRESET_EXTREME
 _STATE = "state.db"
 _BESIDE = "beside"
 
 
-def archive(variant: str) -> Path:
+def archive(name: str) -> Path:
     """A database and all that belongs to it."""
-    return _HERE / f"format-{_FORMAT}-{variant}.tar.xz"
+    return _HERE / f"{name}.tar.xz"
 
 
-def record(variant: str) -> Path:
+def record(name: str) -> Path:
     """How the worlds of an archive went on when that was recorded."""
-    return _HERE / f"format-{_FORMAT}-{variant}.ndjson.xz"
+    return _HERE / f"{name}.ndjson.xz"
 
 
-def go_on(variant: str, checkout: Path, folder: Path, recording: Recording) -> None:
+def go_on(name: str, checkout: Path, folder: Path, recording: Recording) -> None:
     """Unpack an archive into an empty folder, open it with a checkout's server, and use it for three days and more."""
-    with tarfile.open(archive(variant)) as packed:
+    with tarfile.open(archive(name)) as packed:
         for entry in packed:
             content = packed.extractfile(entry)
             assert content is not None
@@ -94,14 +96,14 @@ async def _hang(request: Request) -> None:
 
 
 def _make() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for variant in VARIANTS:
-            command = [sys.executable, "-m", "tests.golden.databases", "live", variant, name]
+    with tempfile.TemporaryDirectory() as folder:
+        for variant in _VARIANTS:
+            command = [sys.executable, "-m", "tests.golden.databases", "live", variant, folder]
             child = subprocess.run(command, env=servers.environment(servers.HERE), check=False)
             if child.returncode != (0 if variant == "stopped" else -signal.SIGKILL):
                 raise RuntimeError(f"the life that ends {variant} ended with {child.returncode}")
-            archive(variant).write_bytes(lzma.compress(_packed(folder), preset=_PRESET))
+            packed = lzma.compress(_packed(Path(folder)), preset=_PRESET)
+            archive(f"format-{schema.FORMAT}-{variant}").write_bytes(packed)
 
 
 def _packed(folder: Path) -> bytes:
@@ -117,10 +119,10 @@ def _packed(folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _recorded(variant: str, checkout: Path) -> bytes:
+def _recorded(name: str, checkout: Path) -> bytes:
     recording = Recording()
     with tempfile.TemporaryDirectory() as folder:
-        go_on(variant, checkout, Path(folder), recording)
+        go_on(name, checkout, Path(folder), recording)
     return recording.text()
 
 
@@ -131,11 +133,11 @@ def main(arguments: list[str]) -> int:
         case ["make"] | ["record"]:
             if arguments == ["make"]:
                 _make()
-            for variant in VARIANTS:
-                record(variant).write_bytes(lzma.compress(_recorded(variant, servers.HERE), preset=_PRESET))
-        case ["show", variant, out, *rest]:
+            for name in NAMES:
+                record(name).write_bytes(lzma.compress(_recorded(name, servers.HERE), preset=_PRESET))
+        case ["show", name, out, *rest]:
             checkout = Path(rest[0]).resolve() if rest else servers.HERE
-            Path(out).write_bytes(_recorded(variant, checkout))
+            Path(out).write_bytes(_recorded(name, checkout))
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -19,15 +19,14 @@ from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import pieces
-from tests.harness.stores import kept
 
-FORMAT_1 = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 @pytest.fixture(params=["stopped", "crashed"])
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A database of format 1 with its snapshots, as the code of that format left it."""
-    with tarfile.open(FORMAT_1 / f"format-1-{request.param}.tar.xz") as packed:
+    with tarfile.open(GOLDEN / f"format-1-{request.param}.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
     return tmp_path / "state.db"
 
@@ -44,7 +43,7 @@ def counted(path: Path, *names: str) -> list[int]:
 
 
 def test_a_file_of_format_1_gets_the_tables_of_the_present_format_and_loses_no_row(old: Path) -> None:
-    same = ("facts", "checkpoint", "messages", "events", "attempts", "dead_letters", "usage_minutes", "usage_days")
+    same = ("facts", "checkpoint", "messages", "events", "attempts", "dead_letters", "usage_minutes")
     before = counted(old, *same, "remarks")
     with connected(old) as connection:
         assert migrations.format_of(connection) == 1
@@ -146,7 +145,7 @@ def test_a_snapshot_of_format_1_that_is_damaged_is_refused_under_its_own_name_an
         with pytest.raises(Conflict) as refused:
             async with Snapshots(folder).read(path.stem):
                 pass
-        assert refused.value.text.startswith(f"the snapshot {path.stem} cannot be read: cannot be brought to format 3")
+        assert refused.value.text.startswith(f"the snapshot {path.stem} cannot be read: cannot be brought to format 4")
         assert str(folder) not in refused.value.text
         assert list(folder.iterdir()) == [path]
         assert path.read_bytes() == content
@@ -158,72 +157,88 @@ def test_a_step_that_fails_changes_nothing(old: Path) -> None:
     with connected(old) as connection:
         connection.execute("UPDATE checkpoint SET image = x'c1'")
         before = list(connection.iterdump())
-    with pytest.raises(files.UnusableDatabase, match="cannot be brought to format 3"):
+    with pytest.raises(files.UnusableDatabase, match="cannot be brought to format 4"):
         migrations.migrate(old)
     with connected(old) as connection:
         assert list(connection.iterdump()) == before
         assert migrations.format_of(connection) == 1
 
 
-def test_a_fact_that_was_renamed_is_applied_again(tmp_path: Path) -> None:
-    path = tmp_path / "w.db"
-
-    @on_loop
-    async def test() -> None:
-        async with kept(path) as world:
-            world.publish("https://a.example.com/", delay_ms=1_000)
-
-    test()
+def test_a_fact_that_was_renamed_is_applied_again(old: Path) -> None:
     delayed = facts.ResponseDelayed(
         message_id=MessageId("msg_1"), outcome=AttemptOutcome(response=None, error="x", via=Via.RULE), due_ms=5
     )
     (encoded,) = msgspec.msgpack.decode(codec.encode_facts([delayed]))
     payload = msgspec.msgpack.encode([("AnswerPromised", encoded[1])])
-    with connected(path) as connection:
-        # The file as format 1 would have had it.
-        for table in schema.WORKFLOWS:
-            connection.execute(f"DROP TABLE {table.name}")
-        for table in schema.TABLES[: -len(schema.WORKFLOWS)]:
-            connection.execute(f"ALTER TABLE {table.name} DROP COLUMN checksum")
-        connection.execute("INSERT INTO facts (last_seq, count, payload) VALUES (100, 1, ?)", (payload,))
-        state, base = (
-            connection.execute(statement).fetchone()[0]
-            for statement in (
-                "SELECT state FROM checkpoint",
-                "SELECT value FROM meta WHERE name = 'base_checkpoint'",
-            )
+    with connected(old) as connection:
+        connection.execute("INSERT INTO facts (last_seq, count, payload) VALUES (1000000, 1, ?)", (payload,))
+
+    migrations.migrate(old)
+
+    with connected(old) as connection:
+        *_, (_, _, read, _) = found = connection.execute(schema.SELECT_FACTS, (0,)).fetchall()
+    assert {is_whole for *_, is_whole in found} == {1}
+    assert list(codec.decode_facts(read)) == [delayed]
+
+
+def test_a_field_of_a_state_that_was_renamed_keeps_its_value(old: Path) -> None:
+    def states(*statements: str) -> list[bytes]:
+        with connected(old) as connection:
+            return [connection.execute(statement).fetchone()[0] for statement in statements]
+
+    before = states("SELECT image FROM checkpoint", "SELECT value FROM meta WHERE name = 'origin'")
+
+    migrations.migrate(old)
+
+    after = states("SELECT state FROM checkpoint", "SELECT value FROM meta WHERE name = 'base_checkpoint'")
+    assert list(map(of_format_1, after)) == list(map(msgspec.msgpack.decode, before))
+
+
+@pytest.fixture
+def with_counts(tmp_path: Path) -> Path:
+    """A database of format 3, whose counts are of single minutes."""
+    with tarfile.open(GOLDEN / "format-3-stopped.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path / "state.db"
+
+
+def test_counts_of_format_3_are_summed_up(with_counts: Path) -> None:
+    """D-401."""
+    with connected(with_counts) as connection:
+        assert migrations.schema_digest(connection) == migrations.rules_of(3).tables
+        assert list(integrity.find_damage(connection)) == []
+        counts = connection.execute("SELECT * FROM usage_minutes ORDER BY account_id, minute").fetchall()
+
+    migrations.migrate(with_counts)
+
+    expected: list[list[object]] = []
+    so_far: dict[str, list[int]] = {}
+    for account_id, minute, *row, _ in counts:
+        so_far[account_id] = [sum(each) for each in zip(so_far.get(account_id, [0] * len(row)), row, strict=True)]
+        expected.append([account_id, minute, *so_far[account_id]])
+    with connected(with_counts) as connection:
+        assert [list(row[:-1]) for row in connection.execute(schema.USAGE_MINUTES.contents)] == expected
+        assert list(integrity.find_damage(connection)) == []
+
+
+def test_a_damaged_count_of_format_3_is_told_and_nothing_changes(with_counts: Path) -> None:
+    """D-401: it would be part of all counts after it."""
+    with connected(with_counts) as connection:
+        connection.execute(
+            "UPDATE usage_minutes SET delivered = delivered + 1 WHERE (account_id, minute) = "
+            "(SELECT account_id, minute FROM usage_minutes LIMIT 1)"
         )
-        for statement in (
-            "ALTER TABLE annotations RENAME TO remarks",
-            "ALTER TABLE checkpoint RENAME COLUMN state TO image",
-            "DROP INDEX annotations_of_message",
-            "CREATE INDEX remarks_of_message ON remarks (message_id)",
-            "UPDATE meta SET name = 'origin' WHERE name = 'base_checkpoint'",
-            "PRAGMA user_version = 1",
-        ):
-            connection.execute(statement)
-        connection.execute("UPDATE checkpoint SET image = ?", (of_format_1(state),))
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'origin'", (of_format_1(base),))
-        assert migrations.schema_digest(connection) == migrations.rules_of(1).tables
-
-    migrations.migrate(path)
-
-    with connected(path) as connection:
-        assert [is_whole for *_, is_whole in connection.execute(schema.SELECT_FACTS, (0,))] == [1]
-        ((read,),) = connection.execute("SELECT payload FROM facts")
-        assert list(codec.decode_facts(read)) == [delayed]
-        for statement, before in (
-            ("SELECT state FROM checkpoint", state),
-            ("SELECT value FROM meta WHERE name = 'base_checkpoint'", base),
-        ):
-            ((after,),) = connection.execute(statement)
-            assert msgspec.msgpack.decode(after) == msgspec.msgpack.decode(before)
+        before = list(connection.iterdump())
+    with pytest.raises(files.UnusableDatabase, match="usage_minutes: 1 rows are not what was written"):
+        migrations.migrate(with_counts)
+    with connected(with_counts) as connection:
+        assert list(connection.iterdump()) == before
 
 
-def of_format_1(checkpoint: bytes) -> bytes:
+def of_format_1(checkpoint: bytes) -> object:
     decoded = msgspec.msgpack.decode(checkpoint)
     decoded["accounts"] = [
         {("queue_books" if name == "queue_loads" else name): value for name, value in account.items()}
         for account in decoded["accounts"]
     ]
-    return msgspec.msgpack.encode(decoded)
+    return decoded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 
 from emulator.journal import checksums, schema
@@ -56,14 +57,36 @@ def test_every_change_of_a_value_of_a_row_is_noticed() -> None:
             connection.execute(table.insert, row)
             assert connection.execute(table.count_damaged).fetchone() == (0, 1)
             with contextlib.suppress(sqlite3.IntegrityError):
-                connection.execute(f"UPDATE {table.name} SET {name} = ?", (8 if name in table.counts else 9,))
+                connection.execute(f"UPDATE {table.name} SET {name} = ?", (9,))
                 assert connection.execute(table.count_damaged).fetchone() == (1, 1), (table.name, name)
 
 
-def test_counts_are_added_to_those_of_the_same_key() -> None:
+# The last two differ behind the characters that are in the index.
+IDS = {1: "msg_7YoJxAAAAAAx", 16_383: "msg_7YoJxBBBBBBx", 16_384: "msg_7YoJxCCCCCCx"}
+IDS |= {70_000: "msg_7YoJxDDDDDDx", 70_001: "msg_7YoJxDDDDDDy"}
+
+
+def test_a_message_is_found_by_its_id_in_whatever_part_it_is() -> None:
+    """D-402."""
     connection = created()
-    for account, count in (("a", 2), ("a", 3), ("b", 1)):
-        row = [account, 7, *[count] * (len(schema.USAGE_DAYS.columns) - 2)]
-        connection.executemany(schema.USAGE_DAYS.add, checksums.checked_counts([row]))
-    assert [row[:4] for row in connection.execute(schema.USAGE_DAYS.contents)] == [("a", 7, 5, 5), ("b", 7, 1, 1)]
-    assert connection.execute(schema.USAGE_DAYS.count_damaged).fetchone() == (0, 2)
+    for number, message_id in IDS.items():
+        connection.execute(schema.MESSAGES.insert, (number, message_id, *[b""] * (len(schema.MESSAGES.columns) - 2)))
+
+    def numbers(*ids: str) -> set[int]:
+        return {number for (number,) in connection.execute(schema.NUMBERS_OF, (json.dumps(ids),))}
+
+    for number, message_id in IDS.items():
+        assert numbers(message_id) == {number}
+    assert numbers(*IDS.values()) == set(IDS)
+    assert numbers("msg_7YoJxAAAAAA", "msg_7YoJxDDDDDDz", "other", "") == set()
+
+
+def test_ids_are_looked_up_in_their_indexes() -> None:
+    """D-402."""
+    connection = created()
+    for statement, index in (
+        (schema.NUMBERS_OF, "messages_by_id"),
+        (f"SELECT * FROM annotations WHERE {schema.ANNOTATIONS_OF} ORDER BY id", "annotations_of_message"),
+    ):
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", ("[]",))]
+        assert any("USING INDEX" in step and index in step for step in plan), plan

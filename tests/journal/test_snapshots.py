@@ -225,15 +225,15 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda good: _database(lambda c: c.execute("CREATE TABLE t (a)")),
         "a SQLite file of another program",
     ),
-    "newer": (_with_newer_format, "format 4, and this version of svc-emulator reads up to 3"),
+    "newer": (_with_newer_format, "format 5, and this version of svc-emulator reads up to 4"),
     "cut off": (lambda good: good[:-8192], "damaged: "),
     "header only": (lambda good: good[:4096], "damaged: "),
     "a page overwritten": (lambda good: good[:8192] + b"\x55" * 4096 + good[12288:], "damaged: "),
-    "a table missing": (_with("DROP TABLE usage_days"), "damaged: its tables are not those of format 3"),
-    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 3"),
+    "a table missing": (_with("DROP TABLE usage_minutes"), "damaged: its tables are not those of format 4"),
+    "a table too many": (_with("CREATE TABLE t (a)"), "damaged: its tables are not those of format 4"),
     "a trigger": (
         _with("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END"),
-        "damaged: its tables are not those of format 3",
+        "damaged: its tables are not those of format 4",
     ),
     "no state": (_with("DELETE FROM checkpoint"), "damaged: "),
     "a broken state": (_with("UPDATE checkpoint SET state = ?", b"\xff\x00"), "damaged: "),
@@ -333,7 +333,6 @@ def test_row_missing_from_any_table_of_an_exported_file_is_noticed(good: bytes) 
         "events",
         "messages",
         "meta",
-        "usage_days",
         "usage_minutes",
     ]
 

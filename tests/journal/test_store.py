@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model import EventState, MessageId, Response, ScriptedResponse
 from emulator.journal import schema
 from emulator.journal.store import Thresholds
-from tests.harness.loops import on_loop
+from tests.harness.loops import PATIENCE_S, on_loop
 from tests.harness.simulations import (
     DAY,
     HOUR,
@@ -118,6 +119,33 @@ async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> Non
 
     async with kept(copy) as again:
         assert again.simulation.state.counters.messages == 1
+
+
+@on_loop
+async def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path) -> None:
+    """Facts are written by another thread then, and two at once in SQLite could wait for each other for ever."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        began.set()
+        may_end.wait(PATIENCE_S)
+
+    async with kept(tmp_path / "w.db") as world:
+        await (await connection_of(world.store)).create_function("wait", 0, wait)
+        reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
+        await asyncio.to_thread(began.wait, PATIENCE_S)
+        world.publish("https://a.example.com/")
+        commit = asyncio.get_running_loop().create_task(world.store.commit())
+        for _ in range(3):
+            reader.cancel()
+            await asyncio.sleep(0)
+        assert not reader.done()
+        assert not commit.done()
+
+        may_end.set()
+        await commit
+        with pytest.raises(asyncio.CancelledError):
+            await reader
 
 
 # -- restarts ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Counts of usage: right to the minute, rolled up as they are written, exact through restarts and crashes."""
+"""Counts of usage: right to the minute, summed up as they are written, exact through restarts and crashes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from emulator.core.language.calendar import DAY_MS, MINUTE_MS
+from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS
 from emulator.core.model import AccountId, AttemptOutcome, MessageId, Response, Via
 from emulator.journal import codec
 from emulator.journal.meters import weight_of_request
@@ -87,14 +87,49 @@ async def test_a_day_is_the_sum_of_its_minutes() -> None:
         some_of_everything(world)
         world.run_for(DAY)
         world.run_for(5 * HOUR)
-        rows = await world.store.rows(
-            "SELECT account_id, minute / 1440, sum(created), sum(active), sum(delivered), sum(error), sum(retry),"
-            " sum(failed), sum(canceled), sum(bytes) FROM usage_minutes GROUP BY 1, 2 ORDER BY 1, 2",
-            (),
-        )
-        days = await world.store.rows("SELECT * FROM usage_days ORDER BY 1, 2", ())
-        assert [tuple(row)[:-1] for row in days] == [tuple(row) for row in rows]
-        assert [row[1] for row in days] == [TODAY, TODAY + 1]
+        found = await usage_of(world)
+        expected: dict[int, Counter[str]] = {}
+        for minute, counts in (await recounted(world)).items():
+            expected.setdefault(minute // DAY_MINUTES, Counter()).update(counts)
+
+    del expected[TODAY]["cancel_requested"]
+    assert {day: without_bytes(usage) for day, usage in found.days.items()} == expected
+    assert list(expected) == [TODAY, TODAY + 1]
+
+
+@on_loop
+async def test_every_row_counts_from_the_beginning_on() -> None:
+    """D-401: what happened in a stretch of time is the difference of two rows, however long it is."""
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        by_minute = await recounted(world)
+        rows = await world.store.rows("SELECT minute, created, delivered FROM usage_minutes ORDER BY minute", ())
+
+    so_far: Counter[str] = Counter()
+    expected = []
+    for minute, counts in by_minute.items():
+        so_far.update(counts)
+        expected.append((minute, so_far["created"], so_far["delivered"]))
+    assert [tuple(row) for row in rows] == expected
+
+
+@pytest.mark.parametrize("period", PERIODS.values(), ids=PERIODS)
+@on_loop
+async def test_points_of_every_length_add_up_to_what_happened_in_them(period: Period) -> None:
+    async with kept(answering=ANSWERS) as world:
+        some_of_everything(world)
+        # The boundaries lie at other minutes than the hour's.
+        world.run_for(3 * DAY + 17 * MINUTE)
+        window = Window(now_ms=world._state.now_ms, period=period)
+        found = await usage_of(world, period)
+        expected: Counter[int] = Counter()
+        for minute, counts in (await recounted(world)).items():
+            index = (minute - window.first_minute) // period.step
+            if counts["delivered"] and index >= 0:
+                expected[index] += counts["delivered"]
+
+    assert {index: usage.delivered for index, usage in found.points.items() if usage.delivered} == expected
+    assert expected
 
 
 @on_loop

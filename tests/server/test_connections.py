@@ -1,16 +1,16 @@
-"""Connections without a request, with both servers."""
+"""Connections without a request, with both servers, and what is written to them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
 from starlette.responses import PlainTextResponse
 
 from emulator.server import serving
-from emulator.server.connections import ConnectionLimits
+from emulator.server.connections import ConnectionLimits, JoiningTransport
 from tests.harness.loops import on_loop
 
 pytestmark = pytest.mark.slow
@@ -83,3 +83,56 @@ async def test_of_too_many_idle_connections_the_oldest_is_closed(name: str) -> N
         for number in (0, 2, 3):
             assert await answer(connections[number]) == b"hello"
             connections[number][1].close()
+
+
+class Written(asyncio.Transport):
+    """A transport that notes what it is asked to send at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview[int]) -> None:
+        self.calls.append(bytes(data))
+
+    def writelines(self, data: Iterable[bytes | bytearray | memoryview[int]]) -> None:
+        self.calls.append(b"".join(data))
+
+    def close(self) -> None:
+        self.calls.append(b"closed")
+
+
+@on_loop
+async def test_head_and_body_of_an_answer_leave_together() -> None:
+    written = Written()
+    transport = JoiningTransport(written, asyncio.get_running_loop())
+    for answer in (b"1", b"2"):
+        transport.write(b"head")
+        transport.write(b"body" + answer)
+    await asyncio.sleep(0)
+
+    assert written.calls == [b"headbody1", b"headbody2"]
+
+
+@on_loop
+async def test_what_nothing_follows_leaves_at_once() -> None:
+    """A stream of events begins with a head, and may then be silent for long."""
+    written = Written()
+    transport = JoiningTransport(written, asyncio.get_running_loop())
+    transport.write(b"head")
+    await asyncio.sleep(0)
+    transport.write(b"event")
+    await asyncio.sleep(0)
+
+    assert written.calls == [b"head", b"event"]
+
+
+@on_loop
+async def test_what_was_written_leaves_before_the_end_of_the_connection() -> None:
+    written = Written()
+    transport = JoiningTransport(written, asyncio.get_running_loop())
+    transport.write(b"head")
+    transport.close()
+    await asyncio.sleep(0)
+
+    assert written.calls == [b"head", b"closed"]

@@ -323,8 +323,8 @@ def test_changed_history_is_never_shown(tmp_path: Path, statement: str, target: 
         ("UPDATE checkpoint SET covers = covers - 1", "the state of the world is missing, or not what was written"),
         ("UPDATE meta SET value = x'00' WHERE name = 'clock'", "the entry 'clock' of the table meta is not what was"),
         ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "its history ends with entry"),
-        ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", "its tables are not those of format 3"),
-        ("CREATE VIEW v AS SELECT 1", "its tables are not those of format 3"),
+        ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", "its tables are not those of format 4"),
+        ("CREATE VIEW v AS SELECT 1", "its tables are not those of format 4"),
     ],
 )
 def test_start_refuses_what_an_import_refuses(tmp_path: Path, statement: str, reason: str) -> None:
@@ -355,7 +355,7 @@ def test_exported_snapshot_that_was_changed_is_not_served(tmp_path: Path) -> Non
             await save(emulator)
         snapshot = tmp_path / "w.db-snapshots" / "default" / "s.db"
         with contextlib.closing(sqlite3.connect(snapshot)) as connection, connection:
-            connection.execute("UPDATE usage_days SET account_id = 'x'")
+            connection.execute("UPDATE usage_minutes SET account_id = 'x'")
         with pytest.raises(UnusableDatabase, match="damaged: its content is not what was saved"):
             async with in_process(db=str(snapshot)):
                 pass

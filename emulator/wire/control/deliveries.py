@@ -53,7 +53,8 @@ def brief_view(delivery: Delivery) -> dict[str, Json]:
     """One attempt as a line of a list: no headers and no bodies, but what the message was made of (D-322).
 
     `attempts` is how many it may have in all; `excerpt` the first 200 characters of a failing answer; `retry` how the
-    delay of the next attempt comes about, None if there is none (D-324); `chaos` is there if chance did something (D-439).
+    delay of the next attempt comes about, None if there is none (D-324). If chance did something, `chaos` says what
+    (D-439).
     """
     message, outcome = delivery.message, delivery.outcome
     response = outcome.response
