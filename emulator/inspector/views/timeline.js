@@ -83,8 +83,8 @@ export function render(context, tools) {
     const failed = kind === "past" ? cause(item) : null, reason = why(item, context.state.journal);
     return cells(item, at === null ? "waiting" : [onDay(at, now, context.zone), kind !== "past" && dim(` ${relative(at, now)}`)],
       [dim(`${item.method || item.what} `), h("span", { title: item.url }, tame(shortUrl(item.url)))],
-      [failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
-        " ", chaosMark(item.chaos), labels.map((label) => [" ", tag(tame(label))])],
+      [chaosMark(item.chaos), failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
+        labels.map((label) => [" ", tag(tame(label))])],
       at && `${instant(at)} UTC`, failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason);
   }
 
