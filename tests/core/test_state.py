@@ -33,7 +33,7 @@ from emulator.core.model import (
     ScriptedAnswer,
     Via,
 )
-from emulator.core.state import APPLIED_BY, State
+from emulator.core.state import CHANGES, State
 from emulator.core.state_view import Counters
 from emulator.core.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
@@ -46,7 +46,7 @@ NOW = EPOCH_MS + 5
 
 
 def test_every_fact_has_a_method_that_applies_it() -> None:
-    assert set(APPLIED_BY) == set(get_args(facts.Fact))
+    assert set(CHANGES) == set(get_args(facts.Fact))
 
 
 def test_a_state_of_before_the_second_key_goes_on_with_the_first() -> None:
