@@ -162,7 +162,7 @@ export const labelled = (label, control, { hint, kind = "" } = {}) =>
 export const inputs = (rows) => Object.entries(rows).map(([name, [label, placeholder, more]]) =>
   labelled(label, h("input", { name, placeholder, spellcheck: "false", ...more })));
 
-/** A form in a line that adds something: `send(values)` makes the call; an answer empties the form and runs `then`. */
+/** A form in a line: `send(values)` makes the call; an answer empties the form and runs `then`. */
 export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form.filters", { onsubmit: async ({ target: form }) => {
   if ((await send(valuesOf(form))) === undefined) return;
   form.reset();

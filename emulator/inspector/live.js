@@ -46,7 +46,7 @@ export async function connect(store) {
   }
 }
 
-/** Read the page of the journal before what is known of it; false when there is none, or it could not be read. */
+/** Read the page of the journal before what is known; false when there is none, or it cannot be read. */
 export async function older(store) {
   const { journal } = store.state, first = journal.rows[0];
   if (journal.whole) return false;
@@ -75,6 +75,8 @@ export function askToken(store) {
   const onsubmit = () => {
     session.controlToken = input.value.trim();
     dialog.close();
+    // If it is wrong, that is another state again.
+    store.dispatch({ type: "connection", value: "connecting" });
     connect(store);
   };
   dialog = openDialog("Control token", h("form", { onsubmit }, h("h2", "This server has a control token"),

@@ -1,4 +1,4 @@
-// The state of the page: what is known of one world. Pure. Actions make a new state; views are told that it is another one.
+// The state of the page: what is known of one world. Pure. Actions make a new state, of which views are told.
 
 import { createJournal, take } from "./timeline_rows.js";
 

@@ -23,7 +23,7 @@ export const HINT = `${FIELDS.map((name) => `${name}:`).join(" ")} and words; st
 /** A filter as terms [{field, value}]; field null is free text. A value with spaces stands in quotes. */
 export function parse(text) {
   return [...text.toLowerCase().matchAll(/(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/g)].flatMap(([whole, name, quoted, plain]) => {
-    // A field without its value is still being typed; what only looks like a field, such as https://, is text.
+    // A field without its value is still being typed; what looks like a field, such as https://, is text.
     if (whole.endsWith(":") && FIELDS.includes(whole.slice(0, -1))) return [];
     return FIELDS.includes(name) ? { field: name, value: quoted ?? plain } : { field: null, value: quoted ?? whole };
   });

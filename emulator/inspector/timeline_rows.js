@@ -34,7 +34,7 @@ function pastRow(raw, { retries, texts }) {
   };
 }
 
-/** What is to come, in its order; `live` are the messages that have not ended, which know their labels and more. */
+/** What is to come, in its order; `live` are the messages that have not ended: they know their labels and more. */
 export function comingRows({ waiting, items }, live = []) {
   const known = new Map(live.map((message) => [message.message_id, message]));
   const rowOf = (kind) => (item) => {

@@ -12,7 +12,7 @@ const KINDS = { string: ["text", "value"], number: ["number", "valueAsNumber"], 
 
 export function render(context) {
   const place = h("div");
-  // Drawn again only for other accounts, so that a chosen period and a typed value stay.
+  // Drawn again only for other accounts: a chosen period and a typed value stay.
   let drawn = "";
   const reload = context.load("accounts", "accounts", {}, (answer) => {
     const text = JSON.stringify(answer);

@@ -7,7 +7,7 @@ import { copy } from "../parts.js";
 import { own } from "../service.js";
 
 const LANGUAGES = { curl: asCurl, Python: asPython, JavaScript: asJavaScript };
-// Headers of the service by what stands behind the prefix, and what a value looks like.
+// Headers by what stands behind the prefix, and what a value looks like.
 const OPTIONS = {
   Delivery: {
     Delay: "1d2h30m", "Not-Before": "Unix seconds", Timeout: "30s", Retries: "3", "Retry-Delay": "1000 * pow(2, retried)", Label: "nightly, billing",

@@ -4,7 +4,7 @@ import { eachFrame, h, replace, valuesOf } from "../dom.js";
 import { duration, instant } from "../format.js";
 import { facts, firing, labelled, problem } from "../list.js";
 
-// What is asked by which fields, each with its label and what a value looks like; `from` belongs to both.
+// What is asked by which fields: name, label, what a value looks like. `from` belongs to both.
 const FROM = ["from", "From", "2026-03-28, or empty: now on the world's clock"];
 const PARTS = [
   { name: "firings", legend: "When does it fire?", needs: "expression", show: firings,
