@@ -135,9 +135,9 @@ def pytest_configure(config: pytest.Config) -> None:
         seed=_read_seed(_option(config, "seed")),
         epoch_ms=_read_epoch_ms(_option(config, "epoch")),
         dialect=_option(config, "dialect"),
-        url=_option(config, "url"),
+        url=_read_url(_option(config, "url")),
         control_token=_option(config, "control-token"),
-        is_strict=bool(config.getoption("emulator_strict") or config.getini("emulator_strict")),
+        is_strict=_read_strict(config),
         only_seed=_read_seed(config.getoption("emulator_seed")) if config.getoption("emulator_seed") else None,
         without=_read_without(_option(config, "without")),
     )
@@ -189,6 +189,20 @@ def _read_seed(text: str | None) -> int:
         return int(text)
     except ValueError:
         raise pytest.UsageError(f"--emulator-seed: expected an integer, got {text!r}") from None
+
+
+def _read_url(text: str | None) -> str | None:
+    if text is not None and not re.match(r"https?://[^/]", text, re.IGNORECASE):
+        raise pytest.UsageError(f"--emulator-url: expected an address such as http://127.0.0.1:8080, got {text!r}")
+    return text
+
+
+def _read_strict(config: pytest.Config) -> bool:
+    try:
+        return bool(config.getoption("emulator_strict") or config.getini("emulator_strict"))
+    except (ValueError, pytest.UsageError) as error:
+        # Which of the two depends on the version of pytest.
+        raise pytest.UsageError(f"emulator_strict: expected true or false: {error}") from None
 
 
 def _read_without(text: str | None) -> tuple[str, ...]:

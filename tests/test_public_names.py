@@ -16,6 +16,7 @@ import emulator
         "emulator",
         "emulator.client.meanings",
         "emulator.client.sync.emulator",
+        "emulator.client.sync.world",
         "emulator.client.sync.clock",
         "emulator.client.sync.destinations",
         "emulator.client.sync.snapshots",

@@ -199,6 +199,8 @@ emulator_seed = 7
     [
         (["--emulator-seed", "x"], "--emulator-seed: expected an integer, got 'x'"),
         (["--emulator-epoch", "soon"], "--emulator-epoch: expected an ISO 8601 time such as 2026-01-01T00:00:00Z, *"),
+        (["--emulator-url", "localhost:8080"], "--emulator-url: expected an address such as http://127.0.0.1:8080, *"),
+        (["-o", "emulator_strict=maybe"], "emulator_strict: expected true or false: *'maybe'"),
         (["--emulator-epoch", "1969-12-31"], "--emulator-epoch: expected an instant after 1970-01-01T00:00:00Z"),
     ],
 )

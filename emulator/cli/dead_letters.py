@@ -9,9 +9,8 @@ from urllib.parse import quote
 import click
 
 from emulator.cli.control import Control, on_world
-from emulator.cli.failures import WrongUsage
 from emulator.cli.finding import Row, find_dead_letter
-from emulator.cli.groups import ListingGroup
+from emulator.cli.listings import ListingGroup, asked, chosen, every, label_option, limit_option, older, to_option
 from emulator.cli.output import answered, counted, end_of, table
 
 
@@ -26,20 +25,21 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
         for each in reversed(answer["dead_letters"])
     ]
     yield from table(("ID", "FAILED", "MESSAGE ENDS", "DESTINATION", "LAST"), rows, "no dead letters")
-    if answer["cursor"]:
-        yield click.style("there are older ones: --limit lists more", dim=True)
+    yield from older(answer)
 
 
 @dead_letters.command("list", epilog="Example: svc-emulator dead-letters list --label nightly")
-@click.option("--to", "destination", metavar="GLOB", help="Only messages to such URLs; * stands for any characters.")
-@click.option("--label", metavar="LABEL", help="Only messages that have this label.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The newest so many.")
+@to_option("messages")
+@label_option
+@limit_option
 @answered(_listed)
 @on_world
-def list_(control: Control, /, *, destination: str | None, **wanted: Any) -> Any:
+def list_(control: Control, /, **wanted: Any) -> Any:
     """List the dead letters of all accounts, the newest last."""
-    wanted["url"] = destination
-    return control.call("GET", "dead-letters", query={name: str(value) for name, value in wanted.items() if value})
+    return control.call("GET", "dead-letters", query=asked(wanted))
+
+
+_chosen = chosen("dead letters", all_help="All that there are now.")
 
 
 def _retried(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -50,17 +50,16 @@ def _retried(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 @dead_letters.command(epilog="Example: svc-emulator dead-letters retry --all")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All that there are now.")
+@_chosen
 @answered(_retried)
 @on_world
-def retry(control: Control, *, ids: tuple[str, ...], all_: bool) -> Any:
+def retry(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Publish dead letters again, each as a new message.
 
     ID is that of the dead letter or of its message, the end of either, or a URL or label that no other has.
     """
     retried = []
-    for letter in _meant(control, ids, is_all=all_):
+    for letter in _meant(control, ids):
         path = f"/v2/dlq/retry/{quote(letter['dead_letter_id'])}"
         made = control.of_service("POST", path, letter["account_id"])
         retried.append({"dead_letter_id": letter["dead_letter_id"], "message_id": made["messageId"]})
@@ -72,29 +71,20 @@ def _deleted(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 @dead_letters.command(epilog="Example: svc-emulator dead-letters delete EPibtvEg")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All that there are now.")
+@_chosen
 @answered(_deleted)
 @on_world
-def delete(control: Control, *, ids: tuple[str, ...], all_: bool) -> Any:
+def delete(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Delete dead letters; ID as for `retry`."""
-    letters = _meant(control, ids, is_all=all_)
+    letters = _meant(control, ids)
     for letter in letters:
         control.of_service("DELETE", f"/v2/dlq/{quote(letter['dead_letter_id'])}", letter["account_id"])
     return {"deleted": [letter["dead_letter_id"] for letter in letters]}
 
 
-def _meant(control: Control, ids: Sequence[str], *, is_all: bool) -> Sequence[Row]:
-    """The dead letters that were named, the oldest first. Raises WrongUsage, and Failure before anything is done."""
-    if is_all == bool(ids):
-        raise WrongUsage("expected ids of dead letters, or --all")
+def _meant(control: Control, ids: Sequence[str]) -> Sequence[Row]:
+    """The dead letters that were named, all without ids, the oldest first. Raises Failure before anything is done."""
     if ids:
         found = {letter["dead_letter_id"]: letter for letter in (find_dead_letter(control, each) for each in ids)}
         return list(found.values())
-    letters: list[Row] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = control.call("GET", "dead-letters", query={"limit": "1000", "cursor": cursor})
-        letters += page["dead_letters"]
-        cursor = page["cursor"]
-    return letters[::-1]
+    return every(control, "dead-letters", "dead_letters")[::-1]

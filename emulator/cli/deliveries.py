@@ -9,6 +9,7 @@ import click
 
 from emulator.cli.control import Control, on_world
 from emulator.cli.finding import find_message
+from emulator.cli.listings import asked, limit_option, older, to_option
 from emulator.cli.output import answered, end_of, styled_status, table
 
 
@@ -25,31 +26,21 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
         for each in reversed(answer["deliveries"])
     ]
     yield from table(("STARTED", "ID ENDS", "TRY", "DESTINATION", "RESULT", "VIA"), rows, "no deliveries")
-    if answer["cursor"]:
-        yield click.style("there are older ones: --limit lists more", dim=True)
+    yield from older(answer)
 
 
 @click.command(epilog="Example: svc-emulator deliveries --failed --to 'https://api.example.com/*'")
-@click.option("--to", "destination", metavar="GLOB", help="Only attempts to such URLs; * stands for any characters.")
+@to_option("attempts")
 @click.option("--message", metavar="ID", help="Only attempts of this message: its id, the end of it, a URL or a label.")
 @click.option("--failed", "outcome", flag_value="failed", help="Only attempts that failed.")
 @click.option("--succeeded", "outcome", flag_value="succeeded", help="Only attempts that were answered with 2xx.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The newest so many.")
+@limit_option
 @answered(_listed)
 @on_world
-def deliveries(
-    control: Control, *, destination: str | None, message: str | None, outcome: str | None, limit: int
-) -> Any:
+def deliveries(control: Control, /, *, message: str | None, **wanted: Any) -> Any:
     """List attempts, the newest last: when, of what, where to, and what came of it.
 
     `show ID` has the requests and responses whole.
     """
     message_id = None if message is None else find_message(control, message)
-    wanted = {
-        "url": destination,
-        "message_id": message_id,
-        "outcome": outcome,
-        "limit": str(limit),
-        "order": "latestFirst",
-    }
-    return control.call("GET", "deliveries", query={name: value for name, value in wanted.items() if value})
+    return control.call("GET", "deliveries", query=asked({**wanted, "message_id": message_id, "order": "latestFirst"}))

@@ -11,7 +11,7 @@ import click
 from emulator.cli.control import Control, on_world
 from emulator.cli.failures import WrongUsage
 from emulator.cli.finding import find_rule
-from emulator.cli.groups import ListingGroup
+from emulator.cli.listings import ListingGroup, chosen
 from emulator.cli.options import Duration
 from emulator.cli.output import answered, counted, table
 from emulator.core.model import Fault
@@ -156,15 +156,12 @@ def _removed(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 @destinations.command(epilog="Example: svc-emulator destinations remove rule_1")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All of them.")
+@chosen("rules", all_help="All of them.")
 @answered(_removed)
 @on_world
-def remove(control: Control, *, ids: tuple[str, ...], all_: bool) -> Any:
+def remove(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Remove rules: ID is that of a rule, the end of it (four characters or more), or its URL."""
-    if all_ == bool(ids):
-        raise WrongUsage("expected ids of rules, or --all")
-    if all_:
+    if not ids:
         rules = [rule["id"] for rule in control.call("GET", "destinations")["destinations"]]
         control.call("DELETE", "destinations")
         return {"removed": rules}

@@ -57,7 +57,7 @@ def _meant(control: Control, text: str) -> tuple[str, str]:
     """Whether a message, a schedule or a workflow run is meant, and its id. Raises Failure."""
     if text.startswith("wfr_"):
         return "runs", text
-    if not is_message_id(text):
+    if text and not is_message_id(text):
         # The whole id of a schedule precedes messages that have it as their label.
         for schedule in control.call("GET", "schedules")["schedules"]:
             if schedule["schedule_id"] == text:

@@ -12,6 +12,7 @@ import click
 from emulator.cli.control import Control, on_world
 from emulator.cli.failures import Failure
 from emulator.cli.finding import message_argument, message_row
+from emulator.cli.listings import asked, every, label_option, limit_option, older, to_option
 from emulator.cli.output import answered, counted, end_of, styled_state, styled_status, table
 from emulator.server.terminals import printable
 
@@ -39,8 +40,7 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
         for row in reversed(answer["messages"])
     ]
     yield from table(("ID ENDS", "CREATED", "STATE", "TRIES", "DESTINATION", "LAST"), rows, "no messages")
-    if answer["cursor"]:
-        yield click.style("there are older ones: --limit lists more", dim=True)
+    yield from older(answer)
 
 
 def _what(row: Row) -> str:
@@ -51,24 +51,23 @@ def _what(row: Row) -> str:
 
 
 @click.command(epilog="Example: svc-emulator messages --state failed --to 'https://api.example.com/*'")
-@click.option("--to", "destination", metavar="GLOB", help="Only messages to such URLs; * stands for any characters.")
+@to_option("messages")
 @click.option(
     "--state", metavar="STATE", help="live, ended, or some of pending, held, active, retrying, delivered, ..."
 )
-@click.option("--label", metavar="LABEL", help="Only messages that have this label.")
+@label_option
 @click.option("--schedule", metavar="ID", help="Only messages of this schedule.")
 @click.option("--queue", metavar="NAME", help="Only messages of this queue.")
 @click.option("--text", metavar="TEXT", help="Only messages with this in their id, URL or a label, in any case.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The newest so many.")
+@limit_option
 @answered(_listed)
 @on_world
-def messages(control: Control, /, *, destination: str | None, **wanted: Any) -> Any:
+def messages(control: Control, /, **wanted: Any) -> Any:
     """List messages, live and ended, the newest last.
 
     The end of an id, as the first column has it, is enough for every command that takes one.
     """
-    wanted["url"] = destination
-    return control.call("GET", "messages", query={name: str(value) for name, value in wanted.items() if value})
+    return control.call("GET", "messages", query=asked(wanted))
 
 
 # -- one message --------------------------------------------------------------------------------
@@ -157,19 +156,7 @@ def show(control: Control, *, message: str, full: bool) -> Any:
     that are not text are shown in hexadecimal. `explain` tells why it is where it is.
     """
     row = message_row(control, message)
-    return {"message": row, "deliveries": deliveries_of(control, message_id=row["message_id"])}
-
-
-def deliveries_of(control: Control, **wanted: str) -> list[Row]:
-    """All attempts that match, in their order, page after page."""
-    found: list[Row] = []
-    cursor = ""
-    while cursor is not None:
-        query = {"limit": "1000", "cursor": cursor, **wanted}
-        page = control.call("GET", "deliveries", query={name: value for name, value in query.items() if value})
-        found += page["deliveries"]
-        cursor = page["cursor"]
-    return found
+    return {"message": row, "deliveries": every(control, "deliveries", "deliveries", message_id=row["message_id"])}
 
 
 def _cancelled(row: Row) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from emulator.cli.control import Control, on_world
+from emulator.cli.listings import limit_option
 from emulator.cli.output import answered, table
 
 
@@ -20,7 +21,7 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 @click.command(epilog="Example: svc-emulator refused --limit 5")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The newest so many.")
+@limit_option
 @answered(_listed)
 @on_world
 def refused(control: Control, *, limit: int) -> Any:

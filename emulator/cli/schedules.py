@@ -10,7 +10,7 @@ import click
 
 from emulator.cli.control import Control, on_world
 from emulator.cli.finding import find_schedule
-from emulator.cli.groups import ListingGroup
+from emulator.cli.listings import ListingGroup
 from emulator.cli.output import answered, table
 
 _argument = click.argument("schedule", metavar="ID")

@@ -23,7 +23,20 @@ from emulator.cli.finding import find_message
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
 from emulator.server.terminals import printable, printable_styled, wants_colours
-from emulator.wire.control.event_stream import ID_HEADER, KEEP_ALIVE_S, RETRY_MS, Kind, StreamEvent, StreamReader
+from emulator.wire.control.event_stream import (
+    ID_HEADER,
+    KEEP_ALIVE_S,
+    MAX_LAST,
+    RETRY_MS,
+    Kind,
+    StreamEvent,
+    StreamReader,
+)
+
+_FROM_START = {"from": "start"}
+# A delivery is usually told in four entries of history: created, active, the attempt, delivered.
+_ENTRIES_OF_A_DELIVERY = 4
+_FEWEST = 1_000
 
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
 
@@ -91,8 +104,11 @@ def tail(
     is_coloured = sys.stdout.isatty() and wants_colours()
     show = _shown_as_json if as_json else _shown
     _end_with_the_pipe()
-    stream = followed(control, from_start=from_start or last is not None or not follow, follow=follow)
-    for event in stream if last is None else _without_older(stream, wanted, last):
+    if last is None:
+        stream = followed(control, _FROM_START if from_start or not follow else {}, follow=follow)
+    else:
+        stream = _with_last(control, wanted, last, follow=follow)
+    for event in stream:
         if wanted.includes(event):
             click.echo(printable_styled(show(event)), color=is_coloured)
         elif event.kind == Kind.RESET:
@@ -102,17 +118,31 @@ def tail(
             _say(f"the world {control.world} " + (f"has stopped: {error}" if error else "was deleted"))
 
 
-def _without_older(stream: Iterator[StreamEvent], wanted: Wanted, last: int) -> Iterator[StreamEvent]:
-    """A stream from the start without what came before the last wanted entries of what had happened when it began."""
-    kept: deque[StreamEvent] = deque(maxlen=last)
-    for event in stream:
-        # The first clock event says where the clock stands, after all that has happened.
-        if event.kind == Kind.CLOCK:
+def _with_last(control: Control, wanted: Wanted, last: int, *, follow: bool) -> Iterator[StreamEvent]:
+    """The last wanted entries of what has happened, and what happens from then on.
+
+    Filters may leave few entries, so more of them are asked for until that many are wanted, or there are no more.
+    """
+    count = max(_FEWEST, _ENTRIES_OF_A_DELIVERY * last)
+    while True:
+        is_part = count <= MAX_LAST
+        stream = followed(control, {"last": str(count)} if is_part else _FROM_START, follow=follow)
+        kept: deque[StreamEvent] = deque(maxlen=last)
+        newest, end = 0, None
+        for event in stream:
+            # The first clock event says where the clock stands, after all that has happened.
+            if event.kind in (Kind.CLOCK, Kind.END):
+                end = event if event.kind == Kind.END else None
+                break
+            if event.kind in (Kind.EVENT, Kind.ATTEMPT):
+                newest = _object(event)["seq"]
+            if wanted.includes(event):
+                kept.append(event)
+        if len(kept) == last or newest <= count or not is_part:
             yield from kept
-            break
-        if wanted.includes(event):
-            kept.append(event)
-    yield from stream
+            yield from stream if end is None else [end]
+            return
+        count *= 8
 
 
 def _say(text: str) -> None:
@@ -129,17 +159,18 @@ def _object(event: StreamEvent) -> Mapping[str, Any]:
 
 
 def followed(
-    control: Control, *, from_start: bool, follow: bool = True, pause: Callable[[float], None] = time.sleep
+    control: Control, begin: Mapping[str, str], *, follow: bool = True, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[StreamEvent]:
     """The events of a stream until its last one; a broken connection is resumed at the last event.
 
-    Without `follow` only those that have happened. Raises Failure if there is no server at first, or it refuses.
+    `begin` is the part of the query that says where to begin. Without `follow` only those that have happened.
+    Raises Failure if there is no server at first, or it refuses.
     """
     place: str | None = None
     is_waiting = False
     while True:
         try:
-            for event in _connected(control, place, from_start=from_start, follow=follow):
+            for event in _connected(control, place, begin, follow=follow):
                 if is_waiting:
                     _say("the server is back")
                     is_waiting = False
@@ -160,9 +191,9 @@ def followed(
         pause(RETRY_MS / 1000)
 
 
-def _connected(control: Control, place: str | None, *, from_start: bool, follow: bool) -> Iterator[StreamEvent]:
+def _connected(control: Control, place: str | None, begin: Mapping[str, str], *, follow: bool) -> Iterator[StreamEvent]:
     """The events of one connection, until it ends. Raises Failure."""
-    query = ({"from": "start"} if from_start else {}) | ({} if follow else {"follow": "false"})
+    query = {**begin} if follow else {**begin, "follow": "false"}
     headers = {} if place is None else {ID_HEADER: place}
     reader = StreamReader()
     for line in control.lines("stream", query, headers, silent_s=4 * KEEP_ALIVE_S):

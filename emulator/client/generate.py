@@ -18,7 +18,7 @@ _AIO = Path(__file__).with_name("aio")
 _WORDS = (
     (r"\bemulator\.client\.aio\b", "emulator.client.sync"),
     (
-        r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages|Workflows)\b",
+        r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages|Workflows|World)\b",
         r"\1",
     ),
     (r"\basync (def|with|for)\b", r"\1"),

@@ -33,6 +33,8 @@ from emulator.core.workflows import WorkflowRun
 
 
 class DeduplicationCheckpoint(Record):
+    """A key that publishes are answered by, and until when."""
+
     key: str
     message_id: MessageId
     until_ms: int
@@ -47,6 +49,8 @@ class QueueCheckpoint(Record):
 
 
 class AccountCheckpoint(Record):
+    """An account and all that belongs to it, its live messages excepted."""
+
     account: Account
     active: int
     usage_day: int

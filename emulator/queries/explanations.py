@@ -143,6 +143,8 @@ class CancelAsked(Record):
 
 
 class Delivered(Record):
+    """The last of so many attempts was answered with 2xx."""
+
     at_ms: int
     attempts: int
 
@@ -157,6 +159,8 @@ class Failed(Record):
 
 
 class Canceled(Record):
+    """It was cancelled, after so many attempts."""
+
     at_ms: int
     attempts: int
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.model import AccountId, CallType, DeadLetterId, Message, MessageId, Phase, RunId
+from emulator.core.model import AccountId, CallType, DeadLetterId, Message, MessageId, Phase
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter, WorkflowRun, WorkflowStep
 from emulator.queries.message_log import RecordedAttempt
@@ -98,10 +98,3 @@ class RecordedRun(Record):
     def message(self, message_id: MessageId) -> RunMessage | None:
         """The message of the run with this id."""
         return next((each for each in self.messages if each.message.message_id == message_id), None)
-
-
-class RunReference(Record):
-    """The name of a run in an answer: ids can be used again."""
-
-    run_id: RunId
-    created_ms: int

@@ -6,71 +6,30 @@ call steps, waits and invocations. Source: the workflow reference, 4.2 and 8; de
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import FailedRun
-from emulator.core.model import AttemptOutcome, CallType, Headers, Message, MessageId, Phase
+from emulator.core.model import AttemptOutcome, CallType, MessageId, Phase
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter
 from emulator.queries.history import DeadLetterEntry
+from emulator.queries.listings import LIVE
+from emulator.queries.published_steps import CallResponse, PublishedStep, read_step, response_of, step_of_request
 from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
-
-_LIVE = (Phase.PENDING, Phase.HELD, Phase.ACTIVE, Phase.RETRYING)
 
 
 class StepState(StrEnum):
+    """How far a step has come, as the service names it."""
+
     SUCCESS = "STEP_SUCCESS"
     PROGRESS = "STEP_PROGRESS"
     RETRY = "STEP_RETRY"
     FAILED = "STEP_FAILED"
     CANCELED = "STEP_CANCELED"
-
-
-class PublishedStep(Record, rename="camel"):
-    """A step as its endpoint published it; what else it holds does not matter here.
-
-    With `target_step` it is the plan of a parallel step, which has no id of its own. `out` is a text; clients
-    differ in whether what is absent is null.
-    """
-
-    step_name: str
-    step_type: str
-    step_id: int = 0
-    out: str | None = None
-    concurrent: int = 1
-    target_step: int | None = None
-    sleep_for: int | float | str | None = None
-    sleep_until: int | float | None = None
-    wait_event_id: str | None = None
-    timeout: int | float | str | None = None
-    wait_timeout: bool | None = None
-
-    @property
-    def is_plan(self) -> bool:
-        return bool(self.target_step)
-
-    @property
-    def number(self) -> int:
-        """The id of the step in its run, also of a plan."""
-        return self.target_step or self.step_id
-
-    @property
-    def is_sleep(self) -> bool:
-        return self.sleep_for is not None or self.sleep_until is not None
-
-
-class CallResponse(Record):
-    """What a third party answered to a call step, as the endpoint reported it."""
-
-    status: int
-    body: str = ""
-    header: Mapping[str, tuple[str, ...]] = {}
 
 
 class StepLog(Record):
@@ -163,39 +122,6 @@ def run_log(recorded: RecordedRun, now_ms: int) -> RunLog:
     )
 
 
-def read_step(body: bytes) -> PublishedStep:
-    """A published step. What is none has neither name nor type: a run takes any message."""
-    try:
-        return msgspec.json.decode(body, type=PublishedStep)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return PublishedStep(step_name="", step_type="", out=body.decode("utf-8", "replace"))
-
-
-class _ListedStep(Record, rename="camel"):
-    """An entry of the list that a workflow endpoint gets; its body in base64."""
-
-    body: str
-
-
-def step_of(message: Message) -> PublishedStep | None:
-    """The step that a message of a run is about; None for the first call, a failure function, and other messages."""
-    if message.run is None or message.run.is_init:
-        return None
-    match message.run.call_type:
-        case CallType.STEP:
-            try:
-                listed = msgspec.json.decode(message.body, type=list[_ListedStep])
-                return read_step(b64decode(listed[-1].body))
-            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, IndexError):
-                return None
-        case CallType.TO_CALLBACK:
-            return _step_of_request(message)
-        case CallType.FROM_CALLBACK:
-            return _step_of_headers(message.headers)
-        case _:
-            return None
-
-
 # -- groups -----------------------------------------------------------------------------------
 
 
@@ -206,7 +132,7 @@ class _Placing:
         self._recorded = recorded
         self._now_ms = now_ms
         self.groups: list[_Group] = []
-        self._requests = {_step_of_request(each.message).number: each for each in _of(recorded, CallType.TO_CALLBACK)}
+        self._requests = {step_of_request(each.message).number: each for each in _of(recorded, CallType.TO_CALLBACK)}
         self._waits = {read_step(each.waiter.step).number: each for each in recorded.waits}
         self._invoked = {number: each for each in recorded.invoked if (number := _invoking(each)) is not None}
 
@@ -227,7 +153,7 @@ class _Placing:
     def add_unfinished(self) -> None:
         """What was asked for and has no result yet."""
         for number, request in sorted(self._requests.items()):
-            step = _step_of_request(request.message)
+            step = step_of_request(request.message)
             self._add_unfinished(number, step, request.message.created_ms)
         for number, wait in sorted(self._waits.items()):
             self._add_unfinished(number, read_step(wait.waiter.step), wait.at_ms)
@@ -299,7 +225,7 @@ class _Placing:
         return msgspec.structs.replace(
             log,
             request=self._requests.get(number),
-            response=_response(log.step),
+            response=response_of(log.step),
             wait=None if wait is None else wait.waiter,
             invoked=self._invoked.get(number),
         )
@@ -315,39 +241,9 @@ def _sleeping(log: StepLog, message: RunMessage, run_state: RunState, now_ms: in
     return msgspec.structs.replace(log, ended_ms=woke_ms)
 
 
-def _response(step: PublishedStep) -> CallResponse | None:
-    if step.step_type != "Call" or step.out is None or step.is_plan:
-        return None
-    try:
-        return msgspec.json.decode(step.out, type=CallResponse)
-    except msgspec.DecodeError:
-        return None
-
-
 def _invoking(invoked: RunSummary) -> int | None:
     invoker = invoked.run.invoker
     return None if invoker is None else read_step(invoker.step).number
-
-
-def _step_of_request(message: Message) -> PublishedStep:
-    """The call step that a request to a third party belongs to: its callback carries it in forwarded headers."""
-    return _step_of_headers(() if message.callback is None else message.callback.options.forwarded)
-
-
-def _step_of_headers(headers: Headers) -> PublishedStep:
-    values = {
-        name.lower().rpartition("-workflow-")[2]: value for name, value in headers if "-workflow-" in name.lower()
-    }
-    return PublishedStep(
-        step_name=values.get("stepname", ""),
-        step_type=values.get("steptype", "Call"),
-        step_id=_number(values.get("stepid", "")),
-        concurrent=_number(values.get("concurrent", "")) or 1,
-    )
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _of(recorded: RecordedRun, call_type: CallType) -> Iterator[RunMessage]:
@@ -378,7 +274,7 @@ def _sleeps(message: RunMessage, now_ms: int) -> bool:
 
 
 def _trial_state(message: RunMessage, run_state: RunState) -> StepState:
-    if message.phase in _LIVE:
+    if message.phase in LIVE:
         return StepState.RETRY if message.phase is Phase.RETRYING else StepState.PROGRESS
     if message.phase is Phase.FAILED and run_state is RunState.FAILED:
         return StepState.FAILED
@@ -388,16 +284,6 @@ def _trial_state(message: RunMessage, run_state: RunState) -> StepState:
 def failed_outcomes(message: RunMessage) -> Iterator[tuple[int, AttemptOutcome]]:
     """The failed attempts of a message, each with the instant of its end."""
     return ((each.at_ms, each.outcome) for each in message.attempts if not each.outcome.succeeded)
-
-
-def shown_out(step: PublishedStep) -> object:
-    """The result of a step as a value: its text is JSON, or a text."""
-    if step.out is None:
-        return None
-    try:
-        return json.loads(step.out)
-    except ValueError:
-        return step.out
 
 
 def failed_run(entry: DeadLetterEntry, log: RunLog) -> FailedRun:

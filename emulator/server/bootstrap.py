@@ -85,26 +85,47 @@ async def start(
     llm_url = _llm_url(settings, egress)
     # All worlds share one pool of connections. Mounted applications belong to one world.
     client = HttpClient(CheckedResolver(egress))
+    worlds = Worlds(
+        setup,
+        options=_world_options(settings, dialect, limits or Limits(), fixtures),
+        new_transport=lambda: DeliveryTransport(
+            dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
+        ),
+    )
+    app = _application(settings, worlds)
+    try:
+        await worlds.start()
+        not_applied = _not_applied(settings, setup, worlds, given, has_fixtures=fixtures is not None)
+    except BaseException:
+        await worlds.close()
+        raise
+    if not_applied:
+        logger.warning(
+            "%s holds a world already, so these settings are not applied: %s (--fresh starts over)",
+            settings.db,
+            ", ".join(not_applied),
+        )
+    return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
+
+
+def _world_options(settings: Settings, dialect: Dialect, limits: Limits, fixtures: Fixtures | None) -> WorldOptions:
     entries, age_ms = settings.kept
-    options = WorldOptions(
+    return WorldOptions(
         dialect=dialect,
         db=settings.db,
         fresh=settings.fresh,
         limits=replace(
-            limits or Limits(),
+            limits,
             concurrency=settings.concurrency or None,
             max_attempts_per_instant=settings.max_attempts_per_instant,
         ),
         fixtures=fixtures,
         keep_history=Keep(entries=entries, age_ms=age_ms),
     )
-    worlds = Worlds(
-        setup,
-        options=options,
-        new_transport=lambda: DeliveryTransport(
-            dialect=dialect, egress=egress, wall_ms=wall_ms, client=client, llm_url=llm_url
-        ),
-    )
+
+
+def _application(settings: Settings, worlds: Worlds) -> Router:
+    """The application that serves the worlds. Raises SettingsError."""
     inspector = Inspector(settings.inspector)
     control = ControlOptions(
         token=settings.read_control_token() or None, inspector=inspector, is_strict=settings.strict
@@ -120,20 +141,7 @@ async def start(
         from emulator.api.strict import StrictMode
 
         middleware.append(Middleware(StrictMode, worlds=worlds))
-    app = application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
-    try:
-        await worlds.start()
-        not_applied = _not_applied(settings, setup, worlds, given, has_fixtures=fixtures is not None)
-    except BaseException:
-        await worlds.close()
-        raise
-    if not_applied:
-        logger.warning(
-            "%s holds a world already, so these settings are not applied: %s (--fresh starts over)",
-            settings.db,
-            ", ".join(not_applied),
-        )
-    return Emulation(settings=settings, dialect=dialect, worlds=worlds, app=app, client=client)
+    return application.build(worlds, control, middleware, senders=senders, proxies=Proxies(networks=settings.proxies))
 
 
 def _not_applied(

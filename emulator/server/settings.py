@@ -163,6 +163,8 @@ class Settings:
                 raise SettingsError(
                     f"{entry.name}: expected a number from {limits['least']} to {limits['most']}, got {value}"
                 )
+            if isinstance(entry.default, str) and entry.default and value == "":
+                raise SettingsError(f"{entry.name}: expected a value such as {entry.default}, got an empty text")
             if isinstance(entry.default, bool) and not isinstance(value, bool):
                 raise SettingsError(f"{entry.name}: expected true or false, got {value!r}")
             if "choices" in limits and value not in limits["choices"]:

@@ -153,6 +153,7 @@ def usage_of(counts: Sequence[int]) -> Usage:
 
 
 def together(one: Usage, other: Usage) -> Usage:
+    """The sum of two, field by field."""
     if one is NO_USAGE or other is NO_USAGE:
         return one if other is NO_USAGE else other
     return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))

@@ -18,6 +18,7 @@ from emulator.wire.json_fields import WHOLE
 T = TypeVar("T")
 
 
+_ANY = msgspec.json.Decoder()
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?P<fault>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 
@@ -45,14 +46,17 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _wrong_shape(text: str, body: bytes) -> InvalidInput:
-    """The refusal for a document of another shape; its field is the path of the wrong value."""
+    """The refusal for a document of another shape; its field is the path of the wrong value.
+
+    Raises: InvalidInput for one that cannot be read to its end.
+    """
     place = _PLACE.fullmatch(text)
     what, path = (text, "") if place is None else (place["what"], place["path"] or "")
     path = path.removeprefix(".")
     beginning, any_key, rest = path.partition("[...]")
     if any_key:
         name = _key_at_fault(
-            _inside(msgspec.json.decode(body), beginning), rest, may_be_list="array" in what.partition(",")[0]
+            _inside(decoded(_ANY, body), beginning), rest, may_be_list="array" in what.partition(",")[0]
         )
         path = f"{beginning}.{name}{rest}"
     named = _FIELD.fullmatch(what)

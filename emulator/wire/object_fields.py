@@ -56,10 +56,12 @@ class Fields:
 
 
 def integer(minimum: int, maximum: int = MAX_EXACT) -> Read[int]:
+    """A whole number; both ends included."""
     return lambda value, path: read_integer(value, path, minimum, maximum)
 
 
 def one_of(choices: type[E]) -> Read[E]:
+    """A value of the enumeration."""
     return lambda value, path: choices(read_choice(value, path, tuple(choices)))
 
 
@@ -69,6 +71,7 @@ def parsed(parse: Callable[[str], str], kind: Callable[[str], T]) -> Read[T]:
 
 
 def boolean(value: Json, path: str) -> bool:
+    """`true` or `false`, and nothing that stands for one. Raises: InvalidInput."""
     if not isinstance(value, bool):
         raise InvalidInput(path, f"expected true or false, got {kind_of(value)}")
     return value

@@ -32,13 +32,13 @@ def arithmetic(delay: RetryDelay) -> str:
         exponent = min(delay.retried + 1, 5)
         return f"{_overruled(delay)}default backoff min(86400, e^(2.5 * {exponent})) s -> {result}"
     assert delay.hint is not None
-    return f"{delay.hint.reason.value}: {_shortened(delay.hint.value)} -> {result}"
+    return f"{delay.hint.reason.value}: {shortened(delay.hint.value)} -> {result}"
 
 
 def _expression(delay: RetryDelay) -> str:
     assert delay.expression is not None
     assert delay.value is not None
-    return f"{_shortened(delay.expression)} with retried = {delay.retried} is {delay.value:.15g} ms"
+    return f"{shortened(delay.expression)} with retried = {delay.retried} is {delay.value:.15g} ms"
 
 
 def _cap(delay: RetryDelay) -> str:
@@ -48,13 +48,14 @@ def _cap(delay: RetryDelay) -> str:
 def _overruled(delay: RetryDelay) -> str:
     """What would have counted before the default backoff, and why it did not."""
     if delay.hint is not None:
-        return f"{delay.hint.reason.value}: {_shortened(delay.hint.value)} is more than a day, so "
+        return f"{delay.hint.reason.value}: {shortened(delay.hint.value)} is more than a day, so "
     if delay.value is not None:
         return f"{_expression(delay)}, which is no delay, so "
     return ""
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """A text as part of a line: as it is, or an excerpt of one that is long or unprintable."""
     return text if len(text) <= 80 and text.isprintable() else excerpt(text)
 
 

@@ -14,7 +14,7 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.decision import account_state
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
-from emulator.core.model import Account, AccountId, AttemptOutcome
+from emulator.core.model import Account, AccountId
 from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
@@ -28,9 +28,7 @@ from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
-from emulator.queries.history import DeliveryQuery
 from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
-from emulator.wire.durations import format_duration
 from emulator.worlds.credentials import accounts_of, credentials_of, give_credentials, login_of, put_credentials
 from emulator.worlds.listings import Listings
 from emulator.worlds.mismatches import Mismatches
@@ -42,15 +40,9 @@ from emulator.worlds.statistics import Statistics
 from emulator.worlds.undoing import UndoableAdvances
 from emulator.worlds.watch import Watches
 from emulator.worlds.workflow_runs import RunLogs
-from emulator.worlds.world_clock import WorldClock
+from emulator.worlds.world_clock import SlipWarnings, WorldClock
 
 logger = logging.getLogger(__name__)
-
-# A clock that goes on slipping says so again after so long, in real time.
-_SLIP_LOGGED_EVERY_MS = 60_000
-
-# How often somebody who waits for a message looks whether the world still works.
-_PATIENCE_S = 1.0
 
 # Called with a world, its state, and the facts that made it so; without facts when the world begins, or begins again.
 Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
@@ -89,7 +81,6 @@ class World:
         self.is_closed = False
         # Why it has stopped last, also if it has gone on since.
         self.failure: str | None = None
-        self._slip_logged_ms: int | None = None
         self._options = options
         self._closing = asyncio.Event()
         self._observers = observers
@@ -114,7 +105,7 @@ class World:
             limits=self._options.limits,
             observe=self._observed,
             stopped=self._stopped,
-            slipped=self._clock_slipped,
+            slipped=SlipWarnings(self.id, self.pace),
         )
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
@@ -134,17 +125,6 @@ class World:
             observer(self, state, produced)
         if self.watches:
             self.watches.notice(state.now_ms, produced, is_moving=self.driver.is_advancing)
-
-    def _clock_slipped(self) -> None:
-        at_ms = wall_ms()
-        if self._slip_logged_ms is None or at_ms - self._slip_logged_ms >= _SLIP_LOGGED_EVERY_MS:
-            self._slip_logged_ms = at_ms
-            logger.warning(
-                "the clock of the world %s slips: at rate %g more comes due than can be delivered; %s lost so far",
-                self.id,
-                self.pace.rate,
-                format_duration(self.pace.slipped_ms),
-            )
 
     async def _clock_was_moved(self) -> None:
         self.watches.wake()
@@ -167,25 +147,6 @@ class World:
     async def submit(self, command: commands.Command[commands.R_co]) -> commands.R_co:
         """Carry out a command; see `Driver.submit`."""
         return await self.driver.submit(command)
-
-    async def ask(self, command: commands.Publish) -> AttemptOutcome:
-        """Publish one message and wait until it has ended; how it did, by its last attempt.
-
-        On a frozen clock a rule's latency passes only when somebody moves the clock. Raises Refused
-        as `submit`; Conflict if the message ends without an answer, or the world is reset or removed.
-        """
-        generation = self.generation
-        with self.watches.watch() as watch:
-            [published] = (await self.submit(command)).accepted.messages
-            while published.message_id in self.state.messages and generation == self.generation:
-                self.driver.check()
-                await watch.wait(_PATIENCE_S)
-        if generation == self.generation:
-            await self.driver.commit()
-            page = await self.history.deliveries(DeliveryQuery(message_id=published.message_id))
-            if page.items:
-                return page.items[-1].outcome
-        raise Conflict(f"message {published.message_id} has ended without an answer")
 
     async def current_state(self) -> StateView:
         """The state as of now, with everything done that has come due."""

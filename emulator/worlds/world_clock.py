@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from emulator.core.errors import Conflict, InvalidInput
 from emulator.core.rules.clock import LATEST_MS
 from emulator.core.state_view import StateView
-from emulator.engine.clock import PacedClock
+from emulator.engine.clock import PacedClock, wall_ms
 from emulator.engine.driver import Driver
 from emulator.queries.reports import AdvanceReport, AdvanceRequest, ClockChange, ClockStatus, DrainRequest
+from emulator.wire.durations import format_duration
+
+logger = logging.getLogger(__name__)
+
+# A clock that goes on slipping says so again after so long, in real time.
+_SLIP_LOGGED_EVERY_MS = 60_000
+
+
+class SlipWarnings:
+    """Logs that the clock of a world has slipped, now and then. Called each time that it has."""
+
+    def __init__(self, world_id: str, pace: PacedClock) -> None:
+        self._world_id = world_id
+        self._pace = pace
+        self._logged_ms: int | None = None
+
+    def __call__(self) -> None:
+        at_ms = wall_ms()
+        if self._logged_ms is None or at_ms - self._logged_ms >= _SLIP_LOGGED_EVERY_MS:
+            self._logged_ms = at_ms
+            logger.warning(
+                "the clock of the world %s slips: at rate %g more comes due than can be delivered; %s lost so far",
+                self._world_id,
+                self._pace.rate,
+                format_duration(self._pace.slipped_ms),
+            )
 
 
 class WorldClock:

@@ -382,6 +382,37 @@ async def test_what_a_queue_ignores_is_refused_however_the_queue_is_named(
         assert emulator.image() == before
 
 
+RUN = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Delay": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "body", "field"),
+    [
+        pytest.param(f"/v2/enqueue/q/{HOOK}", RUN, b"", "queueName", id="enqueue"),
+        pytest.param(f"/v2/publish/{HOOK}?svc-queue-name=q", RUN, b"", "svc-queue-name", id="publish"),
+        pytest.param("/v2/batch", {}, [{"destination": HOOK, "queue": "q", "headers": RUN}], "[0].queue", id="batch"),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "headers": {**RUN, "Svc-Queue-Name": "q"}}],
+            "[0].headers.Svc-Queue-Name",
+            id="batch-by-header",
+        ),
+    ],
+)
+@on_loop
+async def test_a_queue_of_a_run_is_refused(target: str, headers: dict[str, str], body: object, field: str) -> None:
+    """D-325."""
+    async with in_process(strict=True) as emulator:
+        before = emulator.image()
+        answer = await emulator.post(target, headers, body)
+
+        assert (answer.status, answer.json["field"]) == (400, field)
+        assert "does not apply to messages of a workflow run" in answer.headers[HEADER]
+        assert "queued" not in answer.headers[HEADER]
+        assert emulator.image() == before
+
+
 @pytest.mark.parametrize(
     ("target", "headers", "body", "field"),
     [

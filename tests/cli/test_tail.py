@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -206,9 +207,9 @@ def test_colour_stays_on_terminals() -> None:
 # -- following --------------------------------------------------------------------------------
 
 
-def follow(connections: Connections, *, from_start: bool = False) -> list[str | None]:
+def follow(connections: Connections, begin: Mapping[str, str] = MappingProxyType({})) -> list[str | None]:
     pauses: list[float] = []
-    found = [event.id for event in followed(connections, from_start=from_start, pause=pauses.append)]
+    found = [event.id for event in followed(connections, begin, pause=pauses.append)]
     assert set(pauses) <= {1.0}
     return found
 
@@ -219,7 +220,7 @@ def test_a_stream_that_breaks_off_is_taken_up_where_it_was(capsys: pytest.Captur
         connections=[(attempt(1), attempt(2), b"event: attempt\nid: 9f3a1c02-3\n"), *away, (attempt(3), END)]
     )
 
-    found = follow(connections, from_start=True)
+    found = follow(connections, {"from": "start"})
 
     assert found == ["9f3a1c02-1", "9f3a1c02-2", "9f3a1c02-3", "9f3a1c02-3"]
     resumed = ({"from": "start"}, {"Last-Event-ID": "9f3a1c02-2"})
@@ -348,6 +349,23 @@ def test_the_last_entries_are_those_before_the_stream_begins_to_follow() -> None
     assert len(tail(content, "--last", "2", "--message", "msg_2").stdout.splitlines()) == 2
     assert len(tail(content, "--last", "0").stdout.splitlines()) == 1
     assert len(tail(content, "--last", "9").stdout.splitlines()) == 5
+
+
+def test_the_last_entries_are_looked_for_further_back_until_enough_are_wanted() -> None:
+    """D-326. Of 20,000 entries the server first tells the last 1000, of which one is wanted."""
+    newest = [attempt(20_000, message="msg_2"), clock(0)]
+    connections = Connections(connections=[newest, newest, [attempt(13_000, message="msg_2"), *newest]])
+
+    result = CliRunner().invoke(main, ["tail", "--last", "2", "--message", "msg_2", "--no-follow"], obj=connections)
+
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    asked = [{"last": str(count), "follow": "false"} for count in (1_000, 8_000, 64_000)]
+    assert [query for query, _ in connections.asked] == asked
+
+
+def test_a_world_that_ends_meanwhile_has_last_entries_too() -> None:
+    result = tail((attempt(1), attempt(2), END), "--last", "1")
+    assert (len(result.stdout.splitlines()), result.stderr) == (1, "svc-emulator: the world default was deleted\n")
 
 
 def test_without_following_the_end_of_the_connection_is_the_end() -> None:

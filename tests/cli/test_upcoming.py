@@ -129,6 +129,12 @@ def test_explain_as_json(server: emulators.Server) -> None:
     assert (found["message_id"], found["state"]) == (message_id, "DELIVERED")
 
 
+def test_explain_of_an_empty_id_finds_nothing(server: emulators.Server) -> None:
+    result = invoke(server, "explain", "")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("svc-emulator: no message or schedule has an id that ends in ''")
+
+
 def test_explain_of_a_schedule(server: emulators.Server) -> None:
     """D-263."""
     publish(server, f"schedules/{URL}", Svc_Cron="0 * * * *", Svc_Schedule_Id="hourly")

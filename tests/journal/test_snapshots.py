@@ -37,7 +37,7 @@ from tests.harness.snapshots import (
     told,
 )
 from tests.harness.stores import connection_of
-from tests.worlds.test_registry import create
+from tests.worlds.registry.callers import create
 
 # -- import (D-204) ---------------------------------------------------------------------------
 

@@ -64,6 +64,8 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"public_host": ("*.example",)}, "public_host: expected a host name", id="public-host-pattern"),
         pytest.param({"allow_control_host": ("a:80",)}, "allow_control_host: expected a host", id="control-host"),
         pytest.param({"trust_proxy": ("proxy",)}, "trust_proxy: expected an IP address or network", id="proxy"),
+        pytest.param({"db": ""}, "db: expected a value such as :memory:, got an empty text", id="db-empty"),
+        pytest.param({"dialect": ""}, "dialect: expected a value such as svc, got an empty text", id="dialect-empty"),
         pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
     ],
 )

@@ -13,7 +13,7 @@ from emulator.worlds.identifiers import Identifiers
 from emulator.worlds.world import World
 from tests.harness.emulators import InProcess, in_process
 from tests.harness.loops import on_loop
-from tests.worlds.test_registry import create
+from tests.worlds.registry.callers import create
 
 Change = Callable[[InProcess, World], Awaitable[object]]
 

@@ -34,7 +34,7 @@ from tests.harness.snapshots import (
     state_of,
     told,
 )
-from tests.worlds.test_registry import FAST, Caller, Gate, by, create, delivered, receiver
+from tests.worlds.registry.callers import FAST, Caller, Gate, by, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------
 

@@ -110,10 +110,10 @@ class _Follower:
         is_known = after is not None and after.generation == end.generation and after.seq in kept
         if after is not None and is_known:
             self._position = after
-        elif after is None and not self._wanted.from_start:
-            self._position = end
         else:
-            self._position = HistoryPosition(generation=end.generation, seq=0)
+            last = self._wanted.last if after is None else None
+            first = 0 if last is None else max(end.seq - last, 0)
+            self._position = HistoryPosition(generation=end.generation, seq=first)
             self._reset = None if after is None else ResetReason.UNKNOWN_ID
 
     async def run(self, emit: Emit) -> None:

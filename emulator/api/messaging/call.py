@@ -14,7 +14,7 @@ from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
 from emulator.core.record import Record
 from emulator.core.rules.limits import check_account_is_active
-from emulator.core.rules.options import not_applied_in_a_queue
+from emulator.core.rules.options import not_applied_in_a_queue, queue_of_a_run
 from emulator.core.state_view import AccountView, StateView
 from emulator.wire.control.refused_calls import DeduplicatedPublish
 from emulator.wire.credentials import bearer_token
@@ -68,6 +68,12 @@ class MessagingCall(Record, gc=True):
         if given:
             names = [self.dialect.rename_field_at_fault(name) for name in given]
             logger.warning("%s (to %s)", not_applied(names), destination.text)
+        self.warn_of_unused_queue(destination, queue_of_a_run(options, queue))
+
+    def warn_of_unused_queue(self, destination: Destination, queue: QueueName | None) -> None:
+        """Log the queue that is named for a run: the answer does not tell of it (D-325)."""
+        if queue is not None:
+            logger.warning("queue %s is not applied: runs are in no queue (to %s)", queue, destination.text)
 
     def note_deduplicated(self, accepted: Accepted) -> None:
         """Keep what a publish did not make: no message and no event tells of it (D-332)."""

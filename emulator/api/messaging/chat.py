@@ -11,6 +11,7 @@ from emulator.core.commands import Publish, PublishItem
 from emulator.core.model import CreatedBy, MessageOptions
 from emulator.wire.messaging import chat
 from emulator.wire.messaging.destinations import LLM, read_batch_destination
+from emulator.worlds.asking import ask
 
 
 async def complete(call: MessagingCall) -> Response:
@@ -22,7 +23,7 @@ async def complete(call: MessagingCall) -> Response:
         options=MessageOptions(max_retries=0, content_type="application/json"),
         caller_ip=parts.client_ip,
     )
-    outcome = await call.world.ask(Publish(account_id=call.account_id, item=item, created_by=CreatedBy.CHAT))
+    outcome = await ask(call.world, Publish(account_id=call.account_id, item=item, created_by=CreatedBy.CHAT))
     if outcome.response is None:
         return Answer({"error": f"the model could not be asked: {outcome.error}"}, 502)
     answer = chat.as_stream(outcome.response) if wants_stream else outcome.response

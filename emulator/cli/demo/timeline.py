@@ -46,6 +46,7 @@ def console() -> Console:
 
 
 def introduction(server_url: str, receiver_url: str) -> str:
+    """What the demo is about to do, before its clock moves."""
     return (
         f"A server on {server_url} with a frozen clock, and a receiver on {receiver_url} that checks the "
         f"signature of everything it gets. Nothing leaves this machine.\n\n"
@@ -94,6 +95,7 @@ def mismatches(week: Week) -> list[str]:
 
 
 def summary(week: Week) -> str:
+    """What the week came to, in one line."""
     messages = len({delivery.message_id for delivery in week.deliveries})
     verified = sum(delivery.problem is None for delivery in week.deliveries)
     letters = "1 dead letter" if len(week.dead_letters) == 1 else f"{len(week.dead_letters)} dead letters"

@@ -16,6 +16,8 @@ _SATURDAY = 5
 
 
 class CivilDate(Record):
+    """A date of the Gregorian calendar; month and day begin at 1."""
+
     year: int
     month: int
     day: int
@@ -60,4 +62,5 @@ def weekday(day: int) -> int:
 
 
 def is_weekend(day: int) -> bool:
+    """Whether a day is a Saturday or a Sunday."""
     return weekday(day) >= _SATURDAY

@@ -8,9 +8,8 @@ croniter reads the fields, behind a check that is stricter than its own; finding
 ours, because the rules at daylight-saving changes are (D-011) and because a fast-forward takes
 millions of steps.
 
-All calculation is in whole minutes since the Unix epoch, on two scales: a *minute* is real (UTC),
-a *label* is what the wall clock of the zone shows, read as if it were UTC. A month of days is a
-bit mask, bit 0 being its first day.
+`cron_calendar` goes from one matching local time to the next, `time_zones` finds the real minutes at
+which a zone's clock shows them. Both count whole minutes since the Unix epoch.
 
 Source: interface document, Svc-Cron, and "Limits" 2 (resolution of one minute). The
 grammar is not shown there and follows the robfig/cron parser (D-012).
@@ -20,27 +19,18 @@ from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from importlib import resources
 from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
-from emulator.core.language import calendar
+from emulator.core.language import time_zones
 from emulator.core.language.calendar import MINUTE_MS
+from emulator.core.language.cron_calendar import CronCalendar
 from emulator.core.language.excerpts import excerpt
 from emulator.core.record import Record
 
 MAX_LENGTH = 256
-MAX_ZONE_LENGTH = 64
-
-_DAY = calendar.DAY_MINUTES
-
-# The longest wait of any accepted expression is for a 29 February on one day of the week, across
-# a century without a leap day: 40 years.
-_MAX_MONTHS = 41 * 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +43,7 @@ class CronSchedule:
 
     text: str
     time_zone: str
-    calendar: _Calendar = field(compare=False, repr=False)
+    calendar: CronCalendar = field(compare=False, repr=False)
     # Nothing to convert in UTC.
     zone: ZoneInfo | None = field(compare=False, repr=False)
 
@@ -70,7 +60,7 @@ class CronSchedule:
         minute = instant_ms // MINUTE_MS
         if self.zone is None:
             return self.calendar.next_label(minute) * MINUTE_MS
-        return _next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
+        return time_zones.next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
 
     @property
     def fires_every_minute(self) -> bool:
@@ -86,7 +76,7 @@ class CronSchedule:
 
     def offset_minutes(self, instant_ms: int) -> int:
         """How many minutes the zone's clock is ahead of UTC at an instant; negative west of it."""
-        return 0 if self.zone is None else _offset_at(self.zone, instant_ms // MINUTE_MS)
+        return 0 if self.zone is None else time_zones.offset_at(self.zone, instant_ms // MINUTE_MS)
 
 
 def parse(text: str) -> CronSchedule:
@@ -128,10 +118,6 @@ _FIELDS = (
 
 _PREFIX = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ \t]*)(?P<rest>.*)")
 _ITEM = re.compile(r"(?:[*?]|(?P<low>[A-Za-z0-9]+)(?:-(?P<high>[A-Za-z0-9]+))?)(?:/(?P<step>[0-9]+))?")
-_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z][A-Za-z0-9_+-]*){0,2}")
-
-# Names that some systems' databases add: the machine's own zone, and copies that count leap seconds.
-_MACHINE_ZONES = re.compile(r"(?:localtime|posixrules|posix/.*|right/.*)", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -148,28 +134,11 @@ def _parse_trimmed(text: str) -> CronSchedule:
     fields = tuple(spec.split())
     if len(fields) != len(_FIELDS):
         raise Malformed(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    zone = _load_zone(name)
+    zone = time_zones.load_zone(name)
     return CronSchedule(text=text, time_zone=name, calendar=_compile(fields), zone=zone)
 
 
-@functools.lru_cache(maxsize=1024)
-def _load_zone(name: str) -> ZoneInfo | None:
-    """The zone of that name, None for plain UTC. Its data is read once per process."""
-    if name == "UTC":
-        return None
-    if len(name) <= MAX_ZONE_LENGTH and _ZONE_NAME.fullmatch(name) and not _MACHINE_ZONES.fullmatch(name):
-        try:
-            # From the package, never from the machine's own files: those differ from machine to machine.
-            with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
-                return ZoneInfo.from_file(file, key=name)
-        except (ValueError, OSError):
-            pass  # no such file, a file of another kind, or a folder such as `Europe`
-    raise Malformed(
-        f"provided bad location {excerpt(name)}: expected a name of the IANA time zone database such as Europe/Berlin"
-    )
-
-
-def _compile(fields: tuple[str, ...]) -> _Calendar:
+def _compile(fields: tuple[str, ...]) -> CronCalendar:
     # Here and not above: it takes 60 ms to import, and most runs have no schedule.
     from croniter import croniter
 
@@ -181,7 +150,7 @@ def _compile(fields: tuple[str, ...]) -> _Calendar:
     either_day = not _is_unrestricted(day_text) and not _is_unrestricted(weekday_text)
     if not either_day and not _has_a_date(days, months):
         raise Malformed(f"expected a date that exists, found day of month {day_text} in month {month_text}")
-    return _Calendar(
+    return CronCalendar(
         minutes=minutes,
         hours=hours,
         days=days,
@@ -204,6 +173,15 @@ def _is_unrestricted(text: str) -> bool:
 def _has_a_date(days: int, months: int) -> bool:
     """Whether one of the days exists in one of the months, in a leap year if need be."""
     return any(days & (1 << _longest(month)) - 1 for month in range(1, 13) if months >> (month - 1) & 1)
+
+
+def _longest(month: int) -> int:
+    """How many days a month has in the years in which it has most."""
+    return (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
+
+
+def _weekday_pattern(weekdays: int, first_weekday: int) -> int:
+    return sum(1 << day for day in range(31) if weekdays >> ((first_weekday + day) % 7) & 1)
 
 
 def _checked_field(text: str, bounds: _Bounds) -> str:
@@ -253,204 +231,3 @@ def _mask(values: Sequence[object], bounds: _Bounds) -> int:
     if "*" in values:
         return (1 << (bounds.high - bounds.low + 1)) - 1
     return sum(1 << (value - bounds.low) for value in values if isinstance(value, int))
-
-
-# --- the calendar: from label to label --------------------------------------------------------
-
-
-class _Calendar(Record):
-    """The fields of an expression as bit masks, bit 0 being each field's lowest value.
-
-    `weekday_patterns[w]` marks the days with a matching day of the week in a month that begins on
-    weekday `w` (0 is Sunday). `either_day`: both day fields restrict, so that one of them is
-    enough; otherwise both have to match. `every_minute`: the minute field is a wildcard.
-    """
-
-    minutes: int
-    hours: int
-    days: int
-    months: int
-    weekday_patterns: tuple[int, ...]
-    either_day: bool
-    every_minute: bool
-
-    def next_label(self, label: int) -> int:
-        """The first matching label after `label`."""
-        label += 1
-        day, minute_of_day = divmod(label, _DAY)
-        month = _month_of(day)
-        if self._days_in(month) >> (day - month.first_day) & 1:
-            hour, minute = divmod(minute_of_day, 60)
-            hours = self.hours >> hour
-            if hours & 1 and (minutes := self.minutes >> minute):
-                return label + _lowest(minutes)
-            if hours := hours & ~1:
-                return day * _DAY + (hour + _lowest(hours)) * 60 + _lowest(self.minutes)
-        return self._next_day(day + 1) * _DAY + _lowest(self.hours) * 60 + _lowest(self.minutes)
-
-    def _next_day(self, day: int) -> int:
-        month = _month_of(day)
-        for _ in range(_MAX_MONTHS):
-            if days := self._days_in(month) >> (day - month.first_day):
-                return day + _lowest(days)
-            day = month.first_day + month.length
-            month = _month_of(day)
-        raise AssertionError("parse refused every date that never comes")
-
-    def _days_in(self, month: _Month) -> int:
-        if not self.months >> (month.number - 1) & 1:
-            return 0
-        weekdays = self.weekday_patterns[month.first_weekday]
-        days = self.days | weekdays if self.either_day else self.days & weekdays
-        return days & month.all_days
-
-
-class _Month(Record):
-    """One month of one year; `first_day` counts days since the epoch, `first_weekday` from Sunday."""
-
-    number: int
-    first_day: int
-    length: int
-    first_weekday: int
-    all_days: int
-
-
-@functools.lru_cache(maxsize=8192)
-def _month_of(day: int) -> _Month:
-    """The month in which a day (since the epoch) lies."""
-    month = calendar.month_of(day)
-    return _Month(
-        number=calendar.civil_date(day).month,
-        first_day=month.first_day,
-        length=month.length,
-        first_weekday=(calendar.weekday(month.first_day) + 1) % 7,
-        all_days=(1 << month.length) - 1,
-    )
-
-
-def _longest(month: int) -> int:
-    """How many days a month has in the years in which it has most."""
-    return (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
-
-
-def _weekday_pattern(weekdays: int, first_weekday: int) -> int:
-    return sum(1 << day for day in range(31) if weekdays >> ((first_weekday + day) % 7) & 1)
-
-
-def _lowest(bits: int) -> int:
-    """The number of the lowest bit that is set; there must be one."""
-    return (bits & -bits).bit_length() - 1
-
-
-# --- time zones: from label to minute ---------------------------------------------------------
-
-# Stretches are found for so many minutes at a time, and remembered.
-_BLOCK = 64 * _DAY
-# zoneinfo knows the years 1 to 9999; beyond them the offset stays what it is at the edge.
-_FIRST_MINUTE = -1_035_590_000
-_LAST_MINUTE = 4_223_368_000
-# More than any schedule needs unless all its matches lie in hours that the zone skips.
-_MAX_STRETCHES = 100
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ONE_MINUTE = timedelta(minutes=1)
-
-
-class _Stretch(Record):
-    """Minutes [start, end) over which a zone keeps its offset, in minutes east of UTC.
-
-    `reached` is the highest label that the zone's clock has shown before `start`.
-    """
-
-    start: int
-    end: int
-    offset: int
-    reached: int
-
-
-def _next_minute(fields: _Calendar, zone: ZoneInfo, earliest: int) -> int:
-    """The first firing at minute `earliest` or later."""
-    if fields.every_minute:
-        minute = _search(fields, zone, earliest, every_minute=True)
-        if minute is not None:
-            return minute
-        # Every match for decades is in a skipped hour, as with `* 2 31 3 */7` in Europe/Berlin: the last
-        # Sunday of March. A schedule without a next firing does not exist here, so it fires after the gap.
-    minute = _search(fields, zone, earliest, every_minute=False)
-    if minute is None:
-        raise AssertionError("a zone's clock reaches every label in the end")
-    return minute
-
-
-def _search(fields: _Calendar, zone: ZoneInfo, earliest: int, *, every_minute: bool) -> int | None:
-    """Go from stretch to stretch until one holds the firing.
-
-    A label fires at the first minute at which the clock has reached it or passed it. That one rule
-    gives the minute after a gap, and the first of two passes. With `every_minute` it fires at every
-    minute that shows it.
-    """
-    for _ in range(_MAX_STRETCHES):
-        stretch = _stretch_at(zone, earliest)
-        reached = earliest - 1 + stretch.offset
-        if not every_minute:
-            reached = stretch.reached if earliest == stretch.start else max(stretch.reached, reached)
-        label = fields.next_label(reached)
-        minute = max(label - stretch.offset, earliest)
-        if minute < stretch.end:
-            return minute
-        # No offset reaches a day. Two days on, the clock cannot show again what it has shown, and no
-        # minute before `label - _DAY` shows the label: years of stretches need not be visited.
-        is_past_repeats = stretch.end - earliest >= 2 * _DAY
-        earliest = max(stretch.end, label - _DAY) if is_past_repeats else stretch.end
-    return None
-
-
-def _stretch_at(zone: ZoneInfo, minute: int) -> _Stretch:
-    for stretch in _stretches(zone, minute // _BLOCK):
-        if minute < stretch.end:
-            return stretch
-    raise AssertionError("the stretches of a block cover it")
-
-
-@functools.lru_cache(maxsize=4096)
-def _stretches(zone: ZoneInfo, block: int) -> tuple[_Stretch, ...]:
-    """The stretches of one block of minutes, cut at its edges.
-
-    Looks at one minute of each day, so two changes that undo each other within a day go unseen.
-    """
-    block_start, block_end = block * _BLOCK, (block + 1) * _BLOCK
-    # Two days earlier, so that `reached` knows a change shortly before the block.
-    start = block_start - 2 * _DAY
-    offset = _offset_at(zone, start)
-    reached = start - 1 + offset
-    stretches: list[_Stretch] = []
-    while start < block_end:
-        end, following = _end_of_offset(zone, start, offset, block_end)
-        if end > block_start:
-            visible = max(start, block_start)
-            before = reached if visible == start else max(reached, visible - 1 + offset)
-            stretches.append(_Stretch(start=visible, end=end, offset=offset, reached=before))
-        reached = max(reached, end - 1 + offset)
-        start, offset = end, following
-    return tuple(stretches)
-
-
-def _end_of_offset(zone: ZoneInfo, start: int, offset: int, limit: int) -> tuple[int, int]:
-    """The first minute after `start` with another offset, and that offset; `limit` if there is none before it."""
-    while start < limit:
-        following = min(start + _DAY, limit)
-        if _offset_at(zone, following) != offset:
-            minutes = range(start, following + 1)
-            change = minutes[bisect_left(minutes, True, key=lambda minute: _offset_at(zone, minute) != offset)]
-            return change, _offset_at(zone, change)
-        start = following
-    return limit, offset
-
-
-def _offset_at(zone: ZoneInfo, minute: int) -> int:
-    """The zone's offset at a minute. Seconds, which only offsets of long ago have, are dropped.
-
-    So firings stay on whole minutes: the first one at or after the local time.
-    """
-    moment = _EPOCH + timedelta(minutes=min(max(minute, _FIRST_MINUTE), _LAST_MINUTE))
-    return (moment.astimezone(zone).utcoffset() or timedelta()) // _ONE_MINUTE

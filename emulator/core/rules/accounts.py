@@ -72,11 +72,13 @@ def set_plan(state: StateView, command: SetPlan) -> Decision[None]:
 
 
 def set_budget(state: StateView, command: SetBudget) -> Decision[None]:
+    """Record a budget, which limits nothing here. Raises NotFound for an account of none."""
     account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, budget=command.budget))
 
 
 def set_production_pack(state: StateView, command: SetProductionPack) -> Decision[None]:
+    """Record whether the account has the pack, which changes nothing else. Raises NotFound."""
     account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
 

@@ -99,4 +99,5 @@ def url_host(url: str) -> str:
 
 
 def url_path(url: str) -> str:
+    """The path of a URL, as the filter `path` compares it."""
     return urlsplit(url).path

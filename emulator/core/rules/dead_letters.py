@@ -18,6 +18,7 @@ from emulator.core.state_view import StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
+    """Delete those that are there; how many. Raises NotFound for another one if the command is strict."""
     owner = account_state(state, command.account_id)
     # dict.fromkeys: an id named twice is deleted, and counted, once.
     present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in owner.dead_letters)

@@ -196,12 +196,14 @@ def times_out(answer: ScriptedAnswer | None, timeout_ms: int) -> bool:
 
 
 def add_rule(state: StateView, command: AddRule) -> Decision[RuleId]:
+    """Add a rule behind all others; its id."""
     rule_id = RuleId(f"rule_{state.counters.rules + 1}")
     yield RuleAdded(rule=replace(command.rule, rule_id=rule_id))
     return rule_id
 
 
 def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
+    """Remove one rule, or all without an id. Raises NotFound for an id that no rule has."""
     if command.rule_id is not None and command.rule_id not in state.rules:
         raise NotFound(f"destination rule {command.rule_id} not found")
     chosen = tuple(state.rules) if command.rule_id is None else (command.rule_id,)

@@ -35,6 +35,7 @@ def check_account_is_active(account: Account) -> None:
 
 
 def check_message_size(account: Account, size: int) -> None:
+    """A body of so many bytes against the plan. Raises PayloadTooLarge."""
     if size > account.max_message_size:
         raise PayloadTooLarge(f"quota maxMessageSize exceeded, current limit: {account.max_message_size}")
 
@@ -85,6 +86,7 @@ def check_daily_quota(owner: AccountView, now_ms: int, adding: int) -> None:
 
 
 def messages_today(owner: AccountView, now_ms: int) -> int:
+    """How many messages the account has made on the present day of UTC."""
     return owner.usage_count if owner.usage_day == now_ms // DAY_MS else 0
 
 

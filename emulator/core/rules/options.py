@@ -85,14 +85,20 @@ def applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> Message
     return replace(options, **dict.fromkeys(ignored_by_queues(keeps_delay=keeps_delay)))
 
 
+def queue_of_a_run(options: MessageOptions, queue: QueueName | None) -> QueueName | None:
+    """The queue that is named for a message of a run in vain: runs are in no queue (D-325)."""
+    return None if options.workflow is None else queue or options.queue
+
+
 def not_applied_in_a_queue(
     options: MessageOptions, queue: QueueName | None, *, keeps_delay: bool = False
 ) -> tuple[str, ...]:
     """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none.
 
-    The queue is `queue`, or else the one that the options name; without any, every option is applied.
+    The queue is `queue`, or else the one that the options name; without any, every option is applied. A
+    message of a run is in no queue (D-325).
     """
-    if queue is None and options.queue is None:
+    if options.workflow is not None or (queue is None and options.queue is None):
         return ()
     given = replace(options, delay_ms=options.delay_ms or None)
     ignored = ignored_by_queues(keeps_delay=keeps_delay)

@@ -77,6 +77,7 @@ def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decisio
 
 
 def delete_schedule(state: StateView, command: DeleteSchedule) -> Decision[None]:
+    """Delete a schedule; its messages go on. Raises NotFound."""
     schedule(state, command.account_id, command.schedule_id)
     yield ScheduleDeleted(account_id=command.account_id, schedule_id=command.schedule_id, at_ms=state.now_ms)
 

@@ -28,6 +28,7 @@ from emulator.core.state_view import StateView
 
 
 def create_search_index(state: StateView, command: CreateSearchIndex) -> Decision[SearchIndex]:
+    """Make an index, with tokens that follow from the seed and its number."""
     index = new_search_index(
         state.key,
         scope=_scope(state),
@@ -43,10 +44,12 @@ def create_search_index(state: StateView, command: CreateSearchIndex) -> Decisio
 
 
 def rename_search_index(state: StateView, command: RenameSearchIndex) -> Decision[None]:
+    """Raises NotFound for an index of another world, or of none."""
     yield SearchIndexChanged(index=replace(search_index(state, command.index_id), name=command.name))
 
 
 def reset_search_index_password(state: StateView, command: ResetSearchIndexPassword) -> Decision[SearchIndex]:
+    """Give an index new tokens; the index with them. Raises NotFound."""
     index = search_index(state, command.index_id)
     tokens = _index_tokens(state.key, index.id, state.counters.index_tokens + 1)
     yield SearchIndexChanged(index=replace(index, token=tokens[0], read_only_token=tokens[1]))
@@ -60,6 +63,7 @@ def transfer_search_index(state: StateView, command: TransferSearchIndex) -> Dec
 
 
 def delete_search_index(state: StateView, command: DeleteSearchIndex) -> Decision[None]:
+    """Raises NotFound for an index of another world, or of none."""
     yield SearchIndexDeleted(index_id=search_index(state, command.index_id).id)
 
 

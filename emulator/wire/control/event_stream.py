@@ -24,6 +24,7 @@ from emulator.wire.control.deliveries import read_brief
 from emulator.wire.control.instants import instant_fields, rate_view
 from emulator.wire.control.parameters import Pairs, read_flag, read_parameters, read_redact
 from emulator.wire.control.workflow_names import run_fields
+from emulator.wire.fields import parse_number, read_field
 from emulator.wire.json_fields import Json, read_choice
 
 MEDIA_TYPE = "text/event-stream"
@@ -34,9 +35,12 @@ OPENING: Final = b"retry: %d\n\n" % RETRY_MS
 KEEP_ALIVE: Final = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 
+# More than any history in memory holds by default.
+MAX_LAST = 1_000_000
+
 ID_HEADER = "Last-Event-ID"
 _ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
-_PARAMETERS = ("last_event_id", "from", "follow", "redact", "brief")
+_PARAMETERS = ("last_event_id", "last", "from", "follow", "redact", "brief")
 
 
 class Kind(StrEnum):
@@ -71,29 +75,39 @@ class EndReason(StrEnum):
 
 class StreamRequest(Record):
     """What a client wants to be told: from which position on, whether it waits for more, what is redacted, and
-    whether attempts come without headers and bodies."""
+    whether attempts come without headers and bodies.
+
+    Without a position `last` is how many of the latest entries are told first, None for all.
+    """
 
     after: HistoryPosition | None = None
-    from_start: bool = False
+    last: int | None = 0
     follow: bool = True
     redact: bool = False
     brief: bool = False
 
 
 def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
-    """The query, and the header `Last-Event-ID`, which precedes the parameter (D-220, D-222). Raises: InvalidInput."""
+    """The query, and the header `Last-Event-ID`, which precedes it (D-220, D-222, D-326). Raises: InvalidInput."""
     pairs = tuple(pairs)
     given = read_parameters(pairs, _PARAMETERS)
     by_query = _read_id(given["last_event_id"], "last_event_id") if "last_event_id" in given else None
     by_header = _read_id(last_event_id, ID_HEADER) if last_event_id else None
+    last = None if read_choice(given.get("from", "now"), "from", ("now", "start")) == "start" else 0
+    if "last" in given:
+        last = read_field("last", given["last"], _parse_last)
     return StreamRequest(
         # A client that connects again repeats its address, and says in the header how far it came since.
         after=by_header or by_query,
-        from_start=read_choice(given.get("from", "now"), "from", ("now", "start")) == "start",
+        last=last,
         follow=read_flag(given.get("follow", "true"), "follow"),
         redact=read_redact(pairs),
         brief=read_brief(pairs),
     )
+
+
+def _parse_last(text: str) -> int:
+    return parse_number(text, "a number of entries", 0, MAX_LAST, digits=7)
 
 
 def _read_id(text: str, field: str) -> HistoryPosition:
@@ -160,6 +174,7 @@ def firing_view(firing: ScheduleFired) -> dict[str, Json]:
 
 
 def reset_view(reason: ResetReason) -> dict[str, Json]:
+    """Why what was told before is void."""
     return {"reason": reason.value}
 
 

@@ -298,7 +298,7 @@ def _backed_off(reason: explanations.BackedOff, message: Message) -> dict[str, J
 
 
 def _failed(reason: explanations.Failed, message: Message) -> dict[str, Json]:
-    text = f"failed after {reason.attempts} attempt{'' if reason.attempts == 1 else 's'}: {_failure(reason, message)}"
+    text = f"failed {_after(reason.attempts)}: {_failure(reason, message)}"
     if reason.dead_letter_id is not None:
         text += f"; it is dead letter {reason.dead_letter_id}"
     return _at("failed", reason.at_ms, text) | {

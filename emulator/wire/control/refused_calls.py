@@ -49,10 +49,12 @@ class DeduplicatedPublish(Record):
 
 
 def deduplicated_view(publish: DeduplicatedPublish) -> dict[str, Json]:
+    """A publish that made no message, as JSON."""
     return fields_of(publish, "at_ms")
 
 
 def refused_call_view(call: RefusedCall) -> dict[str, Json]:
+    """A refused call as JSON; its instant on the virtual and on the real clock."""
     return fields_of(call, "at_ms", "wall_ms")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput
+from emulator.core.language.excerpts import excerpt
 from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
 from emulator.core.record import Record
 from emulator.wire.json_fields import Json, kind_of, read_choice, read_duration_ms, read_list, read_text
@@ -35,7 +36,7 @@ def read_rule(value: Json) -> DestinationRule:
         lambda match, path: Fields(match, path, ("url", "method")),
         'missing, expected an object such as {"url": "https://api.example.com/*"}',
     )
-    url = match.need("url", read_text, "missing, expected a URL, or a glob in which * matches any characters")
+    url = match.need("url", _read_pattern, "missing, expected a URL, or a glob in which * matches any characters")
     method = match.get("method", _read_method, None)
     answers = [key for key in _ANSWERS if key in given]
     duplicate_ms = given.get("duplicate", _read_duplicate, None)
@@ -115,6 +116,20 @@ def values_by_name(headers: Headers) -> dict[str, list[str]]:
 
 
 # -- reading ----------------------------------------------------------------------------------
+
+
+_SCHEMES = ("http://", "https://")
+
+
+def _read_pattern(value: Json, path: str) -> str:
+    """A URL or a glob that some URL can match: every destination begins with its scheme (D-329)."""
+    pattern = read_text(value, path)
+    beginning, glob, _ = pattern.lower().partition("*")
+    if not any(beginning.startswith(scheme) or (glob and scheme.startswith(beginning)) for scheme in _SCHEMES):
+        raise InvalidInput(
+            path, f"expected to begin with http:// or https://, or with * for any characters, got {excerpt(pattern)}"
+        )
+    return pattern
 
 
 def _read_method(value: Json, path: str) -> Method:

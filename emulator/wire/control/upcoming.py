@@ -10,9 +10,9 @@ from typing import assert_never
 from emulator.core.model import DestinationKind, Message
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
+from emulator.queries.published_steps import read_step, step_of
 from emulator.queries.upcoming import DEFAULT_LIMIT, MAX_LIMIT, Upcoming, UpcomingQuery
 from emulator.queries.waiting import Held, UnderWay, Waiting
-from emulator.queries.workflow_steps import read_step, step_of
 from emulator.wire.control.deliveries import chaos_view
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_parameters
@@ -55,40 +55,15 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
         case upcoming.ScheduleFiring():
             return _firing(item)
         case upcoming.FirstAttempt():
-            message = item.message
-            delay_ms = item.at_ms - message.created_ms
-            why = _sleep(message) or f"the first attempt, {format_duration(delay_ms)} after the message was made"
-            return (
-                _at("delivery", item.at_ms, why)
-                | _of(message)
-                | instant_fields("created", message.created_ms)
-                | _chaos(message, 1, item.is_postponed, "put back")
-            )
+            return _first_attempt(item)
         case upcoming.Retry():
             return _retry(item)
         case upcoming.Answer():
             return _answer(item)
         case upcoming.Redelivery():
-            rule = "a rule that is gone" if item.rule_id is None else item.rule_id
-            why = f"{rule} has attempt {item.number} made again"
-            return (
-                _at("duplicate", item.at_ms, why)
-                | _of(item.message)
-                | {"attempt": item.number, "rule_id": item.rule_id}
-                | _chaos(item.message, item.number, True, f"duplicate of attempt {item.number}")
-            )
+            return _redelivery(item)
         case upcoming.WaitDeadline():
-            step = read_step(item.waiter.step).step_name
-            why = (
-                f'step "{step}" of workflow run {item.run.run_id} waits for the event {item.waiter.event_id} until then'
-            )
-            return _at("wait", item.at_ms, why) | {
-                "account_id": item.run.account_id,
-                "workflow_run_id": item.run.run_id,
-                "step": step,
-                "url": item.run.url,
-                "event_id": item.waiter.event_id,
-            }
+            return _wait_deadline(item)
         case upcoming.RateWindowEnd():
             return _rate_window(item)
         case upcoming.DeduplicationExpiry():
@@ -100,14 +75,7 @@ def item_view(item: upcoming.Item) -> dict[str, Json]:
             why = f"a message is found by its id for {readable} after its end at {iso(item.ended.ended_ms)}"
             return _at("message_expiry", item.at_ms, why) | _of(item.ended.message)
         case upcoming.DeadLetterExpiry():
-            letter = item.letter
-            why = f"a dead letter is kept for {format_duration(item.at_ms - letter.failed_ms)}"
-            subject = {
-                "account_id": letter.account_id,
-                "message_id": letter.message_id,
-                "dead_letter_id": letter.dead_letter_id,
-            }
-            return _at("dead_letter_expiry", item.at_ms, why) | subject
+            return _dead_letter_expiry(item)
         case upcoming.AccountTransition():
             why = f"the account's change to {item.state} is through"
             return _at("account", item.at_ms, why) | {"account_id": item.account_id}
@@ -130,6 +98,18 @@ def _firing(item: upcoming.ScheduleFiring) -> dict[str, Json]:
     }
 
 
+def _first_attempt(item: upcoming.FirstAttempt) -> dict[str, Json]:
+    message = item.message
+    delay_ms = item.at_ms - message.created_ms
+    why = _sleep(message) or f"the first attempt, {format_duration(delay_ms)} after the message was made"
+    return (
+        _at("delivery", item.at_ms, why)
+        | _of(message)
+        | instant_fields("created", message.created_ms)
+        | _chaos(message, 1, item.is_postponed, "put back")
+    )
+
+
 def _retry(item: upcoming.Retry) -> dict[str, Json]:
     message, delay = item.message, item.delay
     count = f"retry {item.number} of {message.max_retries}"
@@ -149,7 +129,7 @@ def _retry(item: upcoming.Retry) -> dict[str, Json]:
 
 def _answer(item: upcoming.Answer) -> dict[str, Json]:
     duration = format_duration(item.at_ms - item.started_ms)
-    rule = "a rule that is gone" if item.rule_id is None else item.rule_id
+    rule = _rule(item.rule_id)
     if item.has_timed_out:
         kind, why = "timeout", f"attempt {item.attempt} times out after {duration}: {rule} keeps it waiting longer"
     else:
@@ -160,6 +140,41 @@ def _answer(item: upcoming.Answer) -> dict[str, Json]:
         | {"attempt": item.attempt, "rule_id": item.rule_id}
         | _chaos(item.message, item.attempt, item.is_disturbed, "answer held back")
     )
+
+
+def _redelivery(item: upcoming.Redelivery) -> dict[str, Json]:
+    return (
+        _at("duplicate", item.at_ms, f"{_rule(item.rule_id)} has attempt {item.number} made again")
+        | _of(item.message)
+        | {"attempt": item.number, "rule_id": item.rule_id}
+        | _chaos(item.message, item.number, True, f"duplicate of attempt {item.number}")
+    )
+
+
+def _rule(rule_id: str | None) -> str:
+    return "a rule that is gone" if rule_id is None else rule_id
+
+
+def _wait_deadline(item: upcoming.WaitDeadline) -> dict[str, Json]:
+    run, event_id, step = item.run, item.waiter.event_id, read_step(item.waiter.step).step_name
+    why = f'step "{step}" of workflow run {run.run_id} waits for the event {event_id} until then'
+    return _at("wait", item.at_ms, why) | {
+        "account_id": run.account_id,
+        "workflow_run_id": run.run_id,
+        "step": step,
+        "url": run.url,
+        "event_id": event_id,
+    }
+
+
+def _dead_letter_expiry(item: upcoming.DeadLetterExpiry) -> dict[str, Json]:
+    letter = item.letter
+    why = f"a dead letter is kept for {format_duration(item.at_ms - letter.failed_ms)}"
+    return _at("dead_letter_expiry", item.at_ms, why) | {
+        "account_id": letter.account_id,
+        "message_id": letter.message_id,
+        "dead_letter_id": letter.dead_letter_id,
+    }
 
 
 def _rate_window(item: upcoming.RateWindowEnd) -> dict[str, Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.model import Message
-from emulator.queries.workflow_steps import step_of
+from emulator.queries.published_steps import step_of
 from emulator.wire.json_fields import Json
 
 

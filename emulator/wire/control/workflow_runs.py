@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from emulator.core.language.excerpts import excerpt
 from emulator.core.model import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState
 from emulator.queries.history import Page
 from emulator.queries.workflow_runs import RunMessage, RunQuery, RunSummary
-from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes, shown_out
+from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes
 from emulator.queries.workflow_waits import Awaited, AwaitedKind, awaited
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_limit, read_parameters
@@ -22,7 +21,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.instants import iso
 from emulator.wire.json_fields import Json, read_choice
 from emulator.wire.messaging.filters import parse_cursor
-from emulator.wire.reasons import answered
+from emulator.wire.reasons import answered, shortened
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
@@ -242,7 +241,8 @@ def _reasons_of(log: StepLog) -> Iterator[_Reason]:
             end = " canceled"
         case _:
             end = " failed"
-    result = "" if shown_out(log.step) is None or log.response is not None else f": {_shortened(log.step.out or '')}"
+    out = log.step.out
+    result = "" if out is None or out.strip() == "null" or log.response is not None else f": {shortened(out)}"
     answer = "" if log.response is None else f": answered {log.response.status}"
     yield _Reason(kind="step", at_ms=log.ended_ms, text=f"{name}{end}{since}{result}{answer}")
 
@@ -251,7 +251,3 @@ def _errors(message: RunMessage) -> Iterator[_Reason]:
     who = "the third party" if message.call_type is CallType.TO_CALLBACK else "a call of the endpoint"
     for at_ms, outcome in failed_outcomes(message):
         yield _Reason(kind="error", at_ms=at_ms, text=f"{who} {answered(outcome, None)}")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 and text.isprintable() else excerpt(text)

@@ -208,10 +208,9 @@ def _item(item: _Item, dialect: Dialect, caller_ip: str, tell: Tell) -> PublishI
         )
         return with_invoker(read, dialect)
     except Refused as refusal:
-        lower = [(name.lower(), value) for name, value in headers]
         if isinstance(refusal, InvalidInput):
-            refusal = problem_of(refusal, lower, dialect)
-        if names_run(lower, dialect):
+            refusal = problem_of(refusal, headers, dialect)
+        if names_run(headers, dialect):
             raise refusal from None
         return refusal
 

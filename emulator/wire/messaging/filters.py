@@ -221,12 +221,14 @@ def parse_instant_ms(text: str) -> int:
 
 
 def parse_cursor(text: str) -> str:
+    """The cursor of an earlier answer. Raises: Malformed."""
     if not _CURSOR.fullmatch(text):
         raise Malformed(f"expected the cursor of an earlier answer, got {excerpt(text)}")
     return text
 
 
 def parse_order(text: str) -> bool:
+    """Whether the latest come first. Raises: Malformed."""
     latest_first = _ORDERS.get(text.lower())
     if latest_first is None:
         raise Malformed(f"expected earliestFirst or latestFirst, got {excerpt(text)}")

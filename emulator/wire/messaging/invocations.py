@@ -27,6 +27,9 @@ class _Invocation(msgspec.Struct):
     headers: dict[str, str | list[str]] = {}
 
 
+# Deeper than a client's step, and far from the depth at which JSON cannot be read.
+_DEEPEST = 100
+
 _INVOCATION = msgspec.json.Decoder(_Invocation)
 _encode = msgspec.json.Encoder().encode
 
@@ -43,11 +46,31 @@ def with_invoker(item: PublishItem, dialect: Dialect) -> PublishItem:
             run_created_ms=given.workflowRunCreatedAt,
             url=destinations.check_url("workflowUrl", given.workflowUrl),
             options=options_of_run(given.headers, RunId(given.workflowRunId), dialect),
-            step=_encode(given.step),
+            step=step_of(given.step),
         )
     except InvalidInput as problem:
         raise InvalidRunMessage(problem.field, problem.reason) from None
     return replace(item, body=(given.body or "").encode(), invoker=invoker)
+
+
+def step_of(fields: Mapping[str, msgspec.Raw]) -> bytes:
+    """A step as JSON that a result can be added to later, when nobody can be refused. Raises: InvalidInput (D-327)."""
+    step = _encode(fields)
+    try:
+        values: list[object] = [msgspec.json.decode(step)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput("step", f"expected JSON that can be read again: {error}") from None
+    for _ in range(_DEEPEST):
+        values = [inner for value in values for inner in _inside(value)]
+    if values:
+        raise InvalidInput("step", f"expected values nested at most {_DEEPEST} deep")
+    return step
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def options_of_run(headers: Mapping[str, str | list[str]], run_id: RunId, dialect: Dialect) -> MessageOptions:

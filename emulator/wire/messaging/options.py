@@ -83,7 +83,7 @@ def read_options(
         own_authorization = credentials.token_parameter(parts, dialect) is None
         options = _top_options(given, rest, kind, own_authorization=own_authorization)
     except InvalidInput as problem:
-        raise run_options.problem_of(problem, parts.headers, dialect) from None
+        raise run_options.problem_of(problem, (*parts.headers, *parts.query), dialect) from None
     given.report(tell)
     return options
 

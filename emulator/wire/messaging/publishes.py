@@ -25,7 +25,7 @@ def read_publish(
     try:
         destination = read_destination(rest_of_raw_path, parts.raw_query, dialect)
     except InvalidInput as problem:
-        raise run_options.problem_of(problem, parts.headers, dialect) from None
+        raise run_options.problem_of(problem, (*parts.headers, *parts.query), dialect) from None
     return PublishItem(
         destination=destination,
         body=parts.body,

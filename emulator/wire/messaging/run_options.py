@@ -64,14 +64,14 @@ def _parse_call_type(text: str) -> CallType:
     return call_type
 
 
-def names_run(lower_headers: Iterable[tuple[str, str]], dialect: Dialect) -> bool:
-    """Whether headers make their message part of a run; names are in lower case."""
+def names_run(options: Iterable[tuple[str, str]], dialect: Dialect) -> bool:
+    """Whether headers, or parameters of the query, make their message part of a run; an empty value says nothing."""
     wanted = dialect.lower_prefix + RUN_ID
-    return any(name == wanted for name, _ in lower_headers)
+    return any(name.lower() == wanted and value.strip() for name, value in options)
 
 
-def problem_of(problem: InvalidInput, lower_headers: Iterable[tuple[str, str]], dialect: Dialect) -> InvalidInput:
+def problem_of(problem: InvalidInput, options: Iterable[tuple[str, str]], dialect: Dialect) -> InvalidInput:
     """The refusal of a wrong value, another one for a message of a run (D-364)."""
-    if names_run(lower_headers, dialect):
+    if names_run(options, dialect):
         return InvalidRunMessage(problem.field, problem.reason)
     return problem

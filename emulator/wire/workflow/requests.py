@@ -19,7 +19,7 @@ from emulator.wire.fields import read_field
 from emulator.wire.json_bodies import decoded
 from emulator.wire.messaging import bodies, destinations
 from emulator.wire.messaging.filters import Given
-from emulator.wire.messaging.invocations import listed, options_of_run
+from emulator.wire.messaging.invocations import listed, options_of_run, step_of
 from emulator.wire.messaging.option_values import parse_boolean
 from emulator.wire.messaging.options import RequestKind, Tell, read_options
 from emulator.wire.messaging.publishes import read_publish
@@ -86,7 +86,6 @@ class _Wait(msgspec.Struct):
 
 
 _WAIT = msgspec.json.Decoder(_Wait)
-_encode = msgspec.json.Encoder().encode
 
 
 def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, event_id: str) -> WaitForEvent:
@@ -112,7 +111,7 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
             ),
             timeout_headers=listed(given.timeoutHeaders),
             timeout_options=options_of_run(given.timeoutHeaders, workflow.run_id, dialect),
-            step=_encode(given.step),
+            step=step_of(given.step),
         )
     except InvalidInput as problem:
         raise InvalidRunMessage(problem.field, problem.reason) from None

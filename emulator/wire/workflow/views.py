@@ -23,6 +23,7 @@ def steps(run: WorkflowRun) -> Json:
 
 
 def cancelled(count: int) -> Json:
+    """How many runs were cancelled."""
     return {"cancelled": count}
 
 
@@ -43,6 +44,7 @@ def _headers(headers: ListedHeaders) -> dict[str, Json]:
 
 
 def waiters(found: Iterable[Waiter]) -> Json:
+    """All who wait for an event, in the order of waiting."""
     return [waiter(each) for each in found]
 
 
@@ -61,6 +63,7 @@ def notified(found: Iterable[NotifiedWaiter]) -> Json:
 
 
 def triggered(run: TriggeredRun) -> dict[str, Json]:
+    """A run that was started; `deduplicated` only if its id was active already."""
     view: dict[str, Json] = {"workflowRunId": run.run_id, "workflowCreatedAt": run.created_ms}
     if run.deduplicated:
         view["deduplicated"] = True

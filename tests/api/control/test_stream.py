@@ -245,6 +245,31 @@ async def test_it_begins_with_what_happens_from_now_on_or_with_the_first_entry()
             assert said(await now.events(1)) == said(await start.events(1)) == ["CREATED"]
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("last=2", ["200", "DELIVERED", "clock 0h"]),
+        ("last=0", ["clock 0h"]),
+        ("last=1000000&from=now", ["CREATED", "ACTIVE", "200", "DELIVERED", "clock 0h"]),
+    ],
+)
+def test_it_begins_with_the_last_entries(query: str, expected: list[str]) -> None:
+    """D-326."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await emulator.publish(HOOK)
+            async with streaming(emulator, f"{query}&follow=false") as stream:
+                events = await stream.events(1)
+                assert said([*events, *await stream.rest()]) == expected
+            # An address that is repeated goes on behind the last event, whatever it said of the beginning.
+            async with streaming(emulator, f"{query}&follow=false&last_event_id={events[0].id}") as stream:
+                assert said(await stream.rest()) == (expected[1:] or expected)
+
+    test()
+
+
 @on_loop
 async def test_what_is_done_after_the_answer_has_begun_is_told() -> None:
     async with in_process() as emulator, streaming(emulator) as stream:

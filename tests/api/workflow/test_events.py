@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow, begin, steps, wait
-from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow, begin, headers, steps, wait
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
 from tests.harness.loops import on_loop
 
 
@@ -85,6 +85,34 @@ def test_a_wrong_wait_names_the_field(changes: dict[str, Any], field: str) -> No
             assert (answer.status, answer.json["field"]) == (412, field)
 
     test()
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@on_loop
+async def test_a_step_that_no_result_could_be_added_to_is_refused() -> None:
+    """D-327. JSON nested nearly 1000 deep was read when it was accepted, and could not be when its time was over."""
+    async with in_process() as emulator:
+        await answer_as_workflow(emulator)
+        await begin(emulator)
+
+        async def wait_with(extra: str) -> Answer:
+            body = f'{{"url":"{FLOW}","timeout":"5s","step":{{"stepId":1,"extra":{extra}}}}}'
+            return await emulator.post("/v2/wait/ev", headers(), body)
+
+        for extra in (nested(700), nested(100), "1e999", "9" * 5_000):
+            answer = await wait_with(extra)
+            assert (answer.status, answer.json["field"]) == (412, "step"), extra
+        invoking = headers("wfr_2", init=True) | {"Svc-Workflow-Invoke": "true"}
+        invocation = f'{{"workflowRunId":"{RUN}","workflowUrl":"{FLOW}","step":{{"extra":{nested(100)}}}}}'
+        answer = await emulator.post(f"/v2/publish/{FLOW}", invoking, invocation)
+        assert (answer.status, answer.json["field"]) == (412, "step")
+
+        assert (await wait_with(nested(98))).status == 200
+        await emulator.advance("1m")
+        assert json.loads((await steps(emulator))[-1])["waitTimeout"] is True
 
 
 @on_loop

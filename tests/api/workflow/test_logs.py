@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.emulators import EPOCH_MS, in_process
 from tests.harness.loops import on_loop
-from tests.harness.workflow_runs import ANSWER, CRM, FLOW, Flow
+from tests.harness.workflow_runs import ANSWER, CRM, FLOW, RUN, Flow
 
 DAY_MS = 86_400_000
 
@@ -222,6 +222,21 @@ async def test_what_is_no_step_of_a_known_client_is_listed_without_a_name() -> N
         await flow.publish(FLOW, b"anything")
         [_, group] = (await flow.log())["steps"]
     assert [(step["stepName"], step["stepType"], step["out"]) for step in group["steps"]] == [("", "", "anything")]
+
+
+@pytest.mark.parametrize("out", ["[" * 100_000, "NaN", "1" * 5_000, "null"], ids=["deep", "nan", "digits", "null"])
+@on_loop
+async def test_a_result_that_is_no_json_is_shown_as_the_text_it_is(out: str) -> None:
+    async with in_process() as emulator:
+        flow = Flow(emulator)
+        await flow.start()
+        await flow.publish(FLOW, json.dumps({"stepId": 1, "stepName": "s", "stepType": "Call", "out": out}).encode())
+        await flow.publish(FLOW, b'{"stepId":2,"stepName":"t","stepType":"Run","extra":' + b"[" * 100_000)
+        [_, first, second] = (await flow.log())["steps"]
+        explained = (await emulator.control("GET", f"/runs/{RUN}/explain")).json
+    assert first["steps"][0]["out"] == out
+    assert second["steps"][0]["stepName"] == ""
+    assert [each["kind"] for each in explained["reasons"]].count("step") == 2
 
 
 @on_loop

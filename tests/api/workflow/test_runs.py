@@ -114,6 +114,27 @@ def test_wrong_values_of_a_message_of_a_run_are_412(name: str, value: str) -> No
     test()
 
 
+@pytest.mark.parametrize(
+    ("target", "status", "field"),
+    [
+        (f"/v2/publish/{FLOW}?svc-workflow-runid={'a' * 257}", 412, "svc-workflow-runid"),
+        (f"/v2/publish/{FLOW}?Svc-Workflow-RunId=wfr_1&svc-retries=x", 412, "svc-retries"),
+        ("/v2/publish/nowhere!?svc-workflow-runid=wfr_1", 412, "destination"),
+        (f"/v2/trigger/{FLOW}?svc-workflow-runid=wfr_1&svc-delay=x", 412, "svc-delay"),
+        ("/v2/wait/event?svc-workflow-runid=wfr_1&svc-delay=x", 412, "svc-delay"),
+        # An empty value says nothing, so these name no run.
+        (f"/v2/publish/{FLOW}?svc-workflow-runid=&svc-retries=x", 400, "svc-retries"),
+    ],
+)
+@on_loop
+async def test_a_run_that_is_named_in_the_query_is_a_run(target: str, status: int, field: str) -> None:
+    """D-364."""
+    async with in_process() as emulator:
+        answer = await emulator.post(target, (), "{}")
+        assert (answer.status, answer.json["field"]) == (status, field)
+        assert await emulator.deliveries() == []
+
+
 @on_loop
 async def test_a_batch_that_cannot_be_read_is_412_if_it_names_a_run() -> None:
     """D-364."""

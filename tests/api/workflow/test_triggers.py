@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow
+import pytest
+
+from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow, headers
 from tests.harness.emulators import EPOCH_MS, in_process
 from tests.harness.loops import on_loop
 
@@ -28,6 +30,37 @@ async def test_runs_are_triggered_by_http() -> None:
         assert many.json[1] == {"workflowRunId": RUN, "workflowCreatedAt": EPOCH_MS, "deduplicated": True}
         assert many.json[0]["workflowRunId"].startswith("wfr_")
         assert "deduplicated" not in many.json[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "named_by", "body"),
+    [
+        pytest.param("/v2/batch/trigger", {}, [{"destination": FLOW, "queue": "q"}], id="batch-of-triggers"),
+        pytest.param(f"/v2/trigger/{FLOW}", {"Svc-Queue-Name": "q"}, b"", id="trigger"),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": FLOW, "queue": "q", "headers": headers(init=True, Svc_Delay="1h")}],
+            id="batch",
+        ),
+        pytest.param(f"/v2/enqueue/q/{FLOW}", headers(init=True, Svc_Delay="1h"), b"", id="enqueue"),
+        pytest.param(f"/v2/publish/{FLOW}", headers(init=True, Svc_Queue_Name="q"), b"", id="publish"),
+    ],
+)
+def test_a_queue_that_is_named_for_a_run_is_not_applied_and_told(
+    target: str, named_by: dict[str, str], body: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-325."""
+
+    @on_loop
+    async def start() -> None:
+        async with in_process() as emulator:
+            assert (await emulator.post(target, named_by, body)).status in (200, 201)
+            assert (await emulator.get("/v2/queues")).json == []
+
+    start()
+    told = [message for message in caplog.messages if "not applied" in message]
+    assert told == [f"queue q is not applied: runs are in no queue (to {FLOW})"]
 
 
 @on_loop

@@ -64,14 +64,19 @@ class App:
         control(self.emulator, "POST", "/clock/advance", {"by": by})
 
     def finish(self) -> None:
-        """Let all runs come to their end: by moving the clock, or by waiting in real time."""
+        """Let all runs come to their end: by moving the clock, or in real time by watching what happens."""
         if self.mode == "frozen":
             assert control(self.emulator, "POST", "/clock/drain", {"horizon": "400d"})["idle"]
             return
         deadline = time.monotonic() + PATIENCE_S
-        while any(control(self.emulator, "GET", "/clock")[name] for name in ("pending", "in_flight")):
-            assert time.monotonic() < deadline, control(self.emulator, "GET", "/upcoming")
-            time.sleep(0.05)
+        address = f"{self.emulator.url}/_emulator/stream"
+        with httpx.stream("GET", address, timeout=PATIENCE_S, trust_env=False) as stream:
+            # The answer has begun, so what ends the last run is told; a line comes every few seconds if nothing is.
+            lines = stream.iter_lines()
+            while any(control(self.emulator, "GET", "/clock")[name] for name in ("pending", "in_flight")):
+                assert time.monotonic() < deadline, control(self.emulator, "GET", "/upcoming")
+                while not next(lines).startswith(("data:", ":")):
+                    pass
 
 
 @contextlib.contextmanager

@@ -110,7 +110,9 @@ def test_what_is_no_json_is_malformed() -> None:
     ("query", "header", "expected"),
     [
         pytest.param({}, None, StreamRequest(), id="from now on"),
-        pytest.param({"from": "start"}, None, StreamRequest(from_start=True), id="from the start"),
+        pytest.param({"from": "start"}, None, StreamRequest(last=None), id="from the start"),
+        pytest.param({"last": "0012"}, None, StreamRequest(last=12), id="the last entries"),
+        pytest.param({"last": "1000000", "from": "start"}, None, StreamRequest(last=1_000_000), id="last precedes"),
         pytest.param({"from": "now", "follow": "True"}, None, StreamRequest(), id="the defaults, said"),
         pytest.param({"follow": "false"}, None, StreamRequest(follow=False), id="what there is"),
         pytest.param({"redact": "true"}, None, StreamRequest(redact=True), id="redacted"),
@@ -123,7 +125,7 @@ def test_what_is_no_json_is_malformed() -> None:
         pytest.param(
             {"from": "start", "last_event_id": "9f3a1c02-0"},
             None,
-            StreamRequest(from_start=True, after=HistoryPosition(generation="9f3a1c02", seq=0)),
+            StreamRequest(last=None, after=HistoryPosition(generation="9f3a1c02", seq=0)),
             id="an address that is repeated",
         ),
     ],
@@ -157,6 +159,9 @@ def test_an_id_that_is_none_is_refused_by_name(text: str) -> None:
         ([("redact", "body")], "redact"),
         ([("form", "start")], "form"),
         ([("from", "start"), ("from", "now")], "from"),
+        ([("last", "-1")], "last"),
+        ([("last", "1000001")], "last"),
+        ([("last", "1e3")], "last"),
     ],
 )
 def test_other_parameters_are_refused_by_name(query: list[tuple[str, str]], field: str) -> None:

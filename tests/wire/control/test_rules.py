@@ -138,6 +138,10 @@ MATCH: dict[str, Json] = {"url": URL}
         pytest.param({"match": URL, "fault": "dns"}, "match", id="match-is-text"),
         pytest.param({"match": {}, "fault": "dns"}, "match.url", id="no-url"),
         pytest.param({"match": {"url": ""}, "fault": "dns"}, "match.url", id="empty-url"),
+        *(
+            pytest.param({"match": {"url": url}, "fault": "dns"}, "match.url", id=f"never-matches-{url}")
+            for url in ("api.example.com/*", "x y", "ftp://*", "http:/x", "https:/", "httpss*", "localhost:3000/hook")
+        ),
         pytest.param({"match": {"url": URL, "method": "TRACE"}, "fault": "dns"}, "match.method", id="method"),
         pytest.param({"match": {"url": URL, "method": None}, "fault": "dns"}, "match.method", id="null-method"),
         pytest.param({"match": {"url": URL, "host": "a"}, "fault": "dns"}, "match.host", id="unknown-in-match"),
@@ -199,6 +203,12 @@ def test_rule_that_is_wrong_names_the_field(document: Json, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_rule(document)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("url", ["*", "*broken*", "h*", "HTTP*/a", "https:/*", "http://*", "https://x y", "HTTPS://A"])
+def test_a_pattern_that_a_url_can_match_is_kept_as_it_is(url: str) -> None:
+    """D-329."""
+    assert read_rule({"match": {"url": url}, "fault": "dns"}).url == url
 
 
 @pytest.mark.parametrize(

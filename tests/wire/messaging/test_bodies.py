@@ -121,6 +121,11 @@ def test_item_that_cannot_be_is_refused_by_itself(item: dict[str, object], field
         pytest.param(b'[{"destination":"a","headers":[]}]', "[0].headers", id="array-as-headers"),
         pytest.param(b'[{"destination":"a","headers":{"w":"1","x":1}}]', "[0].headers.x", id="number-as-header"),
         pytest.param(b'[{"destination":"a","headers":{"x\\n":["1"]}}]', "[0].headers.'x\\n'", id="array-as-header"),
+        # What is wrong with a header is looked for in all of the document, which nobody has read to its end yet.
+        pytest.param(b'[{"destination":"a","headers":{"x":1}},', "body", id="number-as-header-then-truncated"),
+        pytest.param(b'[{"destination":"a","headers":{"x":1}},' + b"[" * 100_000, "body", id="then-brackets"),
+        pytest.param(b'[{"destination":"a","headers":{"x":1}},"\xff"]', "body", id="then-not-utf-8"),
+        pytest.param(b'[{"destination":"a","headers":{"x":1}},1e999]', "[1]", id="then-out-of-range"),
     ],
 )
 def test_malformed_batch_is_refused_as_a_whole(body: bytes, field: str) -> None:

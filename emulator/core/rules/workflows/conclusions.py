@@ -106,14 +106,27 @@ def _bring_response(
     fields = callbacks.fields_of(message, outcome, progress.retried, None, account.max_message_size)
     if _wants_payload(callback.options):
         fields["sourceBody"] = b64encode(run.payload).decode()
-    options = inherited(run, callback.options, CallType.FROM_CALLBACK)
+    yield from _call_back(state, run, message, callback, fields, CallType.FROM_CALLBACK)
+
+
+def _call_back(
+    state: StateView,
+    run: WorkflowRun,
+    message: Message,
+    callback: CallbackOptions,
+    fields: dict[str, object],
+    call_type: CallType,
+) -> Decision[None]:
+    """Tell of a message of the run, as JSON."""
+    is_failure = call_type is CallType.FAILURE_CALL
+    options = callback.options if is_failure else inherited(run, callback.options, call_type)
     wanted = Delivery(
         url=callback.url,
         options=replace(options, forwarded=headers_over(options.forwarded, _JSON)),
         body=callbacks.encoded(fields),
-        call_type=CallType.FROM_CALLBACK,
+        call_type=call_type,
         caller_ip=message.caller_ip,
-        created_by=CreatedBy.CALLBACK,
+        created_by=CreatedBy.FAILURE_CALLBACK if is_failure else CreatedBy.CALLBACK,
         source_message_id=message.message_id,
     )
     yield from create(state, run, wanted)
@@ -161,14 +174,4 @@ def call_failure_function(
         "workflowCreatedAt": run.created_ms,
         "workflowUrl": run.url,
     }
-    options = callback.options
-    wanted = Delivery(
-        url=callback.url,
-        options=replace(options, forwarded=headers_over(options.forwarded, _JSON)),
-        body=callbacks.encoded(fields),
-        call_type=CallType.FAILURE_CALL,
-        caller_ip=message.caller_ip,
-        created_by=CreatedBy.FAILURE_CALLBACK,
-        source_message_id=message.message_id,
-    )
-    yield from create(state, run, wanted)
+    yield from _call_back(state, run, message, callback, fields, CallType.FAILURE_CALL)

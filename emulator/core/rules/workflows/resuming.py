@@ -25,6 +25,7 @@ from emulator.core.model import (
     CreatedBy,
     Destination,
     DestinationKind,
+    Message,
     MessageId,
     MessageOptions,
     Phase,
@@ -201,7 +202,22 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
         from_dead_letter=entry.dead_letter_id,
     )
     yield RunStarted(run=run)
-    own = MessageOptions(
+    wanted = Delivery(
+        url=failed.url,
+        options=over(_named(overrides), _options_of(failed)),
+        body=failed.body if cut is None else steps_body(steps[:cut]),
+        call_type=part.call_type,
+        caller_ip=failed.caller_ip,
+        created_by=CreatedBy.DEAD_LETTER,
+        from_dead_letter=entry.dead_letter_id,
+    )
+    yield from create(state, run, wanted)
+    return TriggeredRun(run_id=run_id, created_ms=run.created_ms)
+
+
+def _options_of(failed: Message) -> MessageOptions:
+    """The options that make a message like this one."""
+    return MessageOptions(
         method=failed.method,
         forwarded=failed.headers,
         max_retries=failed.max_retries,
@@ -212,14 +228,3 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
         redaction=failed.redaction,
         flow_control=failed.flow_control,
     )
-    wanted = Delivery(
-        url=failed.url,
-        options=over(_named(overrides), own),
-        body=failed.body if cut is None else steps_body(steps[:cut]),
-        call_type=part.call_type,
-        caller_ip=failed.caller_ip,
-        created_by=CreatedBy.DEAD_LETTER,
-        from_dead_letter=entry.dead_letter_id,
-    )
-    yield from create(state, run, wanted)
-    return TriggeredRun(run_id=run_id, created_ms=run.created_ms)

@@ -1,0 +1,145 @@
+"""Which cron expressions are accepted (D-012)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from emulator.core.errors import Malformed
+from emulator.core.language import cron
+
+
+@pytest.mark.parametrize(
+    ("given_text", "text", "time_zone"),
+    [
+        pytest.param("*/10 * * * * ", "*/10 * * * *", "UTC", id="trailing-blank"),
+        pytest.param(" \t0 0 * * *\r\n", "0 0 * * *", "UTC", id="blanks-around"),
+        pytest.param("0  0\t*   * *", "0  0\t*   * *", "UTC", id="blanks-within-stay"),
+        pytest.param("CRON_TZ=Asia/Tokyo  0 0 * * * ", "CRON_TZ=Asia/Tokyo  0 0 * * *", "Asia/Tokyo", id="zone-stays"),
+        pytest.param("TZ=Europe/Paris 0 0 * * *", "TZ=Europe/Paris 0 0 * * *", "Europe/Paris", id="short-prefix"),
+        pytest.param("CRON_TZ=UTC 0 0 * * *", "CRON_TZ=UTC 0 0 * * *", "UTC", id="utc-stays"),
+    ],
+)
+def test_text_is_kept_as_given_but_for_blanks_around_it(given_text: str, text: str, time_zone: str) -> None:
+    schedule = cron.parse(given_text)
+    assert (schedule.text, schedule.time_zone) == (text, time_zone)
+
+
+def test_schedules_of_equal_texts_are_equal() -> None:
+    assert cron.parse("0 0 * * * ") == cron.parse(" 0 0 * * *")
+    assert cron.parse("0 0 * * *") != cron.parse("00 0 * * *")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("", "empty spec string, expected exactly 5 fields", id="empty"),
+        pytest.param(" \t ", "empty spec string, expected exactly 5 fields", id="blank"),
+        pytest.param("* * * *", "expected exactly 5 fields, found 4: [* * * *]", id="four-fields"),
+        pytest.param("0 * * * * *", "expected exactly 5 fields, found 6: [0 * * * * *]", id="six-fields"),
+        pytest.param("0 0 1 1 * * 2030", "expected exactly 5 fields, found 7: [0 0 1 1 * * 2030]", id="seven-fields"),
+        pytest.param("CRON_TZ=UTC", "expected exactly 5 fields, found 0: []", id="zone-only"),
+        pytest.param("0 0 * * * CRON_TZ=UTC", "expected exactly 5 fields, found 6", id="zone-at-the-end"),
+        pytest.param("cron_tz=UTC 0 0 * * *", "expected exactly 5 fields, found 6", id="prefix-in-lower-case"),
+        pytest.param("@hourly", "expected exactly 5 fields, and no descriptor such as '@hourly'", id="descriptor"),
+        pytest.param("@every 1m", "expected exactly 5 fields, and no descriptor such as '@every 1m'", id="every"),
+        pytest.param("CRON_TZ=UTC @daily", "no descriptor such as '@daily'", id="descriptor-in-a-zone"),
+        pytest.param("60 * * * *", "expected 0-59 in the minute field, found '60'", id="minute-60"),
+        pytest.param("* 24 * * *", "expected 0-23 in the hour field, found '24'", id="hour-24"),
+        pytest.param("* * 0 * *", "expected 1-31 in the day of month field, found '0'", id="day-0"),
+        pytest.param("* * 32 * *", "expected 1-31 in the day of month field, found '32'", id="day-32"),
+        pytest.param("* * * 0 *", "expected 1-12 or JAN|FEB|MAR|", id="month-0"),
+        pytest.param("* * * 13 *", "in the month field, found '13'", id="month-13"),
+        pytest.param("* * * * 7", "expected 0-6 or SUN|MON|TUE|WED|THU|FRI|SAT in the day of week", id="weekday-7"),
+        pytest.param("* * * * 1-7", "in the day of week field, found '7'", id="range-to-weekday-7"),
+        pytest.param("* * * MON *", "in the month field, found 'MON'", id="weekday-as-month"),
+        pytest.param("* * JAN * *", "expected 1-31 in the day of month field, found 'JAN'", id="name-as-day"),
+        pytest.param("* * * * MONDAY", "in the day of week field, found 'MONDAY'", id="full-name"),
+        pytest.param("30-10 * * * *", "beginning of range (30) beyond end of range (10)", id="reversed-range"),
+        pytest.param("* * * * FRI-MON", "beginning of range (5) beyond end of range (1)", id="range-over-the-weekend"),
+        pytest.param("*/0 * * * *", "step of range should be a positive number: found '*/0'", id="zero-step"),
+        pytest.param("0-30/0 * * * *", "step of range should be a positive number", id="zero-step-of-a-range"),
+        pytest.param("*/-5 * * * *", "expected *, a value or a range in the minute field", id="negative-step"),
+        pytest.param("*/ * * * *", "found '*/'", id="missing-step"),
+        pytest.param("*/5/5 * * * *", "found '*/5/5'", id="two-steps"),
+        pytest.param("*/MON * * * *", "found '*/MON'", id="step-with-a-name"),
+        pytest.param("-5 * * * *", "found '-5'", id="negative"),
+        pytest.param("+5 * * * *", "found '+5'", id="plus-sign"),
+        pytest.param("1.5 * * * *", "found '1.5'", id="fraction"),
+        pytest.param("1-2-3 * * * *", "found '1-2-3'", id="range-of-three"),
+        pytest.param("*-5 * * * *", "found '*-5'", id="range-from-a-wildcard"),
+        pytest.param("** * * * *", "found '**'", id="two-wildcards"),
+        pytest.param("1,,2 * * * *", "found ''", id="empty-item"),
+        pytest.param(", * * * *", "found ''", id="comma-only"),
+        pytest.param("* * L * *", "expected 1-31 in the day of month field, found 'L'", id="last-day"),
+        pytest.param("* * 15W * *", "expected 1-31 in the day of month field, found '15W'", id="nearest-weekday"),
+        pytest.param("* * * * 5L", "in the day of week field, found '5L'", id="last-friday"),
+        pytest.param("* * * * 5#2", "in the day of week field, found '5#2'", id="second-friday"),
+        pytest.param("H * * * *", "expected 0-59 in the minute field, found 'H'", id="hashed"),
+        pytest.param("H/15 * * * *", "expected 0-59 in the minute field, found 'H'", id="hashed-with-step"),
+        pytest.param("R * * * *", "expected 0-59 in the minute field, found 'R'", id="random"),
+        pytest.param("0 0 31 2 *", "expected a date that exists, found day of month 31 in month 2", id="31-february"),
+        pytest.param("0 0 30 2 ?", "expected a date that exists, found day of month 30 in month 2", id="30-february"),
+        pytest.param("0 0 31 4,6,9,11 *", "expected a date that exists", id="31st-of-short-months"),
+        pytest.param("0 0 30-31 FEB ?", "expected a date that exists", id="never-on-any-weekday"),
+        pytest.param("0 0 * * \u0665", "expected printable ASCII characters only", id="arabic-digit"),
+        pytest.param("0\u00a00 * * *", "expected printable ASCII characters only", id="no-break-space"),
+        pytest.param("0 0 *\n* *", "expected printable ASCII characters only", id="line-break"),
+        pytest.param("0 0 * * *\x00", "expected printable ASCII characters only", id="null-character"),
+        pytest.param("0 0 * * \udc80", "expected printable ASCII characters only", id="lone-surrogate"),
+        pytest.param("0," * 127 + "0 * * * *", "at most 256 characters, got 263", id="too-long"),
+    ],
+)
+def test_refuses_what_the_grammar_does_not_have(text: str, reason: str) -> None:
+    """D-012: exactly five fields of the robfig/cron grammar, and dates that come."""
+    with pytest.raises(Malformed) as refusal:
+        cron.parse(text)
+    assert reason in refusal.value.reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("Mars/Olympus_Mons", id="unknown"),
+        pytest.param("", id="empty"),
+        pytest.param("Local", id="local"),
+        pytest.param("localtime", id="the-machine's-own"),
+        pytest.param("posixrules", id="the-machine's-rules"),
+        pytest.param("right/Europe/Paris", id="with-leap-seconds"),
+        pytest.param("posix/Europe/Paris", id="second-copy"),
+        pytest.param("Europe", id="folder"),
+        pytest.param("/etc/localtime", id="absolute"),
+        pytest.param("/usr/share/zoneinfo/Europe/Paris", id="absolute-to-a-zone"),
+        pytest.param("../../etc/passwd", id="parent"),
+        pytest.param("Europe/../Europe/Paris", id="parent-within"),
+        pytest.param("./UTC", id="dot"),
+        pytest.param("Europe//Paris", id="empty-part"),
+        pytest.param("Europe/Paris/", id="slash-at-the-end"),
+        pytest.param("zone.tab", id="file-of-another-kind"),
+        pytest.param("leapseconds", id="file-without-ending"),
+        pytest.param("Europe\\Paris", id="backslash"),
+        pytest.param("C:Paris", id="drive"),
+        pytest.param("+01:00", id="offset"),
+        pytest.param("A" * 65, id="too-long"),
+        pytest.param("A/B/C/D", id="too-deep"),
+    ],
+)
+def test_refuses_what_is_not_the_name_of_a_time_zone(name: str) -> None:
+    with pytest.raises(Malformed, match=r"^provided bad location .*: expected a name of the IANA time zone database"):
+        cron.parse(f"CRON_TZ={name} 0 0 * * *")
+
+
+@given(st.text(max_size=300) | st.text(alphabet="0123456789*?/-,LWHR#@ TZCRON_=adefjmnrsu", max_size=60))
+@example("CRON_TZ=" + "A" * 248)
+@example("*/" + "9" * 246 + " * * * *")
+@settings(deadline=timedelta(seconds=1))
+@pytest.mark.slow
+def test_any_text_is_a_schedule_or_malformed(text: str) -> None:
+    try:
+        firing = cron.parse(text).next_after(0)
+    except Malformed:
+        return
+    assert firing > 0

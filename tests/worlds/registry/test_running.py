@@ -1,0 +1,152 @@
+"""Worlds with clocks that run."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+from emulator.core.model import Via
+from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.loops import on_loop
+from tests.worlds.registry.callers import DAY, FAST, HOOK, HOUR, MINUTE, SECOND, Caller, delivered
+
+
+@on_loop
+async def test_message_with_a_delay_arrives_by_itself_when_it_is_due() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        before_ms = (await emulator.world.clock.status()).now_ms
+        await emulator.publish(HOOK, {"Svc-Delay": "20s"})
+
+        (only,) = await delivered(emulator, 1)
+
+        assert only["via"] == Via.CAPTURE
+        assert before_ms + 20 * SECOND <= only["at_ms"] <= (await emulator.world.clock.status()).now_ms
+
+
+@on_loop
+async def test_retries_go_on_by_themselves() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        await emulator.rule(HOOK, respond={"status": 503})
+        await emulator.publish(HOOK, {"Svc-Retries": "2", "Svc-Retry-Delay": "10000"})
+
+        instants = [each["at_ms"] for each in await delivered(emulator, 3)]
+
+        assert all(later - earlier >= 10 * SECOND for earlier, later in itertools.pairwise(instants))
+
+
+@on_loop
+async def test_schedules_go_on_by_themselves() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        await Caller(emulator, emulator.world).schedule("* * * * *")
+
+        first, second, third, *_ = [each["at_ms"] for each in await delivered(emulator, 3)]
+
+        assert first % MINUTE == 0
+        assert (second - first, third - second) == (MINUTE, MINUTE)
+
+
+@on_loop
+async def test_latency_of_a_rule_passes_on_the_running_clock() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        await emulator.rule(HOOK, respond={"status": 200, "latency": "5s"})
+        await emulator.publish(HOOK)
+
+        (only,) = await delivered(emulator, 1)
+
+        assert only["duration_ms"] == 5 * SECOND
+
+
+@on_loop
+async def test_clock_can_be_unfrozen_and_frozen_again() -> None:
+    async with in_process() as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "10s"})
+        await emulator.control("PUT", "/clock", {"rate": FAST})
+        await delivered(emulator, 1)
+
+        frozen = (await emulator.control("PUT", "/clock", {"rate": 0})).json
+        await emulator.publish(HOOK, {"Svc-Delay": "1s"})
+
+        assert frozen["rate"] == 0
+        assert frozen["now_ms"] >= EPOCH_MS + 10 * SECOND
+        assert (await emulator.control("GET", "/clock")).json["now_ms"] == frozen["now_ms"]
+        assert len(await emulator.deliveries()) == 1
+        await emulator.advance("1s")
+        assert len(await emulator.deliveries()) == 2
+
+
+@on_loop
+async def test_setting_the_clock_forward_does_the_work_on_the_way() -> None:
+    async with in_process() as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+
+        answer = await emulator.control("PUT", "/clock", {"now": EPOCH_MS + DAY})
+
+        assert answer.json["now_ms"] == EPOCH_MS + DAY
+        assert [each["at_ms"] for each in await emulator.deliveries()] == [EPOCH_MS + HOUR]
+
+
+@on_loop
+async def test_setting_the_clock_back_is_possible_until_something_has_happened() -> None:
+    async with in_process() as emulator:
+        back = await emulator.control("PUT", "/clock", {"now": EPOCH_MS - DAY})
+        await emulator.publish(HOOK)
+        refused = await emulator.control("PUT", "/clock", {"now": EPOCH_MS - 2 * DAY})
+
+        assert (back.status, back.json["now_ms"]) == (200, EPOCH_MS - DAY)
+        assert refused.status == 409
+        assert (await emulator.world.clock.status()).now_ms == EPOCH_MS - DAY
+
+
+@on_loop
+async def test_running_clock_can_be_set_back_and_runs_on_from_there() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        answer = await emulator.control("PUT", "/clock", {"now": EPOCH_MS - 30 * DAY})
+
+        assert answer.status == 200
+        assert EPOCH_MS - 30 * DAY <= answer.json["now_ms"] < EPOCH_MS
+
+
+@on_loop
+async def test_clock_set_and_frozen_in_one_call_stands_exactly_there() -> None:
+    async with in_process(clock=str(FAST)) as emulator:
+        target_ms = (await emulator.world.clock.status()).now_ms + 365 * DAY
+
+        answer = await emulator.control("PUT", "/clock", {"rate": 0, "now": target_ms})
+
+        assert answer.json["now_ms"] == target_ms
+
+
+@on_loop
+async def test_advance_of_a_running_clock_does_the_work_on_the_way() -> None:
+    async with in_process(clock="realtime") as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+
+        report = await emulator.advance("2h")
+        nothing = await emulator.advance(0)
+
+        assert report["deliveries"] == 1
+        assert report["to_ms"] - report["from_ms"] == 2 * HOUR
+        assert nothing["from_ms"] == nothing["to_ms"] >= report["to_ms"]
+
+
+@on_loop
+async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None:
+    """No plan allows that, but the record of an account can be changed."""
+    logging.getLogger("emulator.engine.outbox").disabled = True
+    try:
+        async with in_process(max_attempts_per_instant=50) as emulator:
+            account = emulator.world.account().id
+            await emulator.control("PUT", f"/accounts/{account}", {"max_retries": 1_000_000})
+            await emulator.rule("https://down.test/", fault="refused")
+            endless = {"Svc-Retries": "1000000", "Svc-Retry-Delay": "0"}
+            await emulator.publish("https://down.test/", endless)
+            refused = await emulator.control("POST", "/clock/advance", {"by": "1h"})
+            assert "is a message retried without a delay?" in refused.json["error"]
+            assert len(await emulator.deliveries()) <= 1_000
+            # It is cancelled like any other, and everything goes on.
+            [message] = emulator.world.state.messages
+            assert (await emulator.delete(f"/v2/messages/{message}")).status == 200
+            report = await emulator.advance("1h")
+            assert report["to_ms"] == EPOCH_MS + 3_600_000
+    finally:
+        logging.getLogger("emulator.engine.outbox").disabled = False

@@ -1,0 +1,122 @@
+"""The same seed, epoch and calls give the same trace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from emulator.engine.limits import Limits
+from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.loops import on_loop
+from tests.worlds.registry.callers import HOOK, Caller, create, receiver
+
+
+async def some_work(caller: Caller, url: str) -> None:
+    await caller.publish(f"{url}/first", {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
+    await caller.schedule("*/10 * * * *", f"{url}/cron")
+    await caller.publish(HOOK, {"Svc-Delay": "90s", "Svc-Callback": f"{url}/callback", "Svc-Label": "x"})
+    await caller.call("POST", f"/v2/enqueue/q/{url}/queued")
+    await caller.control("POST", "/clock/advance", {"by": "1h"})
+
+
+async def traces_of_two_worlds() -> list[bytes]:
+    """What two worlds of the same seed made of the same calls; their receiver publishes from inside."""
+    callers: dict[str, Caller] = {}
+
+    async def handle(path: str, body: bytes) -> int:
+        world_id, name = path.removeprefix("/").split("/")
+        if name in ("first", "cron"):
+            await callers[world_id].publish(f"{url}/{world_id}/from-inside", {"Svc-Delay": "7s"})
+            await callers[world_id].publish(f"{url}/{world_id}/at-once")
+        return 500 if name == "first" else 200
+
+    found = []
+    # On a busy machine a delivery may take longer than a call usually waits, and the next call would overtake it.
+    async with in_process(limits=Limits(settle_s=60)) as emulator, receiver(handle) as url:
+        for world_id in ("one", "a-quite-different-name"):
+            # The worlds' names are in no path that the trace shows.
+            callers["w"] = Caller(emulator, await create(emulator.emulation.worlds, world_id, seed=7))
+            await some_work(callers["w"], f"{url}/w")
+            found.append(await callers["w"].trace())
+    return found
+
+
+@pytest.mark.slow
+@on_loop
+async def test_same_seed_and_calls_give_the_same_trace_in_two_worlds() -> None:
+    one, other = await traces_of_two_worlds()
+
+    assert one == other
+    assert one.count(b'"kind":"attempt"') > 20
+    *lines, last = one.splitlines(keepends=True)
+    assert json.loads(last) == {"sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
+
+
+@pytest.mark.slow
+def test_same_seed_and_calls_give_the_same_trace_in_two_processes() -> None:
+    program = (
+        "import asyncio, sys; from tests.worlds.registry.test_traces import traces_of_two_worlds;"
+        "sys.stdout.buffer.write(asyncio.run(traces_of_two_worlds())[0])"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed, zone in (("0", "UTC"), ("4711", "Asia/Kathmandu"))
+    ]
+
+    assert runs[0] == runs[1]
+    assert runs[0].count(b"\n") > 50
+
+
+@on_loop
+async def test_another_seed_gives_another_trace() -> None:
+    async with in_process() as emulator:
+        traces = []
+        for seed in (1, 2):
+            caller = Caller(emulator, await create(emulator.emulation.worlds, seed=seed))
+            await caller.publish()
+            traces.append(await caller.trace())
+
+    assert traces[0] != traces[1]
+
+
+@on_loop
+async def test_only_the_same_seed_and_the_same_epoch_give_the_same_ids() -> None:
+    """D-060, D-260."""
+    async with in_process() as emulator:
+        worlds = emulator.emulation.worlds
+        ids: list[list[str]] = []
+        keys: list[str] = []
+        for epoch_ms, seed in ((EPOCH_MS, 7), (EPOCH_MS, 7), (EPOCH_MS + 1, 7), (EPOCH_MS, 8)):
+            caller = Caller(emulator, await create(worlds, epoch_ms=epoch_ms, seed=seed))
+            scheduled = await caller.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "* * * * *"})
+            ids.append([await caller.publish(), scheduled.json["scheduleId"]])
+            rotated = await caller.call("POST", "/v2/keys/rotate")
+            keys.append(rotated.json["next"])
+        assert ids[0] == ids[1]
+        assert len({text for pair in ids for text in pair}) == 6
+        assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+@on_loop
+async def test_reset_world_does_the_same_again() -> None:
+    async with in_process() as emulator:
+        caller = Caller(emulator, emulator.world)
+        await some_work(caller, "https://api.example.com")
+        first = await caller.trace()
+
+        await emulator.world.reset()
+        assert (await caller.trace()).count(b"\n") == 1
+        await some_work(caller, "https://api.example.com")
+
+        assert await caller.trace() == first
