@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NewType
 
-from emulator.core.record import Record
+from emulator.core.record import Record, brief
 
 AccountId = NewType("AccountId", str)
 MessageId = NewType("MessageId", str)
@@ -254,8 +254,11 @@ class QueueSlot(Record):
     message_id: MessageId
 
 
-class Message(Record):
+class Message(Record, array_like=True):
     """One message as it was accepted; nothing here changes afterwards.
+
+    There may be a million of them, so they are stored as lists, without the names of their fields: a new field goes
+    to the end, and has a default value (D-403).
 
     `number` counts the messages of the world from 1. `headers` are those to deliver, the
     content type among them. `source_message_id` is set on callbacks, and `queue_slot` on the
@@ -275,11 +278,12 @@ class Message(Record):
     headers: Headers
     body: bytes
     max_retries: int
-    retry_delay: str | None
     timeout_ms: int
-    callback: CallbackOptions | None
-    failure_callback: CallbackOptions | None
     caller_ip: str
+    created_by: CreatedBy = CreatedBy.PUBLISH
+    retry_delay: str | None = None
+    callback: CallbackOptions | None = None
+    failure_callback: CallbackOptions | None = None
     url_group: GroupName | None = None
     endpoint_name: str | None = None
     queue: QueueName | None = None
@@ -290,10 +294,13 @@ class Message(Record):
     source_message_id: MessageId | None = None
     queue_slot: QueueSlot | None = None
     api: str | None = None
-    created_by: CreatedBy = CreatedBy.PUBLISH
     from_dead_letter: DeadLetterId | None = None
     not_applied: tuple[str, ...] = ()
     run: RunPart | None = None
+
+
+# Most messages have nothing in the fields from `retry_delay` on.
+BriefMessage = brief(Message, *Message.__struct_fields__[:13])
 
 
 class Response(Record):
@@ -384,6 +391,10 @@ class Progress(Record):
     cancel_requested: bool = False
     holds_key_slot: bool = False
     postponed: int = 0
+
+
+# Of a message that waits for its first delivery time.
+BriefProgress = brief(Progress, "message", "phase", "due_ms")
 
 
 class ScriptedResponse(Record):

@@ -16,6 +16,7 @@ from emulator.core.language.cron import parse as parse_cron
 from emulator.core.model import (
     Account,
     AccountId,
+    BriefProgress,
     DeadLetter,
     DeadLetterId,
     DestinationRule,
@@ -232,7 +233,7 @@ class StateView(Protocol):
 
 def progress_of(message: Message) -> Progress:
     """A message as it stands right after it was created."""
-    return Progress(message=message, phase=Phase.PENDING, due_ms=message.not_before_ms)
+    return BriefProgress(message=message, phase=Phase.PENDING, due_ms=message.not_before_ms)
 
 
 def cron_of(progress: ScheduleProgress) -> CronSchedule:

@@ -17,17 +17,17 @@ from itertools import chain
 from emulator.core.model import TimerKind
 from emulator.core.record import Record
 
-# When, in which order, and what for.
-_Entry = tuple[int, int, TimerKind, str]
-
 _WORK, _SCHEDULES, _QUIET = range(3)
 _HEAP_OF = {
     kind: _SCHEDULES if kind is TimerKind.SCHEDULE else _QUIET if kind.is_quiet else _WORK for kind in TimerKind
 }
 
 
-class Timer(Record):
-    """One wait: `subject` names the message, or the account and the thing in it, that waits."""
+class Timer(Record, order=True, array_like=True):
+    """One wait: `subject` names the message, or the account and the thing in it, that waits.
+
+    Sequences differ, so a comparison never reaches what comes after them. Stored as a list, like messages (D-403).
+    """
 
     due_ms: int
     sequence: int
@@ -39,13 +39,15 @@ class Timers:
     """The heaps. Only `State.apply` arms and disarms."""
 
     def __init__(self) -> None:
-        self._heaps: tuple[list[_Entry], ...] = ([], [], [])
-        self._live: dict[TimerKind, dict[str, _Entry]] = {kind: {} for kind in TimerKind}
+        self._heaps: tuple[list[Timer], ...] = ([], [], [])
+        self._live: dict[TimerKind, dict[str, Timer]] = {kind: {} for kind in TimerKind}
         self.sequence = 0
 
     def arm(self, kind: TimerKind, subject: str, due_ms: int) -> None:
         self.sequence += 1
-        self._push((due_ms, self.sequence, kind, subject))
+        timer = Timer(due_ms=due_ms, sequence=self.sequence, kind=kind, subject=subject)
+        self._live[kind][subject] = timer
+        heapq.heappush(self._heaps[_HEAP_OF[kind]], timer)
 
     def disarm(self, kind: TimerKind, subject: str) -> None:
         self._live[kind].pop(subject, None)
@@ -57,63 +59,54 @@ class Timers:
         else:
             self.arm(kind, subject, due_ms)
 
-    def _push(self, entry: _Entry) -> None:
-        _, _, kind, subject = entry
-        self._live[kind][subject] = entry
-        heapq.heappush(self._heaps[_HEAP_OF[kind]], entry)
-
-    def _first(self, heaps: Iterable[list[_Entry]]) -> _Entry | None:
-        """The first live entry of these heaps."""
+    def _first(self, heaps: Iterable[list[Timer]]) -> Timer | None:
+        """The first live timer of these heaps."""
         best = None
         live = self._live
         for heap in heaps:
             while heap:
-                entry = heap[0]
-                if live[entry[2]].get(entry[3]) is entry:
-                    # Sequences differ, so the comparison never reaches the keys.
-                    if best is None or entry < best:
-                        best = entry
+                timer = heap[0]
+                if live[timer.kind].get(timer.subject) is timer:
+                    if best is None or timer < best:
+                        best = timer
                     break
                 heapq.heappop(heap)
         return best
 
     def due(self, now_ms: int) -> Timer | None:
         """The first timer due at or before the instant; it stays armed until a fact disarms it."""
-        entry = self._first(self._heaps)
-        return None if entry is None or entry[0] > now_ms else _timer(entry)
+        timer = self._first(self._heaps)
+        return None if timer is None or timer.due_ms > now_ms else timer
 
     def next_due_ms(self) -> int | None:
         """The instant of the first timer of any kind, expiries included."""
-        entry = self._first(self._heaps)
-        return None if entry is None else entry[0]
+        timer = self._first(self._heaps)
+        return None if timer is None else timer.due_ms
 
     def next_work_ms(self, *, schedules: bool = True) -> int | None:
         """The instant of the first timer that stands for something to do, with or without schedule firings."""
-        entry = self._first(self._heaps[:_QUIET] if schedules else self._heaps[:_SCHEDULES])
-        return None if entry is None else entry[0]
+        timer = self._first(self._heaps[:_QUIET] if schedules else self._heaps[:_SCHEDULES])
+        return None if timer is None else timer.due_ms
 
     def __iter__(self) -> Iterator[Timer]:
         """All live timers in the order they will fire."""
-        return map(_timer, sorted(self._entries()))
+        return iter(sorted(self._timers()))
 
-    def _entries(self) -> Iterator[_Entry]:
-        return chain.from_iterable(entries.values() for entries in self._live.values())
+    def _timers(self) -> Iterator[Timer]:
+        return chain.from_iterable(timers.values() for timers in self._live.values())
 
     def up_to(self, last_ms: int) -> Iterator[Timer]:
         """Live timers due at an instant or before it, in the order they will fire; only what is taken is sorted."""
-        heap = [entry for entry in self._entries() if entry[0] <= last_ms]
+        heap = [timer for timer in self._timers() if timer.due_ms <= last_ms]
         heapq.heapify(heap)
         while heap:
-            yield _timer(heapq.heappop(heap))
+            yield heapq.heappop(heap)
 
     def restore(self, timers: tuple[Timer, ...], sequence: int) -> None:
         """Put back exactly the timers of a checkpoint, sequence numbers and all."""
         self._heaps, self._live = ([], [], []), {kind: {} for kind in TimerKind}
         for timer in timers:
-            self._push((timer.due_ms, timer.sequence, timer.kind, timer.subject))
+            self._live[timer.kind][timer.subject] = timer
+            # They come in the order they will fire, which is that of a heap.
+            self._heaps[_HEAP_OF[timer.kind]].append(timer)
         self.sequence = sequence
-
-
-def _timer(entry: _Entry) -> Timer:
-    due_ms, sequence, kind, subject = entry
-    return Timer(due_ms=due_ms, sequence=sequence, kind=kind, subject=subject)

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from emulator.core.checkpoint import Checkpoint
-from emulator.core.facts import Fact
+from emulator.core.facts import Fact, MessageCreated
 from emulator.core.model import AttemptOutcome, Message
 from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule
 
+_MOST_SHARED = 10_000
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _TYPES: Final[dict[str, type[Fact]]] = {kind.__name__: kind for kind in get_args(Fact)}
 _GROUP: Final = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
@@ -31,23 +33,52 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
     return _ENCODER.encode([(type(fact).__name__, fact) for fact in facts])
 
 
-def decode_facts(payload: bytes) -> Iterable[Fact]:
+class Shared:
+    """Lets the messages of a state share what is equal in many of them: decoded, each has its own."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def share(self, message: Message) -> None:
+        """Give a message that was just decoded, and that nobody has yet, the equal parts of one before it."""
+        known = self._known
+        url, account_id, caller_ip, headers = message.url, message.account_id, message.caller_ip, message.headers
+        if url in known:
+            force_setattr(message, "url", known[url])
+        else:
+            if len(known) > _MOST_SHARED:
+                known.clear()
+            known[url] = url
+        force_setattr(message, "account_id", known.setdefault(account_id, account_id))
+        force_setattr(message, "caller_ip", known.setdefault(caller_ip, caller_ip))
+        if headers:
+            force_setattr(message, "headers", known.setdefault(headers, headers))
+
+
+def decode_facts(payload: bytes, shared: Shared | None = None) -> Iterable[Fact]:
     for name, raw in _GROUP.decode(payload):
         decoder = _DECODERS.get(name)
         if decoder is None:
             decoder = _DECODERS[name] = msgspec.msgpack.Decoder(_TYPES[name])
-        yield decoder.decode(raw)
+        fact = decoder.decode(raw)
+        if shared is not None and type(fact) is MessageCreated:
+            shared.share(fact.message)
+        yield fact
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return _ENCODER.encode(checkpoint)
 
 
-def decode_checkpoint(payload: bytes) -> Checkpoint:
+def decode_checkpoint(payload: bytes, shared: Shared | None = None) -> Checkpoint:
     if not _CHECKPOINT:
         # Made at first use: a decoder for the whole state takes a while to build.
         _CHECKPOINT.append(msgspec.msgpack.Decoder(Checkpoint))
-    return _CHECKPOINT[0].decode(payload)
+    checkpoint = _CHECKPOINT[0].decode(payload)
+    if shared is not None:
+        for progress in checkpoint.messages:
+            shared.share(progress.message)
+    return checkpoint
 
 
 def encode_message(message: Message) -> bytes:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from emulator.journal import checksums, codec, migrations, schema
 from emulator.journal.migrations import Rules
+from emulator.journal.schema import Table
 
 # In the header of a SQLite file: how it is written, and that it is with a log.
 _WRITE_VERSION = 18
@@ -56,8 +57,7 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
     checksum = meta.get(rules.checksum)
     if checksum is not None and checksum != digest_of(connection, rules):
         yield "its content is not what was saved"
-    if number == schema.FORMAT:
-        yield from _damaged_rows(connection)
+    yield from _damaged_rows(connection, rules.rows)
 
 
 def damage_in_snapshot(path: Path) -> str | None:
@@ -84,8 +84,8 @@ def read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
 
-def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    for table in schema.TABLES:
+def _damaged_rows(connection: sqlite3.Connection, tables: Sequence[Table]) -> Iterator[str]:
+    for table in tables:
         ((damaged, count),) = connection.execute(table.count_damaged)
         if damaged:
             yield f"{table.name}: {damaged} of {count} rows are not what was written"

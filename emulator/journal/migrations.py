@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,12 +29,13 @@ class Rules(Record):
     """What the content of a file of some format is checked against.
 
     `tables` is the digest of its schema, `checksum` the entry of `meta` with the checksum of a snapshot, and
-    `contents` selects all that the checksum covers.
+    `contents` selects all that the checksum covers. `rows` are tables whose rows have the checksums of today.
     """
 
     tables: str
     checksum: str
     contents: tuple[str, ...]
+    rows: tuple[Table, ...] = ()
 
 
 @cache
@@ -44,7 +46,12 @@ def rules_of(number: int) -> Rules:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
         checksums.register(ours)
         ours.executescript(schema.CREATE)
-        return Rules(tables=schema_digest(ours), checksum=schema.CHECKSUM, contents=schema.SELECT_EVERYTHING)
+        return Rules(
+            tables=schema_digest(ours),
+            checksum=schema.CHECKSUM,
+            contents=schema.SELECT_EVERYTHING,
+            rows=schema.TABLES,
+        )
 
 
 def schema_digest(connection: sqlite3.Connection) -> str:
@@ -162,12 +169,24 @@ def _to_format_3(connection: sqlite3.Connection) -> None:
 
 
 def _to_format_4(connection: sqlite3.Connection) -> None:
-    """Indexes of ids that do not get dearer (D-402), and counts since the beginning (D-401)."""
+    """Counts since the beginning (D-401), indexes of ids that do not get dearer (D-402), messages as lists (D-403)."""
+    for table in (schema.META, schema.FACTS, schema.CHECKPOINT, schema.MESSAGES):
+        # What is changed gets a right checksum, whatever it had.
+        _raise_if_damaged(table.name, connection.execute(table.count_damaged))
+    for last_seq, payload in connection.execute("SELECT last_seq, payload FROM facts").fetchall():
+        connection.execute("UPDATE facts SET payload = ? WHERE last_seq = ?", (_facts_4(payload), last_seq))
+    for (encoded,) in connection.execute("SELECT state FROM checkpoint").fetchall():
+        connection.execute("UPDATE checkpoint SET state = ?", (_checkpoint_4(encoded),))
+    for (base,) in connection.execute("SELECT value FROM meta WHERE name = 'base_checkpoint'").fetchall():
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'base_checkpoint'", (_checkpoint_4(base),))
+    for table in (schema.META, schema.FACTS, schema.CHECKPOINT):
+        connection.execute(table.renew_checksums)
     for index in ("messages_by_id", "annotations_of_message"):
         connection.execute(f"DROP INDEX IF EXISTS {index}")
     connection.execute("ALTER TABLE messages RENAME TO old")
     _create(connection, schema.MESSAGES)
-    connection.execute("INSERT INTO messages SELECT * FROM old")
+    rows = connection.execute("SELECT * FROM old ORDER BY number")
+    connection.executemany(schema.MESSAGES.insert, ((*row, _message_4(definition)) for *row, definition, _ in rows))
     connection.execute("DROP TABLE old")
     for name, columns in schema.ANNOTATIONS.indexes.items():
         connection.execute(f"CREATE INDEX {name} ON annotations ({columns})")
@@ -187,9 +206,14 @@ def _check_counts(connection: sqlite3.Connection, table: Table) -> None:
     account, minute, *counts = table.columns
     weighed = " + ".join(f"{name} * {11 + 2 * at}" for at, name in enumerate(counts))
     checksum = f"{weighed} + ({' + '.join(counts)}) * (row_checksum({account}, {minute}) % 997)"
-    ((damaged,),) = connection.execute(f"SELECT count(*) FROM old WHERE checksum != {checksum}")
-    if damaged:
-        raise ValueError(f"{table.name}: {damaged} rows are not what was written")
+    found = f"SELECT coalesce(sum(checksum != {checksum}), 0), count(*) FROM old"
+    _raise_if_damaged(table.name, connection.execute(found))
+
+
+def _raise_if_damaged(name: str, found: Iterable[tuple[int, int]]) -> None:
+    for damaged, count in found:
+        if damaged:
+            raise ValueError(f"{name}: {damaged} of {count} rows are not what was written")
 
 
 def _so_far(table: Table) -> str:
@@ -200,6 +224,50 @@ def _so_far(table: Table) -> str:
         INSERT INTO {table.name} SELECT *, {table.checksum_of({name: name for name in table.columns})} FROM (
             SELECT {account}, {minute}, {sums} FROM old WINDOW so_far AS (PARTITION BY {account} ORDER BY {minute})
         )"""
+
+
+# The fields of a message, and of a timer, in format 4. Some may be missing in format 3, as they have their defaults.
+_MESSAGE_FIELDS = (
+    *("message_id", "number", "account_id", "created_ms", "not_before_ms", "url", "method", "headers", "body"),
+    *("max_retries", "timeout_ms", "caller_ip", "created_by", "retry_delay", "callback", "failure_callback"),
+    *("url_group", "endpoint_name", "queue", "schedule_id", "labels", "redaction", "flow_control"),
+    *("source_message_id", "queue_slot", "api", "from_dead_letter", "not_applied", "run"),
+)
+_MESSAGE_DEFAULTS: dict[str, object] = {"labels": [], "created_by": "publish", "not_applied": []}
+_TIMER_FIELDS = ("due_ms", "sequence", "kind", "subject")
+
+
+def _message_4(encoded: bytes) -> bytes:
+    return msgspec.msgpack.encode(_message_list(msgspec.msgpack.decode(encoded)))
+
+
+def _message_list(message: dict[str, object]) -> list[object]:
+    return [message.get(name, _MESSAGE_DEFAULTS.get(name)) for name in _MESSAGE_FIELDS]
+
+
+def _with_list(holder: dict[str, Any]) -> dict[str, Any]:
+    """What holds a message, with that as a list."""
+    return {**holder, "message": _message_list(holder["message"])}
+
+
+def _facts_4(payload: bytes) -> bytes:
+    facts = []
+    for name, fact in msgspec.msgpack.decode(payload):
+        if name == "MessageCreated":
+            fact = _with_list(fact)
+        elif name == "DuplicateScheduled":
+            fact = {**fact, "duplicate": _with_list(fact["duplicate"])}
+        facts.append((name, fact))
+    return msgspec.msgpack.encode(facts)
+
+
+def _checkpoint_4(encoded: bytes) -> bytes:
+    checkpoint = msgspec.msgpack.decode(encoded)
+    for name in ("messages", "duplicates"):
+        if name in checkpoint:
+            checkpoint[name] = list(map(_with_list, checkpoint[name]))
+    checkpoint["timers"] = [[timer[name] for name in _TIMER_FIELDS] for timer in checkpoint["timers"]]
+    return msgspec.msgpack.encode(checkpoint)
 
 
 # Those that format 4 has like format 2. It makes tables of counts anew.
@@ -239,10 +307,12 @@ _OLD_RULES = {
         tables="ba1d7c5a17ecc14ec4d359c11feb102be673f1352ff5c1be0516d800a81ae9e5",
         checksum="checksum",
         contents=_FORMAT_2_CONTENTS,
+        rows=_FORMAT_2_TABLES,
     ),
     3: Rules(
         tables="76c58550e93fac22acb4270f8a937a0159f5eeaf022f58c0626bc38d6126be73",
         checksum="checksum",
         contents=_FORMAT_3_CONTENTS,
+        rows=_FORMAT_2_TABLES,
     ),
 }

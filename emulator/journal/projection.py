@@ -159,7 +159,8 @@ class Projector:
         for progress in messages:
             message = progress.message
             self._live[message.message_id] = message
-            self._note_rule(message.message_id, progress.answer)
+            if progress.answer is not None:
+                self._note_rule(message.message_id, progress.answer)
         for duplicate in duplicates:
             self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 

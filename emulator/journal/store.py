@@ -167,7 +167,8 @@ class Store:
         if max(last_entry, self.dropped.seq) != self._projector.seq:
             raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
         covers, encoded = codec.whole_checkpoint(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
-        state = restore(codec.decode_checkpoint(encoded))
+        shared = codec.Shared()
+        state = restore(codec.decode_checkpoint(encoded, shared))
         accounts = (json.dumps(list(state.accounts)),)
         self._projector.count_on(
             codec.whole_counts(await connection.execute_fetchall(schema.SELECT_USAGE_SO_FAR, accounts)),
@@ -179,7 +180,7 @@ class Store:
             async for last_seq, count, payload, is_whole in cursor:
                 if not (is_whole == 1 and last_seq - count == self._appended):
                     raise ValueError(f"what happened after the {self._appended}th fact is missing or changed")
-                for seq, fact in enumerate(codec.decode_facts(payload), start=last_seq - count + 1):
+                for seq, fact in enumerate(codec.decode_facts(payload, shared), start=last_seq - count + 1):
                     if seq > self._projected:
                         if is_projected:
                             # The first fact that history does not show: seed the projector with the live messages.

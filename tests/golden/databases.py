@@ -35,7 +35,7 @@ from tests.golden.worlds import World
 # How the process that wrote it came to its end.
 _VARIANTS = ("stopped", "crashed")
 # Format 2 was that of no released version.
-NAMES = tuple(f"format-{number}-{variant}" for number in (1, 3) for variant in _VARIANTS)
+NAMES = tuple(f"format-{number}-{variant}" for number in (1, 3, 4) for variant in _VARIANTS)
 
 _HERE = Path(__file__).parent
 _PRESET = 9 | lzma.PRESET_EXTREME

@@ -7,6 +7,7 @@ import types
 from enum import Enum
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,10 @@ from msgspec.structs import fields as fields_of
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.core.model import AttemptOutcome, Message
+from emulator.core.record import Record
+from emulator.core.timers import Timer
 from emulator.journal import codec
+from tests.delivery.samples import attempt
 
 _DEPTH = 4
 _PRIMITIVES: dict[object, st.SearchStrategy[Any]] = {
@@ -85,3 +89,28 @@ def test_image_is_read_back_as_it_was(image: Checkpoint) -> None:
 def test_message_and_outcome_are_read_back_as_they_were(message: Message, outcome: AttemptOutcome) -> None:
     assert codec.decode_message(codec.encode_message(message)) == message
     assert codec.decode_outcome(codec.encode_outcome(outcome)) == outcome
+
+
+# As databases of format 4 have them. A new field goes to the end of its record, and of this list.
+STORED = {
+    Message: (
+        *("message_id", "number", "account_id", "created_ms", "not_before_ms", "url", "method", "headers", "body"),
+        *("max_retries", "timeout_ms", "caller_ip", "created_by", "retry_delay", "callback", "failure_callback"),
+        *("url_group", "endpoint_name", "queue", "schedule_id", "labels", "redaction", "flow_control"),
+        *("source_message_id", "queue_slot", "api", "from_dead_letter", "not_applied", "run"),
+    ),
+    Timer: ("due_ms", "sequence", "kind", "subject"),
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_fields_that_are_stored_without_names_keep_their_places(kind: type[Record]) -> None:
+    """D-403."""
+    assert kind.__struct_fields__ == STORED[kind]
+
+
+def test_a_message_that_was_stored_before_a_field_was_added_is_read() -> None:
+    """D-403."""
+    message = attempt().message
+    shorter = msgspec.msgpack.decode(codec.encode_message(message))[:-1]
+    assert codec.decode_message(msgspec.msgpack.encode(shorter)) == message

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict, InvalidInput
-from emulator.core.model import AttemptOutcome, MessageId, Via
+from emulator.core.model import AttemptOutcome, Message, MessageId, Via
+from emulator.core.timers import Timer
 from emulator.journal import checksums, codec, files, integrity, migrations, schema
 from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
@@ -191,54 +194,108 @@ def test_a_field_of_a_state_that_was_renamed_keeps_its_value(old: Path) -> None:
     migrations.migrate(old)
 
     after = states("SELECT state FROM checkpoint", "SELECT value FROM meta WHERE name = 'base_checkpoint'")
-    assert list(map(of_format_1, after)) == list(map(msgspec.msgpack.decode, before))
+    assert [accounts_of_format_1(each) for each in after] == [
+        msgspec.msgpack.decode(each)["accounts"] for each in before
+    ]
 
 
-@pytest.fixture
-def with_counts(tmp_path: Path) -> Path:
-    """A database of format 3, whose counts are of single minutes."""
-    with tarfile.open(GOLDEN / "format-3-stopped.tar.xz") as packed:
+@pytest.fixture(params=["stopped", "crashed"])
+def of_format_3(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A database of format 3: its counts are of single minutes, and it names each field of a message."""
+    with tarfile.open(GOLDEN / f"format-3-{request.param}.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
     return tmp_path / "state.db"
 
 
-def test_counts_of_format_3_are_summed_up(with_counts: Path) -> None:
+def test_counts_of_format_3_are_summed_up(of_format_3: Path) -> None:
     """D-401."""
-    with connected(with_counts) as connection:
+    with connected(of_format_3) as connection:
         assert migrations.schema_digest(connection) == migrations.rules_of(3).tables
         assert list(integrity.find_damage(connection)) == []
         counts = connection.execute("SELECT * FROM usage_minutes ORDER BY account_id, minute").fetchall()
 
-    migrations.migrate(with_counts)
+    migrations.migrate(of_format_3)
 
     expected: list[list[object]] = []
     so_far: dict[str, list[int]] = {}
     for account_id, minute, *row, _ in counts:
         so_far[account_id] = [sum(each) for each in zip(so_far.get(account_id, [0] * len(row)), row, strict=True)]
         expected.append([account_id, minute, *so_far[account_id]])
-    with connected(with_counts) as connection:
+    with connected(of_format_3) as connection:
         assert [list(row[:-1]) for row in connection.execute(schema.USAGE_MINUTES.contents)] == expected
         assert list(integrity.find_damage(connection)) == []
 
 
-def test_a_damaged_count_of_format_3_is_told_and_nothing_changes(with_counts: Path) -> None:
+def test_a_damaged_count_of_format_3_is_told_and_nothing_changes(of_format_3: Path) -> None:
     """D-401: it would be part of all counts after it."""
-    with connected(with_counts) as connection:
+    with connected(of_format_3) as connection:
         connection.execute(
             "UPDATE usage_minutes SET delivered = delivered + 1 WHERE (account_id, minute) = "
             "(SELECT account_id, minute FROM usage_minutes LIMIT 1)"
         )
         before = list(connection.iterdump())
-    with pytest.raises(files.UnusableDatabase, match="usage_minutes: 1 rows are not what was written"):
-        migrations.migrate(with_counts)
-    with connected(with_counts) as connection:
+    with pytest.raises(files.UnusableDatabase, match=r"usage_minutes: 1 of .* rows are not what was written"):
+        migrations.migrate(of_format_3)
+    with connected(of_format_3) as connection:
         assert list(connection.iterdump()) == before
 
 
-def of_format_1(checkpoint: bytes) -> object:
-    decoded = msgspec.msgpack.decode(checkpoint)
-    decoded["accounts"] = [
+def accounts_of_format_1(checkpoint: bytes) -> object:
+    return [
         {("queue_books" if name == "queue_loads" else name): value for name, value in account.items()}
-        for account in decoded["accounts"]
+        for account in msgspec.msgpack.decode(checkpoint)["accounts"]
     ]
-    return decoded
+
+
+def test_messages_of_format_3_keep_every_field(of_format_3: Path) -> None:
+    """D-403."""
+
+    def read(read_message: Callable[[bytes], object]) -> tuple[list[Any], list[Any], dict[str, Any]]:
+        with connected(of_format_3) as connection:
+            definitions = connection.execute("SELECT definition FROM messages ORDER BY number").fetchall()
+            groups = connection.execute("SELECT payload FROM facts ORDER BY last_seq").fetchall()
+            ((checkpoint,),) = connection.execute("SELECT state FROM checkpoint").fetchall()
+        made = [
+            fact["message"]
+            for (payload,) in groups
+            for name, fact in msgspec.msgpack.decode(payload)
+            if name == "MessageCreated"
+        ]
+        return [read_message(each) for (each,) in definitions], made, msgspec.msgpack.decode(checkpoint)
+
+    def named(message: list[Any]) -> dict[str, Any]:
+        return without_defaults(dict(zip(Message.__struct_fields__, message, strict=True)))
+
+    old, old_made, before = read(lambda encoded: without_defaults(msgspec.msgpack.decode(encoded)))
+
+    migrations.migrate(of_format_3)
+
+    new, new_made, after = read(lambda encoded: named(msgspec.msgpack.decode(encoded)))
+    assert new == old
+    assert old
+    assert list(map(named, new_made)) == list(map(without_defaults, old_made))
+    for name in ("messages", "duplicates"):
+        assert [{**each, "message": named(each["message"])} for each in after.get(name, ())] == [
+            {**each, "message": without_defaults(each["message"])} for each in before.get(name, ())
+        ]
+    assert after["timers"] == [[each[name] for name in Timer.__struct_fields__] for each in before["timers"]]
+    # The records of today read all of it.
+    codec.decode_checkpoint(msgspec.msgpack.encode(after))
+
+
+def without_defaults(message: dict[str, Any]) -> dict[str, Any]:
+    """Whether a field that has its default is stored makes no difference."""
+    return {name: value for name, value in message.items() if value not in (None, [], "publish")}
+
+
+def test_a_damaged_message_of_format_3_is_told_and_nothing_changes(of_format_3: Path) -> None:
+    """D-403: it would get a right checksum."""
+    with connected(of_format_3) as connection:
+        connection.execute("UPDATE messages SET caller_ip = '203.0.113.8' WHERE number = 1")
+        (damage,) = integrity.find_damage(connection)
+        assert damage.startswith("messages: 1 of ")
+        before = list(connection.iterdump())
+    with pytest.raises(files.UnusableDatabase, match=r"messages: 1 of .* rows are not what was written"):
+        migrations.migrate(of_format_3)
+    with connected(of_format_3) as connection:
+        assert list(connection.iterdump()) == before

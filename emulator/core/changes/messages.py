@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from emulator.core import facts, lifecycle
@@ -9,6 +11,7 @@ from emulator.core.changes import expiries, flow_control, schedules
 from emulator.core.contents import Contents
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.model import (
+    BriefProgress,
     DeadLetter,
     FlowKey,
     HoldKind,
@@ -196,7 +199,12 @@ def message_canceled(contents: Contents, fact: facts.MessageCanceled) -> None:
 def _move_on(contents: Contents, message_id: MessageId, kind: type[facts.Fact], **changes: object) -> Progress:
     """Give a message the phase that a fact leads to, and these changes."""
     progress = contents.messages[message_id]
-    changed = replace(progress, phase=lifecycle.next_phase(progress.phase, kind), **changes)
+    phase = lifecycle.next_phase(progress.phase, kind)
+    if type(progress) is BriefProgress:
+        given: dict[str, Any] = {"due_ms": progress.due_ms, **changes}
+        changed = Progress(message=progress.message, phase=phase, **given)
+    else:
+        changed = replace(progress, phase=phase, **changes)
     contents.messages[message_id] = changed
     return changed
 

@@ -10,6 +10,7 @@ from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
+from emulator.core.record import whole
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over
@@ -67,7 +68,7 @@ def _retry(
 
 def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOptions) -> Message:
     """The message to publish: the original, changed where the retry call carries configuration headers."""
-    original = entry.message
+    original = whole(entry.message)
     now_ms = state.now_ms
     number = state.counters.messages + 1
     timeout_ms = original.timeout_ms

@@ -5,6 +5,8 @@ A refusal names the limit and its number (D-042).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from emulator.core.commands import DailyQuota
@@ -24,8 +26,14 @@ def default_retries(account: Account) -> int:
 
 def timeout_ms(account: Account, wanted_ms: int | None) -> int:
     """How long an attempt may take: what the message wants, and at most what the account allows."""
-    limit_ms = account.timeout * 1000
+    limit_ms = _milliseconds(account.timeout)
     return limit_ms if wanted_ms is None else min(limit_ms, wanted_ms)
+
+
+# Kept, so that all messages of an account have one number, not each its own.
+@lru_cache(maxsize=64)
+def _milliseconds(seconds: int) -> int:
+    return seconds * 1000
 
 
 def check_account_is_active(account: Account) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec.structs import fields, replace
 
@@ -54,6 +55,12 @@ def delivered_headers(options: MessageOptions) -> Headers:
         headers = (("Content-Type", options.content_type), *headers)
     if options.forward_incoming:
         headers = headers_over(headers, options.incoming)
+    return _shared(headers) if headers else headers
+
+
+# Messages that wait share equal headers: each request is read into headers of its own.
+@lru_cache(maxsize=256)
+def _shared(headers: Headers) -> Headers:
     return headers
 
 

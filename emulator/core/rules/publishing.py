@@ -6,6 +6,8 @@ turns a plan into facts and cannot refuse.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from emulator.core.commands import (
@@ -24,6 +26,7 @@ from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritte
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.model import (
     AccountId,
+    BriefMessage,
     CreatedBy,
     DestinationKind,
     Endpoint,
@@ -48,6 +51,8 @@ from emulator.core.rules.options import (
 from emulator.core.rules.queues import new_queue
 from emulator.core.rules.url_groups import destination_group
 from emulator.core.state_view import AccountView, StateView
+
+_RARE_OPTIONS = ("retry_delay", "callback", "failure_callback", "labels", "redaction", "flow_control")
 
 
 class PublishPlan(Record):
@@ -144,6 +149,27 @@ def carry_out(state: StateView, planned: PublishPlan) -> Decision[Accepted]:
     return Accepted(is_group=planned.url_group is not None, messages=tuple(published))
 
 
+def _rare_fields(planned: PublishPlan, endpoint: Endpoint) -> dict[str, Any]:
+    """The fields of a message that most have no value in; empty for those."""
+    item, options = planned.item, planned.options
+    found: dict[str, Any] = {}
+    for name in _RARE_OPTIONS:
+        value = getattr(options, name)
+        if value is not None and value != ():
+            found[name] = value
+    if planned.url_group is not None:
+        found |= {"url_group": planned.url_group, "endpoint_name": endpoint.name}
+    if item.queue is not None:
+        found["queue"] = item.queue
+    if planned.schedule_id is not None:
+        found["schedule_id"] = planned.schedule_id
+    if item.destination.kind is DestinationKind.API:
+        found["api"] = item.destination.text.removeprefix("api/")
+    if planned.not_applied:
+        found["not_applied"] = planned.not_applied
+    return found
+
+
 def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint: Endpoint) -> Decision[Published]:
     item, options = planned.item, planned.options
     key = deduplication.key_of(item.destination, item.body, options, endpoint)
@@ -155,7 +181,8 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
     account = owner.account
     now_ms = state.now_ms
     number = state.counters.messages + 1
-    message = Message(
+    rare = _rare_fields(planned, endpoint)
+    message = (Message if rare else BriefMessage)(
         message_id=MessageId(make_message_id(state.event_key, number)),
         number=number,
         account_id=planned.account_id,
@@ -166,21 +193,10 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
         headers=delivered_headers(options),
         body=item.body,
         max_retries=limits.default_retries(account) if options.max_retries is None else options.max_retries,
-        retry_delay=options.retry_delay,
         timeout_ms=limits.timeout_ms(account, options.timeout_ms),
-        callback=options.callback,
-        failure_callback=options.failure_callback,
         caller_ip=item.caller_ip,
-        url_group=planned.url_group,
-        endpoint_name=endpoint.name,
-        queue=item.queue,
-        schedule_id=planned.schedule_id,
-        labels=options.labels,
-        redaction=options.redaction,
-        flow_control=options.flow_control,
-        api=item.destination.text.removeprefix("api/") if item.destination.kind is DestinationKind.API else None,
         created_by=planned.created_by,
-        not_applied=planned.not_applied,
+        **rare,
     )
     yield MessageCreated(
         message=message, deduplication_key=key, deduplicate_until_ms=now_ms + deduplication.WINDOW_MS if key else 0

@@ -56,6 +56,16 @@ def test_a_message_without_options_has_these_defaults() -> None:
     assert (message.url_group, message.endpoint_name, message.queue, message.schedule_id) == (None, None, None, None)
 
 
+def test_messages_that_wait_share_equal_headers() -> None:
+    world = World(answering=None)
+    one, other, third = (
+        world.messages[world.publish(URL, content_type="text/plain", forwarded=((f"X-{name}", "1"),), delay_ms=5)]
+        for name in ("One", "".join(("O", "ne")), "Two")
+    )
+    assert one.headers is other.headers
+    assert third.headers == (("Content-Type", "text/plain"), ("X-Two", "1"))
+
+
 def test_zero_retries_is_something_said() -> None:
     world = World()
     assert world.messages[world.publish(URL, max_retries=0)].max_retries == 0
