@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks import advancing, history, pending, publishing, starting, worlds
+from benchmarks import advancing, history, pending, publishing, scale, starting, worlds
 from benchmarks.checkouts import Checkout
 from benchmarks.figures import Figure
 
@@ -48,6 +48,7 @@ ROWS: dict[str, Row] = {
     "python": Row(measure=worlds.python, short=partial(worlds.python, repeats=50)),
     "snapshots": Row(measure=worlds.snapshots),
     "pending": Row(measure=pending.pending, rounds=1),
+    "scale": Row(measure=scale.scale, rounds=1, is_long=True),
     "million": Row(measure=pending.million, rounds=1, is_long=True),
     GROWTH: Row(measure=history.growth, rounds=1, is_long=True),
 }

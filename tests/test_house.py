@@ -53,6 +53,7 @@ OF_A_PACKAGE = {
     "inspector/test_hostile_payloads.py",
     "inspector/test_screenshot.py",
     "inspector/test_size.py",
+    "inspector/test_token.py",
     "inspector/test_units.py",
     "test_house.py",
     "test_public_names.py",

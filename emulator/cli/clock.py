@@ -85,11 +85,16 @@ def _exit_if_interrupted(command: Callable[P, Any]) -> Callable[P, None]:
     return run
 
 
+_undoable = click.option(
+    "--undoable", is_flag=True, help="Keep the world as it is now, so that `clock undo` returns to it."
+)
+
+
 @clock.command(epilog="Example: svc-emulator clock advance 2d3h")
 @_exit_if_interrupted
 @click.argument("duration", type=Duration())
 @_max_deliveries
-@click.option("--undoable", is_flag=True, help="Keep the world as it is now, so that `clock undo` returns to it.")
+@_undoable
 @answered(_report_lines)
 @on_world
 def advance(control: Control, *, duration: int, max_deliveries: int | None, undoable: bool) -> Any:
@@ -124,21 +129,24 @@ def set_(control: Control, *, instant: int) -> Any:
 
 
 @clock.command("next", epilog="Example: svc-emulator clock next")
+@_undoable
 @answered(_report_lines)
 @on_world
-def next_(control: Control) -> Any:
+def next_(control: Control, *, undoable: bool) -> Any:
     """Jump to the next instant at which something is due, and do it."""
-    return control.call("POST", "clock/next", doing="advancing")
+    return control.call("POST", "clock/next", _given(undoable=undoable or None), doing="advancing")
 
 
 @clock.command(epilog="Example: svc-emulator clock drain --horizon 30d")
 @click.option("--horizon", type=Duration(), help="Go no further than this. Default: 30d.")
 @_max_deliveries
+@_undoable
 @answered(_report_lines)
 @on_world
-def drain(control: Control, *, horizon: int | None, max_deliveries: int | None) -> Any:
+def drain(control: Control, *, horizon: int | None, max_deliveries: int | None, undoable: bool) -> Any:
     """Run until nothing is due but future firings of schedules."""
-    return control.call("POST", "clock/drain", _given(horizon=horizon, max_deliveries=max_deliveries), doing="draining")
+    wanted = _given(horizon=horizon, max_deliveries=max_deliveries, undoable=undoable or None)
+    return control.call("POST", "clock/drain", wanted, doing="draining")
 
 
 @clock.command(epilog="Example: svc-emulator clock rate 60")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,8 +11,9 @@ import click
 from emulator.cli.failures import WrongUsage
 from emulator.cli.options import Instant
 from emulator.cli.output import print_json, print_lines
-from emulator.client.meanings import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
+from emulator.core.errors import InvalidInput
 from emulator.wire.durations import format_duration
+from emulator.wire.meanings import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
 
 
 @click.command(epilog='Example: svc-emulator when "CRON_TZ=Europe/Berlin 30 2 * * *" --from 2026-03-27 --count 5')
@@ -47,15 +48,15 @@ def when(
             view = firings_of(expression, now_ms if start is None else start, 10 if count is None else count)
         else:
             view = attempts_of(retry_delay, 3 if retries is None else retries, start)
-    except ValueError as error:
-        raise WrongUsage(str(error)) from error
+    except InvalidInput as refused:
+        raise WrongUsage(refused.text) from refused
     if as_json:
         print_json(view)
     else:
         print_lines(_attempt_lines(view) if is_ladder else _firing_lines(view))
 
 
-def _firing_lines(view: Mapping[str, Any]) -> Iterator[str]:
+def _firing_lines(view: Any) -> Iterator[str]:
     yield f"after {view['from']}, in {view['time_zone']}:"
     for firing in view["firings"]:
         yield f"{firing['at']}  {click.style(firing['local'], fg='cyan')}"
@@ -65,7 +66,7 @@ def _firing_lines(view: Mapping[str, Any]) -> Iterator[str]:
         yield "it does not fire before the end of the calendar"
 
 
-def _attempt_lines(view: Mapping[str, Any]) -> Iterator[str]:
+def _attempt_lines(view: Any) -> Iterator[str]:
     attempts = view["attempts"]
     afters = [f"+{format_duration(each['after_ms'])}" for each in attempts]
     width = max(map(len, afters))

@@ -50,6 +50,7 @@ def list_(control: Control) -> Any:
 @click.option("--rate", type=Rate(), help="How fast its clock goes. Default: frozen.")
 @click.option("--plan", type=click.Choice(("free", "paid")), help="Plan of its account. Default: the server's.")
 @click.option("--token", help="Token of its account, 8 characters or more. Default: one that follows from the seed.")
+@click.option("--chaos", type=click.FloatRange(0, 1), help="How much goes wrong, from 0 to 1. Default: the server's.")
 @answered(_created)
 @on_server
 def create(control: Control, /, **wanted: Any) -> Any:

@@ -9,16 +9,10 @@ from typing import Any
 from emulator.client.publishing import Wait, retry_delay_text
 from emulator.client.records import moment
 from emulator.client.values import Instant, instant
-from emulator.core.errors import Malformed
-from emulator.core.language import cron, expressions
-from emulator.core.rules.clock import LATEST_MS
-from emulator.queries.meanings import firings, ladder
+from emulator.core.errors import InvalidInput
+from emulator.wire.fields import read_field
 from emulator.wire.instants import read_instant_ms
-from emulator.wire.meanings import firings_view, ladder_view
-
-# So many firings at most, and so many retries: no plan allows more.
-MAX_COUNT = 1_000
-MAX_RETRIES = expressions.PROBED_RETRIES
+from emulator.wire.meanings import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +54,12 @@ def when(expression: str, start: Instant, *, count: int = 10) -> list[Firing]:
     """
     if not 1 <= count <= MAX_COUNT:
         raise ValueError(f"count: expected 1 to {MAX_COUNT}, got {count}")
-    start = instant(start)
     try:
-        start_ms = read_instant_ms(start)
-    except Malformed as malformed:
-        raise ValueError(f"start: {malformed.reason}") from None
-    return [
-        Firing(at=moment(each["at_ms"]), local=each["local"], explanation=each["explanation"])
-        for each in firings_of(expression, start_ms, count)["firings"]
-    ]
+        start_ms = read_field("start", instant(start), read_instant_ms)
+        found: Any = firings_of(expression, start_ms, count)["firings"]
+    except InvalidInput as refused:
+        raise ValueError(refused.text) from None
+    return [Firing(at=moment(each["at_ms"]), local=each["local"], explanation=each["explanation"]) for each in found]
 
 
 def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attempt]:
@@ -83,6 +74,10 @@ def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attem
     if not 0 <= retries <= MAX_RETRIES:
         raise ValueError(f"retries: expected 0 to {MAX_RETRIES}, got {retries}")
     text = None if retry_delay is None else retry_delay_text("retry_delay", retry_delay)
+    try:
+        found: Any = attempts_of(text, retries, None)["attempts"]
+    except InvalidInput as refused:
+        raise ValueError(refused.text) from None
     return [
         Attempt(
             attempt=each["attempt"],
@@ -90,25 +85,5 @@ def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attem
             delay=timedelta(milliseconds=each["delay_ms"]),
             arithmetic=each["arithmetic"],
         )
-        for each in attempts_of(text, retries, None)["attempts"]
+        for each in found
     ]
-
-
-def firings_of(expression: str, start_ms: int, count: int) -> Any:
-    """The JSON of `when`. Raises ValueError."""
-    try:
-        schedule = cron.parse(expression)
-    except Malformed as malformed:
-        raise ValueError(f"expression: {malformed.reason}") from None
-    return firings_view(schedule, start_ms, firings(schedule, start_ms, count))
-
-
-def attempts_of(retry_delay: str | None, retries: int, start_ms: int | None) -> Any:
-    """The JSON of `attempts`. Raises ValueError."""
-    try:
-        rungs = list(ladder(retry_delay, retries))
-    except Malformed as malformed:
-        raise ValueError(f"retry_delay: {malformed.reason}") from None
-    if start_ms is not None and start_ms + rungs[-1].after_ms > LATEST_MS:
-        raise ValueError("from: expected an instant from which the attempts end in the year 9999 at the latest")
-    return ladder_view(retry_delay, rungs, start_ms)

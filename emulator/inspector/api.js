@@ -1,16 +1,16 @@
-// Calls of this server; the page speaks to no other. A call is {method, path, query, headers, body}, as it is made and shown.
+// Calls of this server; the page speaks to no other. A call is {method, path, query, headers, body}.
 
 const TOKEN_KEY = "emulator-control-token";
 
-/** An answer that is no success, or no answer at all (status 0). */
+/** An answer that is no success, or no answer at all (status 0); `field` is what it names as wrong, if anything. */
 export class ApiError extends Error {
-  constructor(status, text) {
+  constructor(status, text, field) {
     super(text);
-    this.status = status;
+    Object.assign(this, { status, field });
   }
 }
 
-/** What calls are made with. `service` is the token of the world for the service's own API, which begins outside /_emulator. */
+/** What calls are made with; `service` is the token for what lies outside /_emulator. */
 export const session = {
   world: "default",
   service: null,
@@ -62,22 +62,23 @@ async function send(described, signal) {
     throw error.name === "AbortError" ? error : new ApiError(0, "The server does not answer. Does it still run?");
   });
   if (response.ok) return response;
-  let text = await response.text();
+  const text = await response.text();
+  let told = {};
   try {
-    text = JSON.parse(text).error ?? text;
+    told = JSON.parse(text);
   } catch {
     // What is no JSON is shown as it is.
   }
-  throw new ApiError(response.status, text || `the server answered ${response.status}`);
+  throw new ApiError(response.status, told.error || text || `the server answered ${response.status}`, told.field);
 }
 
-/**
- * Follow a stream of server-sent events until `signal` ends it; `take(kind, data, id)` gets each.
- * Resolves when the server ends the stream. Throws ApiError. (EventSource can carry no token.)
- */
-export async function follow(path, { query, headers, signal, opened }, take) {
+/** Open a stream of server-sent events: a function that tells `take(kind, data, id)` each, until the server ends it. (EventSource carries no token.) */
+export async function follow(path, { query, headers, signal }) {
   const response = await send(describe("GET", path, { query, headers }), signal);
-  opened();
+  return (take) => read(response, take);
+}
+
+async function read(response, take) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
     const { done, value } = await reader.read();

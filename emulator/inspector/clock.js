@@ -1,15 +1,12 @@
-// The bar at the top: the world, its clock, and moving it. Before each move the world is kept, so that Undo can go back.
+// The bar at the top: the world, its clock, and moving it. Every move can be taken back.
 
-import { call, get } from "./api.js";
+import { get } from "./api.js";
 import { eachFrame, h, replace } from "./dom.js";
 import { deliveries, duration, instant, timeOfDay, zoneName } from "./format.js";
 import { notice } from "./notices.js";
 import { prefs } from "./prefs.js";
 
-const KEPT = 5, COUNTED = 100, DAY = 86_400_000, COUNT_AGAIN_MS = 1_000, TICK_MS = 250;
-/** How the names of snapshots begin that belong to Undo. */
-export const UNDO = "inspector-undo-";
-const SNAPSHOTS = "/_emulator/snapshots";
+const COUNTED = 100, DAY = 86_400_000, COUNT_AGAIN_MS = 1_000, TICK_MS = 250;
 const PACES = [[0, "frozen"], [1, "real time"], [60, "1 minute a second"], [3600, "1 hour a second"], [86400, "1 day a second"]];
 const STEPS = [["n", "next", "next", "next"], ["m", "+1m", "1 minute", "advance", { by: "1m" }], ["h", "+1h", "1 hour", "advance", { by: "1h" }],
   ["d", "+1d", "1 day", "advance", { by: "1d" }], ["e", "drain", "until nothing but schedules is due", "drain"]];
@@ -18,14 +15,14 @@ export function clockBar({ store, canAct, act, keys }) {
   const shown = h("span.clock"), counts = h("span.counts"), progress = h("span.progress", { role: "status" }), connection = h("span.status.bad");
   const bind = (key, text, run) => keys.bind(key, text, () => canAct && run(), "Clock");
   const moving = (value) => store.dispatch({ type: "moving", moving: value });
-  let stopping = null, counted = null, stamp = null;
+  let stopping = null, counted = null, stamp = null, failed = {};
 
   const pace = h("select", { "aria-label": "Pace of the clock", disabled: !canAct, onchange: async () => {
     await act("Pace", "PUT", "/_emulator/clock", { body: { rate: Number(pace.value) } });
     await read();
   } });
   const stop = h("button.main", { onclick: () => stopping.abort(), title: "Stop the clock where it is (Escape)" }, "Stop");
-  const back = h("button", { onclick: undo, title: "Back to before the last move: what happened since is forgotten (u)" }, "↶ undo");
+  const back = h("button", { onclick: undo, disabled: !canAct, title: "Back to before the last move: what happened since is forgotten (u)" }, "↶ undo");
   const buttons = STEPS.map(([key, text, label, path, body]) => {
     const title = `Move the clock: ${label}`, onclick = () => move(label, path, body);
     bind(`c ${key}`, title, onclick);
@@ -33,8 +30,7 @@ export function clockBar({ store, canAct, act, keys }) {
   });
   const to = h("input", { placeholder: "to +90m or 2026-03-02T09:00", "aria-label": "Move the clock to", size: 21,
     title: "A duration such as +90m, or an instant in UTC (c t)" });
-  const target = h("form", { onsubmit: async (event) => {
-    event.preventDefault();
+  const target = h("form", { onsubmit: async () => {
     const text = to.value.trim(), isWhole = /(Z|[+-]\d\d:?\d\d|^\d+)$/i.test(text);
     if (text && (await move(text, "advance", text.startsWith("+") ? { by: text.slice(1) } : { to: isWhole ? text : `${text}Z` }))) to.value = "";
   } }, to);
@@ -47,32 +43,22 @@ export function clockBar({ store, canAct, act, keys }) {
     stopping = new AbortController();
     const { signal } = stopping, release = bind("Escape", "Stop the clock", () => stopping.abort()), { now_ms } = store.state.clock;
     moving({ label, from_ms: now_ms, now_ms, deliveries: 0 });
-    const report = await act("Keep the world", "POST", SNAPSHOTS, { body: { name: `${UNDO}${Date.now()}` }, said: () => null })
-      && await act(`Move ${label}`, "POST", `/_emulator/clock/${path}`, { body, signal, said: ({ from_ms: from, to_ms: end, deliveries: many, failed }) =>
-        `${end > from ? `Moved ${duration(end - from)}` : "The clock stands: nothing is due"}, ${deliveries(many)}${failed ? `, ${failed} failed` : ""}.` });
+    const said = ({ from_ms: from, to_ms: end, deliveries: many, failed }) =>
+      `${end > from ? `Moved ${duration(end - from)}` : "The clock stands: nothing is due"}, ${deliveries(many)}${failed ? `, ${failed} failed` : ""}.`;
+    const report = await act(`Move ${label}`, "POST", `/_emulator/clock/${path}`, { body: { ...body, undoable: true }, signal, said });
     release();
     stopping = null;
     await read();
-    await kept().then((names) => Promise.all(names.slice(0, -KEPT).map(forget))).catch(() => {});
     moving(null);
     if (signal.aborted) notice(`Stopped at ${instant(store.state.clock.now_ms)} UTC.`);
     return Boolean(report);
   }
 
   const read = async () => store.dispatch({ type: "clock", clock: await get("clock").catch(() => ({})) });
-  const forget = (name) => call("DELETE", `${SNAPSHOTS}/${name}`);
-
-  /** The names of the snapshots that Undo can go back to, the newest last. */
-  async function kept() {
-    const names = (await get("snapshots")).snapshots.map(({ name }) => name).filter((name) => name.startsWith(UNDO)).sort();
-    back.disabled = !canAct || !names.length;
-    return names;
-  }
 
   async function undo() {
-    const name = (await kept()).pop();
-    if (name && (await act("Undo", "POST", `${SNAPSHOTS}/${name}/restore`)) !== undefined) await forget(name);
-    await Promise.all([kept(), read()]);
+    await act("Undo", "POST", "/_emulator/clock/undo");
+    await read();
   }
 
   /** The instant now: a clock that runs is told only when it is moved. */
@@ -101,16 +87,20 @@ export function clockBar({ store, canAct, act, keys }) {
 
   /** Count what waits for attention, at most once a second. */
   async function recount() {
-    const { state } = store, limit = COUNTED;
+    const { state } = store, limit = COUNTED, { journal, failures } = state;
     if (counted === state.changes || !state.clock || state.moving || document.hidden) return;
     counted = state.changes;
     try {
-      const [upcoming, failed, refused] = await Promise.all([get("upcoming", { until: Math.floor(now(state) + DAY), limit: 1000 }),
-        get("messages", { state: "failed", limit }), get("refused", { limit })]);
-      const upTo = ({ length }) => (length < COUNTED ? length : `${COUNTED}+`), due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry"));
-      replace(counts, [[due.length, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(failed.messages), "failed", "messages?state=failed"],
-        [upTo(refused.refused), "refused", "refused"]].map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}` }, `${many} ${text}`)]));
-      await kept();
+      // Finding those that failed takes long among very many: they are counted once, and further ones added.
+      const isKnown = failed.journal === journal;
+      const [upcoming, refused, found] = await Promise.all([get("upcoming", { until: Math.floor(now(state) + DAY), limit: 1000 }), get("refused", { limit }),
+        isKnown ? null : get("messages", { state: "failed", limit })]);
+      const many = found ? found.messages.length : failed.before + failures;
+      // Which of those that failed meanwhile were counted, nobody knows.
+      if (found && store.state.failures === failures) failed = { journal, before: many - failures };
+      const upTo = (number) => (number < COUNTED ? number : `${COUNTED}+`), due = upcoming.items.filter(({ kind }) => !kind.endsWith("_expiry"));
+      replace(counts, [[due.length, "due in 24 h", "timeline?filter=status%3Adue"], [upTo(many), "failed", "messages?state=failed"],
+        [upTo(refused.refused.length), "refused", "refused"]].map(([many, text, to], at) => [at > 0 && " · ", h("a", { href: `#/${to}` }, `${many} ${text}`)]));
     } catch {
       // The next change counts again; that the server is gone is said elsewhere.
     }

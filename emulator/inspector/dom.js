@@ -19,6 +19,17 @@ export const svg = (tag, attributes, ...children) => fill(document.createElement
 /** Replace everything inside a node. */
 export const replace = (node, ...children) => node.replaceChildren(...flat(children));
 
+/** What a form holds, by the names of its controls. */
+export const valuesOf = (form) => Object.fromEntries(new FormData(form));
+
+/** Show a dialog, which is gone when it is closed. */
+export function openDialog(name, ...content) {
+  const dialog = h("dialog", { "aria-label": name, onclose: () => dialog.remove() }, content);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
 /** A function that runs `run` at most once a frame, however often it is called. */
 export function eachFrame(run) {
   let waits = false;

@@ -3,8 +3,10 @@
 const MINUTE = 60_000, HOUR = 60 * MINUTE, DAY = 24 * HOUR, TWO = "2-digit";
 const formatters = new Map();
 
-/** The browser's own zone, such as Europe/Berlin. */
-export const localZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+let ownZone;
+
+/** The browser's own zone, such as Europe/Berlin. Asked for once, because that takes long. */
+export const localZone = () => (ownZone ??= Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC");
 
 /** Whether there is a zone of that name. */
 export function isZone(name) {

@@ -1,6 +1,6 @@
 // The keys of the page, with a text for each, so that `?` can list them.
 
-import { h, replace } from "./dom.js";
+import { h, openDialog } from "./dom.js";
 
 const FIRST_OF_TWO_MS = 1200;
 
@@ -8,7 +8,6 @@ const FIRST_OF_TWO_MS = 1200;
 export function keyboard() {
   const bindings = new Set();
   let first = null, firstAt = 0;
-  const dialog = h("dialog.keys", { "aria-label": "Keys" });
 
   function bind(key, text, run, group = "Everywhere") {
     const binding = { key, text, run, group };
@@ -36,10 +35,8 @@ export function keyboard() {
   function show() {
     const groups = Object.entries(Object.groupBy([...bindings], ({ group }) => group));
     const keys = (key) => h("dt", key.split(" ").map((each) => h("kbd", each)));
-    replace(dialog, h("h2", "Keys"), groups.map(([group, found]) => [h("h3", group), h("dl", found.map(({ key, text }) => [keys(key), h("dd", text)]))]),
+    openDialog("Keys", h("h2", "Keys"), groups.map(([group, found]) => [h("h3", group), h("dl.facts", found.map(({ key, text }) => [keys(key), h("dd", text)]))]),
       h("form", { method: "dialog" }, h("button", "Close")));
-    document.body.append(dialog);
-    dialog.showModal();
   }
 
   document.addEventListener("keydown", press);

@@ -1,7 +1,7 @@
 // What the list views share: a table that keeps its rows, filters in the address, buttons that call, forms.
 
 import { asCurl, describe } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, valuesOf } from "./dom.js";
 import { day, instant, relative, timeOfDay } from "./format.js";
 import { empty, id } from "./parts.js";
 
@@ -15,7 +15,7 @@ const FILTERS = {
 
 /**
  * A list, loaded by `path` and drawn again, row by row, when it changes. A field is a name, or item => value.
- *   rows     name of the list in the answer, and in the store; `items(found)` rearranges it
+ *   rows     name of the list in the answer, and in the store, and its `path` without one; `items(found)` rearranges it
  *   query    () => what the call has besides the `filters` (names of FILTERS; `options` of those that are chosen)
  *   key      the field that tells rows apart; `open` the one that the right column shows
  *   columns  [title, kind, field]; kind "number" aligns right, "main" and "words" grow, "when" is an instant, "id" an id
@@ -23,15 +23,14 @@ const FILTERS = {
  *   empty    () => what teaches when there is nothing; `drawn(items, answer)` runs after each drawing
  */
 export function listView(context, spec) {
-  const { rows, path, query = () => ({}), filters: names = [], items = (found) => found, key, open, drawn = () => {} } = spec;
+  const { rows, path = rows, query = () => ({}), filters: names = [], items = (found) => found, key, open, drawn = () => {} } = spec;
   const columns = spec.actions ? [...spec.columns, ["", "actions", spec.actions]] : spec.columns;
   const body = h("tbody");
   const table = h("table.list", h("thead", h("tr",
     columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title || h("span.unseen", "Actions"))))), body);
   const content = h("div", { "aria-busy": "true" });
   const picked = () => Object.fromEntries(names.map((name) => [name, context.route.query[name]]).filter(([, value]) => value));
-  const reload = context.load(rows, path, () => ({ ...picked(), ...query() }));
-  const deed = deeds(context, reload);
+  const reload = () => read(), deed = deeds(context, reload);
 
   const cell = (item, kind, from) => {
     const value = field(item, from, deed);
@@ -60,7 +59,7 @@ export function listView(context, spec) {
     drawn(found, answer);
   };
   const place = h("div", names.length > 0 && filters(context, names, spec.options, reload), content);
-  context.watch((state) => state.lists[rows], redraw);
+  const read = context.load(rows, path, () => ({ ...picked(), ...query() }), redraw);
   context.watch((state) => state.clock?.now_ms, redraw);
   bindRows(context, body);
   return { place, reload, redraw, deed };
@@ -68,7 +67,7 @@ export function listView(context, spec) {
 
 const field = (item, from, ...more) => (typeof from === "function" ? from(item, ...more) : item[from]);
 
-/** Draw items as children of a node. A child whose item has not changed stays as it is, and the focus with it. */
+/** Draw items as children of a node. A child whose item has not changed stays, and the focus with it. */
 export function keepRows(parent, items, key, draw, salt = "") {
   const before = parent.kept ?? new Map(), after = new Map();
   let at = parent.firstElementChild;
@@ -97,7 +96,7 @@ function swap(old, node) {
   if (focused >= 0) controls(node)[focused]?.focus();
 }
 
-/** j and k go from row to row, x ticks one; Enter and the other keys are those of the control that has the focus. */
+/** j and k go from row to row, x ticks one. */
 function bindRows(context, body) {
   const go = (step) => () => {
     const rows = [...body.closest("section").querySelectorAll("tbody tr")];
@@ -119,12 +118,12 @@ function filters(context, names, options = {}, changed) {
     return h("label", label, options[name] ? choice(options[name], value, { oninput }) : h("input", { type: "search", value, placeholder, size: 11, oninput }));
   });
   context.bind("/", "Filter", () => inputs[0].lastChild.focus());
-  return h("form.filters", { role: "search", onsubmit: (event) => event.preventDefault() }, inputs);
+  return h("form.filters", { role: "search" }, inputs);
 }
 
-// -- buttons and forms ------------------------------------------------------------------------
+// Buttons and forms.
 
-/** A button that acts; none in read-only mode. With `ask`, a question or true, the first click asks, the second within four seconds does it. */
+/** A button that acts; none in read-only mode. With `ask`, a question or true, only a second click does it. */
 export function action(context, text, run, { ask, ...attributes } = {}) {
   if (!context.canAct) return null;
   let asked = null;
@@ -163,11 +162,9 @@ export const labelled = (label, control, { hint, kind = "" } = {}) =>
 export const inputs = (rows) => Object.entries(rows).map(([name, [label, placeholder, more]]) =>
   labelled(label, h("input", { name, placeholder, spellcheck: "false", ...more })));
 
-/** A form in a line that adds something: `send(values)` makes the call; an answer empties the form and runs `then`. */
-export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form.filters", { onsubmit: async (event) => {
-  event.preventDefault();
-  const form = event.target;
-  if ((await send(Object.fromEntries(new FormData(form)))) === undefined) return;
+/** A form in a line: `send(values)` makes the call; an answer empties the form and runs `then`. */
+export const adder = (context, text, rows, send, then, ...more) => context.canAct && h("form.filters", { onsubmit: async ({ target: form }) => {
+  if ((await send(valuesOf(form))) === undefined) return;
   form.reset();
   then();
 } }, inputs(rows), h("button.main.end", text), more);
@@ -178,13 +175,10 @@ export const choice = (options, chosen, attributes) => h("select", attributes, o
   return h("option", { value, selected: value === chosen }, text);
 }));
 
-// -- parts ------------------------------------------------------------------------------------
+// Parts.
 
 /** What an empty list teaches: a sentence, and the call that puts something into it. */
 export const teaches = (sentence, path, options = {}) => empty(sentence, asCurl(describe("POST", path, options)));
-
-/** The head of a view: its name, and tools beside it. */
-export const head = (title, ...tools) => h("header.tools", h("h1", title), tools);
 
 export const problem = (text) => h("p.problem", { role: "alert" }, text);
 export const note = (...content) => h("span.note", content);
@@ -208,3 +202,10 @@ export function when(ms, context, now = context.state.clock?.now_ms ?? ms) {
   const text = (day(ms, context.zone) === day(now, context.zone) ? timeOfDay : instant)(ms, context.zone);
   return h("time", { title: `${instant(ms)} UTC` }, text, h("span.dim", ` · ${relative(ms, now)}`));
 }
+
+/** A function that shows a firing in its own zone, and in that of the page if it is another one. */
+export const firing = (context, zone) => ({ local, at_ms: at, explanation }) => h("li",
+  // "2026-03-29T09:00:00+02:00" -> "2026-03-29 09:00 +02:00"
+  local.replace(/T(\d\d:\d\d):00/, " $1 "),
+  h("span.dim", zone !== context.zone && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`),
+  explanation && note("◐ ", explanation));

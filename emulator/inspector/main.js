@@ -59,7 +59,7 @@ function contextOf(view, ends) {
         if (value !== last && !ends.done) draw((last = value), store.state);
       })));
     },
-    load(name, path, query = {}) {
+    load(name, path, query = {}, draw = null) {
       let changes, busy = false, again = false;
       // One call at a time, and none for each of a thousand events.
       const read = async () => {
@@ -76,6 +76,7 @@ function contextOf(view, ends) {
       };
       read();
       ends.push(store.subscribe((state) => state.changes !== changes && read()));
+      if (draw) this.watch((state) => state.lists[name], draw);
       return read;
     },
     setQuery(changes) { writeAddress({ query: { ...route.query, ...changes } }); },
@@ -84,30 +85,32 @@ function contextOf(view, ends) {
   };
 }
 
-/** A function that leaves what it opened before, and makes `draw(context)` anew. */
+/** A function that leaves what it opened before, and draws the view anew as soon as it is read. */
 function opener(draw) {
   let ends = [];
-  return () => {
+  return async () => {
     ends.done = true;
     for (const end of ends.splice(0)) end();
-    ends = [];
-    const view = VIEWS.find(({ path }) => path === route.view) ?? VIEWS[0];
-    draw(view, contextOf(view, ends));
+    const own = ends = [], view = VIEWS.find(({ path }) => path === route.view) ?? VIEWS[0];
+    const module = await view.load().catch(({ message }) => notice(`${view.title}: ${message}`, { kind: "bad" }));
+    if (module && !own.done) draw(module, contextOf(view, own), view);
   };
 }
 
-const openDetail = opener((view, context) => {
-  const content = route.select && view.detail ? view.detail(context) : null;
+const openDetail = opener(({ detail: of }, context) => {
+  const content = route.select && of ? of(context) : null;
   detail.hidden = content === null;
   document.body.classList.toggle("with-detail", content !== null);
   replace(detail, content);
 });
 
-const openView = opener((view, context) => {
+const openView = opener(({ render }, context, view) => {
   document.title = `${view.title} · svc-emulator`;
   replace(menu, VIEWS.map(({ path, title, key }) =>
     h("a", { href: `#/${path}`, "aria-current": path === view.path ? "page" : null, title: `${title} (g ${key})` }, title)));
-  replace(main, view.render(context));
+  const head = h("header.tools"), tools = (...beside) => replace(head, h("h1", view.title), beside);
+  tools();
+  replace(main, h(`section.${view.path}`, head, render(context, tools)));
   openDetail();
 });
 
@@ -130,9 +133,13 @@ async function act(label, method, path, options) {
 }
 
 prefs.apply();
+// First, so that the server answers while the page is made.
+openAddress();
 document.body.append(h("header.bar", clockBar({ store, canAct, act, keys })), h("div.columns", menu, main, detail), noticeArea);
 for (const { key, title, path } of VIEWS) keys.bind(`g ${key}`, title, () => go(path), "Views");
 keys.bind("Escape", "Close the details", () => route.select && select(null));
+// The browser sends no form of this page itself; a dialog's only closes it.
+document.addEventListener("submit", (event) => event.target.method !== "dialog" && event.preventDefault());
 // A link that names no world stays in the one that is shown.
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.('a[href^="#/"]'), { world } = store.state;
@@ -144,4 +151,3 @@ addEventListener("hashchange", openAddress);
 addEventListener("popstate", openAddress);
 prefs.changed(openView);
 store.subscribe(() => store.state.connection === "locked" && askToken(store));
-openAddress();

@@ -1,4 +1,4 @@
-// What the service is called here: its dialect's names, as the credentials of the world say.
+// What the service is called here: the names of its dialect.
 
 /** How its headers begin, such as "Svc-". */
 export const prefixOf = (state) => state.credentials?.dialect?.header_prefix ?? "Svc-";

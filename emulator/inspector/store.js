@@ -1,4 +1,4 @@
-// The state of the page: what is known of one world. Pure. Actions make a new state; views are told that it is another one.
+// The state of the page: what is known of one world. Pure. Actions make a new state, of which views are told.
 
 import { createJournal, take } from "./timeline_rows.js";
 
@@ -13,9 +13,11 @@ const initial = {
   // The one thing that changes in place, because it may be large; `seen` is another number then.
   journal: createJournal(),
   seen: 0,
+  // How many messages failed since the page knows this journal.
+  failures: 0,
   // What `listed` actions brought, by name.
   lists: {},
-  // How often the stream told of something that lists may show; a list reloads when it has changed.
+  // How often the stream told of something; a list reloads when it has changed.
   changes: 0,
 };
 
@@ -52,7 +54,8 @@ const CHANGES = {
     return { moving, seen: seen + 1 };
   },
   // The stream tells the new history from its beginning.
-  reset: ({ seen }) => ({ journal: { ...createJournal(), whole: true }, seen: seen + 1 }),
+  reset: ({ seen }) => ({ journal: { ...createJournal(), whole: true }, seen: seen + 1, failures: 0 }),
+  failed: ({ failures }) => ({ failures: failures + 1 }),
   changed: ({ changes }) => ({ changes: changes + 1 }),
   moving: (state, { moving }) => ({ moving }),
   listed: ({ lists }, { name, value }) => ({ lists: { ...lists, [name]: value } }),

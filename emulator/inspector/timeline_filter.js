@@ -8,6 +8,7 @@ const STATUSES = {
   ok: isGood,
   retrying: (row) => row.kind === "past" && row.retry !== null,
   due: (row) => row.kind !== "past",
+  chaos: (row) => Boolean(row.chaos),
 };
 const TEXTS = {
   url: (row) => [row.url, shortUrl(row.url)],
@@ -22,7 +23,7 @@ export const HINT = `${FIELDS.map((name) => `${name}:`).join(" ")} and words; st
 /** A filter as terms [{field, value}]; field null is free text. A value with spaces stands in quotes. */
 export function parse(text) {
   return [...text.toLowerCase().matchAll(/(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/g)].flatMap(([whole, name, quoted, plain]) => {
-    // A field without its value is still being typed; what only looks like a field, such as https://, is text.
+    // A field without its value is still being typed; what looks like a field, such as https://, is text.
     if (whole.endsWith(":") && FIELDS.includes(whole.slice(0, -1))) return [];
     return FIELDS.includes(name) ? { field: name, value: quoted ?? plain } : { field: null, value: quoted ?? whole };
   });
@@ -43,7 +44,7 @@ export function matcher(terms) {
   return tests.length ? (row) => tests.every((test) => test(row)) : null;
 }
 
-const anywhere = (value) => (row) => [row.url, row.id, row.schedule, row.queue, row.group, row.error, row.said, row.why, ...row.labels]
+const anywhere = (value) => (row) => [row.url, row.id, row.schedule, row.queue, row.group, row.error, row.said, row.why, row.chaos, ...row.labels]
   .some((text) => text?.toLowerCase().includes(value));
 
 /** A value with * must match as a whole, another one be a part. */

@@ -6,10 +6,10 @@ const NOTHING = Object.freeze([]);
 // As many rows as a tab holds with ease; the lists find older ones.
 const MOST = 200_000;
 
-/** What the journal of one world is for the page: rows in the order of `seq`, and why retries came, by message and attempt. */
+/** A journal: rows in the order of `seq`, and why retries came, by message and attempt. */
 export const createJournal = (most = MOST) => ({ rows: [], retries: new Map(), texts: new Map(), whole: false, most });
 
-/** Take in rows of the server, live ones at the end, a page of older ones (newest first) at the beginning. Says how many were new. */
+/** Take in rows, live ones at the end, older ones (newest first) at the beginning. Says how many were new. */
 export function take(journal, raws, older = false) {
   const { rows, retries, most } = journal, first = rows[0]?.seq ?? Infinity, last = rows.at(-1)?.seq ?? 0;
   const fresh = raws.filter(({ seq }) => (older ? seq < first : seq > last)).map((raw) => pastRow(raw, journal));
@@ -29,11 +29,12 @@ function pastRow(raw, { retries, texts }) {
     kind: "past", seq: raw.seq, at: raw.at_ms, created: raw.created_ms, id: raw.message_id, n: raw.attempt, of: raw.attempts,
     method: once(raw.method), url: once(raw.url), via: once(raw.via), status: raw.status, error: once(raw.error), said: once(raw.excerpt), retry,
     by: once(raw.created_by), source: raw.source_message_id, schedule: once(raw.schedule_id), queue: once(raw.queue), group: once(raw.url_group),
+    chaos: once(raw.chaos?.did),
     labels: raw.labels.length ? raw.labels.map(once) : NOTHING,
   };
 }
 
-/** What is to come, in its order; `live` are the messages that have not ended, which know their labels and more. */
+/** What is to come, in its order; `live` are the messages that have not ended: they know their labels and more. */
 export function comingRows({ waiting, items }, live = []) {
   const known = new Map(live.map((message) => [message.message_id, message]));
   const rowOf = (kind) => (item) => {
@@ -42,7 +43,7 @@ export function comingRows({ waiting, items }, live = []) {
       kind, what: item.kind, at: item.at_ms ?? item.earliest_ms ?? null, id: item.message_id, why: item.why,
       n: item.retry ? item.retry + 1 : item.attempt ?? (message.attempts + 1 || null), of: message.max_attempts ?? null, method: message.method ?? "",
       url: item.url ?? item.destination ?? item.key ?? "", schedule: item.schedule_id ?? message.schedule_id, queue: message.queue,
-      group: message.url_group, labels: message.labels ?? NOTHING,
+      group: message.url_group, chaos: item.chaos?.did, labels: message.labels ?? NOTHING,
     };
   };
   // What is due to be forgotten is no delivery.

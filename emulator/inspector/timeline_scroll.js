@@ -23,7 +23,7 @@ export function virtualList({ label, draw, open, selected, settled }) {
   const page = () => Math.max(1, Math.floor(box.clientHeight / height) - 1);
   const seen = () => [Math.floor(box.scrollTop / height), Math.ceil((box.scrollTop + box.clientHeight) / height)];
 
-  /** Show these items. Number `pin` of them (-1: none) keeps its place if it is seen, else the first visible one does. */
+  /** Show these items. Number `pin` (-1: none) keeps its place if it is seen, else the first visible one. */
   function set(next, pin, afresh) {
     const [top, bottom] = seen(), isSeen = pin >= 0 && pinned >= top && pinned < bottom;
     const held = isSeen ? pinned : top, offset = held * height - box.scrollTop, item = items[held], current = items[at];

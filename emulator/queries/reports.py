@@ -62,6 +62,7 @@ class DrainRequest(Record):
 
     horizon_ms: int = DEFAULT_HORIZON_MS
     max_deliveries: int = DEFAULT_MAX_DELIVERIES
+    undoable: bool = False
 
 
 class Snapshot(Record):

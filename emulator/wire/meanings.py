@@ -1,16 +1,41 @@
-"""When an expression fires and when attempts are made, as JSON, with each change of a clock in a sentence."""
+"""When an expression fires and when attempts are made, as JSON, with each change of a clock in a sentence.
+
+The command line, the Python API and the control API all answer from here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from emulator.core.errors import InvalidInput
+from emulator.core.language import cron, expressions
 from emulator.core.language.calendar import MINUTE_MS
 from emulator.core.language.cron import CronSchedule
-from emulator.queries.meanings import ClockChange, Effect, Firing, Rung
+from emulator.core.rules.clock import LATEST_MS
+from emulator.queries.meanings import ClockChange, Effect, Firing, Rung, firings, ladder
 from emulator.wire.durations import format_duration
+from emulator.wire.fields import read_field
 from emulator.wire.instants import iso, local_iso
 from emulator.wire.json_fields import Json
 from emulator.wire.reasons import arithmetic
+
+# So many firings at most, and so many retries: no plan allows more.
+MAX_COUNT = 1_000
+MAX_RETRIES = expressions.PROBED_RETRIES
+
+
+def firings_of(expression: str, start_ms: int, count: int) -> dict[str, Json]:
+    """When a cron expression fires after an instant. Raises InvalidInput for `expression`."""
+    schedule = read_field("expression", expression, cron.parse)
+    return firings_view(schedule, start_ms, firings(schedule, start_ms, count))
+
+
+def attempts_of(retry_delay: str | None, retries: int, start_ms: int | None) -> dict[str, Json]:
+    """The attempts by a retry delay, or None for the default backoff. Raises InvalidInput: `retry_delay`, `from`."""
+    rungs = read_field("retry_delay", retry_delay, lambda expression: list(ladder(expression, retries)))
+    if start_ms is not None and start_ms + rungs[-1].after_ms > LATEST_MS:
+        raise InvalidInput("from", "expected an instant from which the attempts end in the year 9999 at the latest")
+    return ladder_view(retry_delay, rungs, start_ms)
 
 
 def firings_view(schedule: CronSchedule, after_ms: int, firings: Iterable[Firing]) -> dict[str, Json]:

@@ -25,18 +25,25 @@ class UndoableAdvances:
             raise Conflict("there is no advance to take back: none was undoable since the world began or was restored")
         return self._names[-1]
 
-    async def keep(self, store: Store) -> None:
-        """Keep the world as it is now; the oldest one is forgotten if there are too many. Raises Conflict."""
+    async def keep(self, store: Store) -> str:
+        """Keep the world as it is now, under the name that is answered; of too many the oldest is forgotten.
+
+        Raises Conflict.
+        """
         self._made += 1
         name = f"before-{self._made}"
         await self.snapshots.save(name, store)
         self._names.append(name)
         if len(self._names) > MOST:
-            await self.snapshots.remove(self._names.pop(0))
+            await self.forget(self._names[0])
+        return name
 
-    async def forget_last(self) -> None:
-        await self.snapshots.remove(self._names.pop())
+    async def forget(self, name: str) -> None:
+        """Forget one that may be forgotten already."""
+        if name in self._names:
+            self._names.remove(name)
+            await self.snapshots.remove(name)
 
     async def forget_all(self) -> None:
         while self._names:
-            await self.forget_last()
+            await self.forget(self._names[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
-from emulator.queries.reports import AdvanceReport, AdvanceRequest, ClockStatus, Credentials, Snapshot
+from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
 from emulator.worlds.credentials import accounts_of, credentials_of, give_credentials, login_of, put_credentials
 from emulator.worlds.listings import Listings
 from emulator.worlds.mismatches import Mismatches
@@ -279,27 +279,30 @@ class World:
 
     # -- advances that can be taken back ----------------------------------------------------
 
-    async def advance(self, request: AdvanceRequest) -> AdvanceReport:
-        """Move the clock; an undoable advance keeps the world as it is before (D-435). Raises Conflict."""
-        if request.undoable:
-            async with self._lock:
-                self._check_is_at_rest()
-                await self.current_state()
-                await self._write_clock()
-                await self._undoable.keep(self._store)
+    async def move(
+        self, move: Callable[[WorldClock], Awaitable[AdvanceReport]], *, undoable: bool = False
+    ) -> AdvanceReport:
+        """Move the clock; an undoable move keeps the world as it is before (D-435). Raises Conflict."""
+        if not undoable:
+            return await move(self.clock)
+        async with self._lock:
+            self._check_is_at_rest()
+            await self.current_state()
+            await self._write_clock()
+            kept = await self._undoable.keep(self._store)
         try:
-            return await self.clock.advance(request)
-        except InvalidInput:
-            # Nothing has happened.
-            if request.undoable:
-                await self._undoable.forget_last()
+            return await move(self.clock)
+        except (InvalidInput, Conflict):
+            # Nothing has happened, or the world was reset meanwhile.
+            await self._undoable.forget(kept)
             raise
 
     async def undo(self, check: Callable[[StateView], None]) -> None:
         """Continue from where the last undoable advance began. Raises Conflict without one; see `restore_snapshot`."""
         async with self._lock:
-            await self._restore(self._undoable.snapshots, self._undoable.last, check)
-            await self._undoable.forget_last()
+            last = self._undoable.last
+            await self._restore(self._undoable.snapshots, last, check)
+            await self._undoable.forget(last)
 
     async def fork_to(self, store: Store, setup: WorldSetup) -> tuple[PacedClock, Store, State]:
         """Let a new store go on from here as the world of `setup`; its clock, its store and its state (D-434).

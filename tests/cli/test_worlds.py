@@ -33,3 +33,10 @@ def test_an_advance_is_undone(server: emulators.Server) -> None:
     refused = CliRunner().invoke(main, ["clock", "undo"], env={"EMULATOR_URL": server.url})
     assert refused.exit_code == 1
     assert refused.stderr.startswith("svc-emulator: there is no advance to take back")
+
+
+def test_a_world_is_made_with_chaos(server: emulators.Server) -> None:
+    printed(server, "worlds", "create", "rough", "--chaos", "0.3", "--seed", "7")
+    setup = emulators.control(server, "GET", "/worlds/rough/setup")
+    assert (setup["seed"], setup["chaos"]) == (7, {"level": 0.3, "except": []})
+    printed(server, "worlds", "delete", "rough")

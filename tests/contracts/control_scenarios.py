@@ -94,6 +94,11 @@ async def previews(emulator: Checked) -> None:
     assert (await emulator.control("GET", "/upcoming?limit=0")).status == 400
     for message_id in (held, failed):
         assert (await emulator.control("GET", f"/messages/{message_id}/explain")).status == 200
+    gap = "/when/firings?expression=CRON_TZ=Europe/Berlin%2030%202%20*%20*%20*&from=2026-03-28&count=2"
+    assert (await emulator.control("GET", gap)).json["firings"][1]["explanation"] is not None
+    assert len((await emulator.control("GET", "/when/attempts?retry_delay=1000&retries=2")).json["attempts"]) == 3
+    for wrong in ("/when/firings?expression=*", "/when/attempts?retries=21"):
+        assert (await emulator.control("GET", wrong)).status == 400
 
 
 @scenario()
@@ -174,9 +179,14 @@ async def worlds(emulator: Checked) -> None:
     assert (await emulator.control("POST", "/worlds/w/fork", {"token": "short"})).status == 400
     assert (await emulator.control("POST", "/worlds/nobody/fork")).status == 404
     await emulator.control("POST", "/clock/advance", {"by": "1h", "undoable": True})
+    for move in ("next", "drain"):
+        assert (await emulator.control("POST", f"/clock/{move}", {"undoable": True})).status == 200
+        assert (await emulator.control("POST", "/clock/undo")).status == 200
+    assert (await emulator.control("POST", "/clock/next", {"undone": True})).status == 400
     assert (await emulator.control("POST", "/clock/undo")).status == 200
     assert (await emulator.control("POST", "/clock/undo")).status == 409
     await emulator.control("GET", "/worlds/w")
+    await emulator.control("GET", "/worlds/w/setup")
     await emulator.control("GET", "/credentials?world=w")
     accounts = (await emulator.control("GET", "/accounts?world=w")).json["accounts"]
     assert accounts[0]["enterprise"] == {"enabled": True}

@@ -18,6 +18,16 @@ from tests.inspector import busy
 
 NPM = shutil.which("npm")
 
+# Beside every view as the menu opens it.
+MORE = (
+    "#/timeline?group=destination",
+    "#/schedules?select=poll",
+    "#/when?expression=CRON_TZ%3DEurope/Berlin+30+2+*+*+*&from=2026-03-28",
+    "#/when?expression=61+*+*+*+*",
+)
+# What the last of these is answered.
+WRONG = ("400 (Bad Request)",)
+
 pytestmark = [pytest.mark.slow, needs_browser]
 
 
@@ -51,6 +61,8 @@ def views(page: Page) -> list[str]:
 def show(page: Page, address: str) -> None:
     """Open a view, and wait for what it loads."""
     page.evaluate("address => { location.hash = address }", address)
+    here = page.get_by_role("navigation", name="Views").locator("[aria-current=page]")
+    expect(here).to_have_attribute("href", address.partition("?")[0])
     expect(page.locator("main > *").first).to_be_attached()
     expect(page.locator("[aria-busy]")).to_have_count(0)
 
@@ -61,13 +73,12 @@ def show(page: Page, address: str) -> None:
 def test_axe_finds_nothing_serious(emulator: Server, axe: Path, theme: Literal["light", "dark"]) -> None:
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     problems: list[str] = []
-    with opened(emulator, look=Look(theme=theme, bypass_policy=True)) as page:
+    with opened(emulator, look=Look(theme=theme, bypass_policy=True), expected=WRONG) as page:
         page.add_script_tag(path=axe)
         for address in [
             *views(page),
             f"#/timeline?select={message_id}",
-            "#/timeline?group=destination",
-            "#/schedules?select=poll",
+            *MORE,
         ]:
             show(page, address)
             result: Any = page.evaluate("() => axe.run()")
@@ -85,18 +96,26 @@ def test_axe_finds_nothing_serious(emulator: Server, axe: Path, theme: Literal["
 def test_no_view_makes_the_page_scroll_sideways(emulator: Server, width: int) -> None:
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     wide: list[str] = []
-    with opened(emulator, look=Look(width=width)) as page:
+    with opened(emulator, look=Look(width=width), expected=WRONG) as page:
         for address in [
             *views(page),
             f"#/timeline?select={message_id}",
-            "#/timeline?group=destination",
-            "#/schedules?select=poll",
+            *MORE,
         ]:
             show(page, address)
             main = page.locator("main").evaluate("main => main.scrollWidth - main.clientWidth")
             if scrolls_sideways(page) or main > 0:
                 wide.append(f"{address}: {main} px")
     assert not wide, "\n".join(wide)
+
+
+@in_browser
+def test_every_view_is_opened_again_with_what_is_known_of_it(emulator: Server) -> None:
+    with opened(emulator) as page:
+        for address in 2 * views(page):
+            show(page, address)
+            expect(page.locator("main h1")).not_to_be_empty()
+            assert page.locator("main > section > *").count() > 1, address
 
 
 @in_browser

@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.slow, needs_browser]
 
 URL = "https://app.test/orders"
 MINUTE, DAY = 60_000, 86_400_000
-PREFIX = "inspector-undo-"
 # While the world is exchanged, a list that is just being read is refused, and read again.
 EXCHANGED = ("409 (Conflict)",)
 
@@ -22,12 +21,6 @@ EXCHANGED = ("409 (Conflict)",)
 def now_ms(emulator: Server) -> int:
     found: int = control(emulator, "GET", "/clock")["now_ms"]
     return found
-
-
-def kept(emulator: Server) -> list[str]:
-    """The names of the snapshots that Undo can go back to."""
-    names = [each["name"] for each in control(emulator, "GET", "/snapshots")["snapshots"]]
-    return [name for name in names if name.startswith(PREFIX)]
 
 
 def press(page: Page, keys: str) -> None:
@@ -49,7 +42,6 @@ def test_buttons_and_keys_move_the_clock_and_undo_goes_back(emulator: Server) ->
     service(emulator, "POST", f"/v2/publish/{URL}", {"Svc-Delay": "30s"})
     with opened(emulator, expected=EXCHANGED) as page:
         undo = page.get_by_role("button", name="undo")
-        expect(undo).to_be_disabled()
         page.get_by_role("button", name="+1m").click()
         expect(page.get_by_text("Moved 1 min, 1 delivery.")).to_be_visible()
         expect(page.locator(".clock")).to_contain_text("00:01:00 UTC")
@@ -62,18 +54,20 @@ def test_buttons_and_keys_move_the_clock_and_undo_goes_back(emulator: Server) ->
         expect(page.locator(".clock")).to_contain_text("00:00:00 UTC")
         assert control(emulator, "GET", "/deliveries")["deliveries"] == []
         expect(page.get_by_role("listbox")).not_to_contain_text("● 200")
-        expect(undo).to_be_disabled()
+        undo.click()
+        expect(page.locator(".notice.bad")).to_contain_text("Undo: there is no advance to take back")
 
 
 @in_browser
-def test_at_most_five_moves_are_kept_and_not_listed_among_the_snapshots(emulator: Server) -> None:
-    with opened(emulator, "#/snapshots") as page:
-        for minute in range(1, 8):
-            page.get_by_role("button", name="+1m").click()
-            expect(page.locator(".clock")).to_contain_text(f"00:0{minute}:00 UTC")
-            expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-        assert len(kept(emulator)) == 5
+def test_a_move_to_what_is_next_is_taken_back_after_the_page_was_opened_again(emulator: Server) -> None:
+    service(emulator, "POST", f"/v2/publish/{URL}", {"Svc-Delay": "30s"})
+    with opened(emulator, "#/snapshots", expected=EXCHANGED) as page:
+        page.get_by_role("button", name="next").click()
+        expect(page.locator(".clock")).to_contain_text("00:00:30 UTC")
+        page.reload()
         expect(page.get_by_text("No snapshot yet.")).to_be_visible()
+        page.get_by_role("button", name="undo").click()
+        expect(page.locator(".clock")).to_contain_text("00:00:00 UTC")
 
 
 @in_browser
@@ -143,6 +137,29 @@ def test_counts_lead_to_what_they_count(emulator: Server) -> None:
         expect(page.locator("tbody tr")).to_have_count(1)
         counts.get_by_text("1 due").click()
         expect(page.get_by_label("Filter")).to_have_value("status:due")
+
+
+@in_browser
+def test_failed_messages_are_counted_once_and_further_ones_added(emulator: Server) -> None:
+    control(emulator, "POST", "/destinations", {"match": {"url": "https://down.test/*"}, "respond": {"status": 500}})
+
+    def fail() -> None:
+        service(emulator, "POST", "/v2/publish/https://down.test/a", {"Svc-Retries": "0"})
+
+    fail()
+    with opened(emulator, "#/when", expected=EXCHANGED) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        counts = page.locator(".counts")
+        expect(counts).to_contain_text("1 failed")
+        asked.clear()
+        for number in (2, 3):
+            fail()
+            expect(counts).to_contain_text(f"{number} failed")
+        assert any("/refused" in url for url in asked)
+        assert not any("/messages" in url for url in asked)
+        control(emulator, "POST", "/reset")
+        expect(counts).to_contain_text("0 failed")
 
 
 @in_browser

@@ -12,8 +12,16 @@ from emulator.api.control.worlds import view_of
 from emulator.api.endpoint import Answer
 from emulator.core.errors import Conflict
 from emulator.queries.reports import AdvanceReport
-from emulator.wire.control.clock import advance_view, clock_view, read_advance, read_clock_change, read_drain
+from emulator.wire.control.clock import (
+    advance_view,
+    clock_view,
+    read_advance,
+    read_clock_change,
+    read_drain,
+    read_undoable,
+)
 from emulator.wire.instants import iso
+from emulator.worlds.world_clock import WorldClock
 
 
 async def get_clock(call: ControlCall) -> Response:
@@ -27,11 +35,13 @@ async def set_clock(call: ControlCall) -> Response:
 
 async def advance(call: ControlCall) -> Response:
     request = read_advance(call.body)
-    return Answer(advance_view(await _while_wanted(call, call.world.advance(request))))
+    moving = call.world.move(lambda clock: clock.advance(request), undoable=request.undoable)
+    return Answer(advance_view(await _while_wanted(call, moving)))
 
 
 async def advance_to_next(call: ControlCall) -> Response:
-    return Answer(advance_view(await _while_wanted(call, call.world.clock.advance_to_next())))
+    moving = call.world.move(WorldClock.advance_to_next, undoable=read_undoable(call.body))
+    return Answer(advance_view(await _while_wanted(call, moving)))
 
 
 async def undo(call: ControlCall) -> Response:
@@ -42,7 +52,8 @@ async def undo(call: ControlCall) -> Response:
 
 async def drain(call: ControlCall) -> Response:
     request = read_drain(call.body)
-    return Answer(advance_view(await _while_wanted(call, call.world.clock.drain(request))))
+    moving = call.world.move(lambda clock: clock.drain(request), undoable=request.undoable)
+    return Answer(advance_view(await _while_wanted(call, moving)))
 
 
 async def _while_wanted(call: ControlCall, moving: Coroutine[None, None, AdvanceReport]) -> AdvanceReport:

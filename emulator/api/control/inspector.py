@@ -18,7 +18,10 @@ CONTENT_SECURITY_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _FILES = Path(emulator.inspector.__file__).parent
+_FOLDERS = (_FILES, _FILES / "views")
 _PAGE = "index.html"
+# What the view that is opened without an address is made of; the others are read when they are opened.
+_FIRST_VIEW = ("views/index.js", "views/timeline.js", "views/message.js", "views/message_parts.js")
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -60,12 +63,18 @@ async def _file(call: ControlCall, name: str) -> Response:
 
 def _read(name: str, mode: Inspector) -> bytes | None:
     """A file of the page, None if there is none of that name."""
-    known = {path.relative_to(_FILES).as_posix(): path for path in _FILES.rglob("*") if path.suffix in _TYPES}
-    path = known.get(name)
-    if path is None:
+    path = _FILES / name
+    if path.suffix not in _TYPES or path.parent not in _FOLDERS or not path.is_file():
         return None
-    content = path.read_bytes()
-    return content.replace(b'data-mode="on"', b'data-mode="%s"' % mode.value.encode()) if name == _PAGE else content
+    return _written_page(path, mode) if name == _PAGE else path.read_bytes()
+
+
+def _written_page(path: Path, mode: Inspector) -> bytes:
+    """The page in its mode. It names the modules it begins with, which a browser then asks for at once."""
+    modules = (*sorted(found.name for found in _FILES.glob("*.js")), *_FIRST_VIEW)
+    links = "".join(f'<link rel="modulepreload" href="/_emulator/inspector/{module}">\n' for module in modules)
+    page = path.read_text("utf-8").replace('data-mode="on"', f'data-mode="{mode.value}"')
+    return page.replace("</head>", f"{links}</head>").encode()
 
 
 ROUTES: tuple[ControlRoute, ...] = (

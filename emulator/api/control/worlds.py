@@ -16,6 +16,7 @@ from emulator.wire.control.worlds import (
     read_fork,
     read_reset,
     read_world,
+    setup_view,
     unusable_view,
     world_view,
 )
@@ -53,6 +54,10 @@ async def get_world(call: ControlCall) -> Response:
     return Answer(await view_of(call.worlds.get(call.name)))
 
 
+async def get_setup(call: ControlCall) -> Response:
+    return Answer(setup_view(call.worlds.get(call.name).setup))
+
+
 async def fork_world(call: ControlCall) -> Response:
     source = call.worlds.get(call.name)
     wanted = read_fork(call.body, call.worlds.new_setup())
@@ -81,6 +86,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("POST", "/_emulator/worlds", create_world, WORLD_ONLY),
     ControlRoute("GET", "/_emulator/worlds/{name}", get_world, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/worlds/{name}", delete_world, WORLD_ONLY),
+    ControlRoute("GET", "/_emulator/worlds/{name}/setup", get_setup, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/worlds/{name}/fork", fork_world, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/reset", reset, WORLD_ONLY),
 )

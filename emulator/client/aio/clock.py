@@ -64,13 +64,17 @@ class AsyncClock:
         self._check_may_move()
         return read_clock((await self._link.control("POST", "clock/undo", refresh=True))["clock"])
 
-    async def next(self) -> AdvanceReport:
-        """Jump to the next instant at which something is due, and do it."""
-        return await self._move("next")
+    async def next(self, *, undoable: bool = False) -> AdvanceReport:
+        """Jump to the next instant at which something is due, and do it; `undo` takes an `undoable` jump back."""
+        return await self._move("next", undoable=undoable or None)
 
-    async def drain(self, horizon: Duration | None = None) -> AdvanceReport:
-        """Run until nothing is due but future schedule firings, at most for the horizon of 30 days."""
-        return await self._move("drain", horizon=None if horizon is None else duration(horizon))
+    async def drain(self, horizon: Duration | None = None, *, undoable: bool = False) -> AdvanceReport:
+        """Run until nothing is due but future schedule firings, at most for the horizon of 30 days.
+
+        `undo` takes an `undoable` one back.
+        """
+        limit = None if horizon is None else duration(horizon)
+        return await self._move("drain", horizon=limit, undoable=undoable or None)
 
     async def set(self, now: Instant) -> ClockStatus:
         """Set the clock: forward does the work on the way, back is refused once anything has happened."""

@@ -2,12 +2,8 @@
 
 import { h, replace, svg } from "../dom.js";
 import { bytes, count } from "../format.js";
-import { choice, head, labelled, problem, tag } from "../list.js";
+import { choice, labelled, problem, tag } from "../list.js";
 import { id, status } from "../parts.js";
-
-export const title = "Accounts";
-export const path = "accounts";
-export const key = "a";
 
 const PERIODS = ["1h", "3h", "12h", "1d", "3d", "7d", "30d"];
 // What stands in the head of an account, and its secrets.
@@ -16,16 +12,15 @@ const KINDS = { string: ["text", "value"], number: ["number", "valueAsNumber"], 
 
 export function render(context) {
   const place = h("div");
-  const reload = context.load("accounts", "/_emulator/accounts");
-  // Drawn again only for other accounts, so that a chosen period and a typed value stay.
+  // Drawn again only for other accounts: a chosen period and a typed value stay.
   let drawn = "";
-  context.watch((state) => state.lists.accounts, (answer) => {
+  const reload = context.load("accounts", "accounts", {}, (answer) => {
     const text = JSON.stringify(answer);
     if (!answer || text === drawn) return;
     drawn = text;
-    replace(place, answer.error ? problem(answer.error) : answer.accounts.map((account) => panel(context, account, reload)));
+    replace(place, answer.error ? problem(answer.error) : answer.accounts.map((account) => panel(context, account, () => reload())));
   });
-  return h("section", head(title), place);
+  return place;
 }
 
 function panel(context, account, reload) {
@@ -41,7 +36,7 @@ function panel(context, account, reload) {
     h("div.tools", h("h2.plain", account.customer_id), id(account.id), status(account.state, account.state === "active" ? "good" : "wait"),
       tag(`${account.type} plan`), tag(account.region), period),
     charts,
-    h("form.form", { onsubmit: (event) => event.preventDefault() }, h("h3", "Limits and settings"),
+    h("form.form", h("h3", "Limits and settings"),
       h("div.fields", Object.entries(account).filter(([name, value]) => !NO_LIMIT.test(name) && typeof value in KINDS)
         .map(([name, value]) => limit(context, account, name, value, reload)))));
 }
@@ -73,7 +68,7 @@ async function chartsOf(context, account, period) {
   ];
 }
 
-/** A bar chart of {x, y}, in their own units: its sum beside its name, the two ends below, and a text for readers of screens. */
+/** A bar chart of {x, y}: its sum beside its name, the two ends below, a text for screen readers. */
 function chart(name, points, text = (value) => value.toLocaleString("en-GB")) {
   const values = points.map(({ y }) => y), most = Math.max(1, ...values), sum = text(values.reduce((all, y) => all + y, 0));
   const short = (x) => x.slice(0, 16), ends = [points[0], points.at(-1)].map(({ x }) => short(x));

@@ -2,12 +2,8 @@
 
 import { h } from "../dom.js";
 import { count, relative, shortUrl } from "../format.js";
-import { action, badNote, empty, head, keepRows, listView, note, tag } from "../list.js";
+import { action, badNote, empty, keepRows, listView, note, tag } from "../list.js";
 export { detail } from "./message.js";
-
-export const title = "Dead letters";
-export const path = "dead";
-export const key = "d";
 
 const LIMIT = 500;
 // So many the service takes in one call.
@@ -17,7 +13,7 @@ export function render(context) {
   const ticked = new Set();
   const bulk = h("div.tools", { role: "group", "aria-label": "Ticked dead letters" });
   const view = listView(context, {
-    rows: "dead_letters", path: "/_emulator/dead-letters", query: () => ({ limit: LIMIT }), key: "dead_letter_id", open: "message_id",
+    rows: "dead_letters", path: "dead-letters", query: () => ({ limit: LIMIT }), key: "dead_letter_id", open: "message_id",
     filters: ["url", "label", "schedule", "queue", "text"],
     items: (found) => found.map((letter) => ({ ...letter, ticked: ticked.has(letter.dead_letter_id) })),
     empty: () => empty("No dead letter. A message whose last retry fails is kept here."),
@@ -37,21 +33,24 @@ export function render(context) {
     actions: (letter) => buttons([letter.dead_letter_id], letter.dead_letter_id),
   });
 
-  const tick = (name, ids) => h("input", {
-    type: "checkbox", "aria-label": `Tick ${name}`, checked: ids.every((id) => ticked.has(id)),
-    onchange: ({ target }) => {
+  // Hoisted, because a list that is known already is drawn at once.
+  function tick(name, ids) {
+    return h("input", { type: "checkbox", "aria-label": `Tick ${name}`, checked: ids.every((id) => ticked.has(id)), onchange: ({ target }) => {
       for (const id of ids) ticked[target.checked ? "add" : "delete"](id);
       view.redraw();
-    },
-  });
+    } });
+  }
 
-  const drawBulk = ({ ids, some }) => h("div.inline",
-    h("label", tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`), some.length > 0 && buttons(some, "ticked"));
+  function drawBulk({ ids, some }) {
+    return h("div.inline", h("label", tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`), some.length > 0 && buttons(some, "ticked"));
+  }
 
-  const buttons = (ids, what) => [
-    action(context, "Retry", () => each("Retry", ids, (dlqIds) => ["POST", "/v2/dlq/retry", { query: { dlqIds } }]), { "aria-label": `Retry ${what}` }),
-    action(context, "Delete", () => each("Delete", ids, (dlqIds) => ["DELETE", "/v2/dlq", { body: { dlqIds } }]),
-      { "aria-label": `Delete ${what}`, ask: `Really delete ${ids.length}?` })];
+  function buttons(ids, what) {
+    return [
+      action(context, "Retry", () => each("Retry", ids, (dlqIds) => ["POST", "/v2/dlq/retry", { query: { dlqIds } }]), { "aria-label": `Retry ${what}` }),
+      action(context, "Delete", () => each("Delete", ids, (dlqIds) => ["DELETE", "/v2/dlq", { body: { dlqIds } }]),
+        { "aria-label": `Delete ${what}`, ask: `Really delete ${ids.length}?` })];
+  }
 
   async function each(verb, ids, call) {
     for (let at = 0; at < ids.length; at += AT_ONCE) {
@@ -61,5 +60,5 @@ export function render(context) {
     view.reload();
   }
 
-  return h("section", head(title), bulk, view.place);
+  return [bulk, view.place];
 }

@@ -2,11 +2,7 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { adder, head, link, listView, note, teaches, when } from "../list.js";
-
-export const title = "Groups";
-export const path = "groups";
-export const key = "u";
+import { adder, link, listView, note, teaches, when } from "../list.js";
 
 const FIELDS = {
   group: ["Group", "receivers", { required: true }],
@@ -17,7 +13,7 @@ const address = (group) => `/v2/topics/${encodeURIComponent(group)}`;
 
 export function render(context) {
   const view = listView(context, {
-    rows: "url_groups", path: "/_emulator/url-groups", key: (group) => `${group.account_id} ${group.name}`,
+    rows: "url_groups", path: "url-groups", key: (group) => `${group.account_id} ${group.name}`,
     empty: () => teaches("No URL group yet. A publish to one makes a message for each endpoint:",
       `${address("receivers")}/endpoints`, { body: { endpoints: [{ name: "billing", url: "https://billing.example/hook" }] } }),
     columns: [
@@ -31,5 +27,5 @@ export function render(context) {
   });
   const add = ({ group, url, name }) =>
     context.act(`Add ${url} to ${group}`, "POST", `${address(group)}/endpoints`, { body: { endpoints: [name ? { url, name } : { url }] } });
-  return h("section", head(title), adder(context, "Add endpoint", FIELDS, add, view.reload), view.place);
+  return [adder(context, "Add endpoint", FIELDS, add, view.reload), view.place];
 }

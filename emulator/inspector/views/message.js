@@ -3,8 +3,8 @@
 import { asCurl } from "../api.js";
 import { h, replace } from "../dom.js";
 import { duration, instant, shortId } from "../format.js";
-import { action, facts, when } from "../list.js";
-import { copy, id, status } from "../parts.js";
+import { action, closing, facts, problem, when } from "../list.js";
+import { chaosMark, copy, id, status } from "../parts.js";
 import { own, prefixOf } from "../service.js";
 import { isGood } from "../timeline_rows.js";
 import { bytesOf, exchange, flat, signature } from "./message_parts.js";
@@ -25,12 +25,11 @@ export function detail(context) {
     drawn = text;
     place.removeAttribute("aria-busy");
     const [explained, { deliveries = [] }, { messages: [listed] = [] }] = found;
-    replace(place, h("header", h("h2", id(message)), h("button.quiet", { onclick: () => context.select(null), "aria-label": "Close" }, "×")),
-      explained.error ? h("p.problem", explained.error) : panel(context, explained, deliveries, listed ?? {}));
+    replace(place, closing(context, id(message)),
+      explained.error ? problem(explained.error) : panel(context, explained, deliveries, listed ?? {}));
   };
   for (const [name, path, query] of lists) {
-    context.load(name, `/_emulator/${path}`, query);
-    context.watch((state) => state.lists[name], draw);
+    context.load(name, path, query, draw);
   }
   context.watch((state) => state.credentials, draw);
   return place;
@@ -54,7 +53,7 @@ function panel(context, explained, deliveries, listed) {
   ];
 }
 
-/** Ways to what a reason speaks of: the message that caused this one, those that it caused, its schedule. */
+/** Ways to what a reason speaks of: cause, effect, schedule. */
 function ties({ select }, { kind, source_message_id: source, message_id: made, schedule_id: schedule }) {
   const link = (text, other) => other && h("button.quiet", { onclick: () => select(other) }, `→ ${text} ${shortId(other)}`);
   return [link("caused by", source), link(kind === "callback" ? "callback" : "published again", made),
@@ -62,12 +61,12 @@ function ties({ select }, { kind, source_message_id: source, message_id: made, s
 }
 
 function attempt(context, delivery, open) {
-  const { response, method, url, error } = delivery;
+  const { response, method, url, error, chaos } = delivery;
   const sent = { method, path: "", headers: flat(delivery.headers), body: delivery.body };
   return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `,
     status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
-    ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via}`),
-  h("div.panel", error && h("p.problem", error), exchange("Request", `${method} ${url}`, delivery),
+    ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via} `, chaosMark(chaos?.did)),
+  h("div.panel", error && problem(error), chaos && h("p.dim", `A rule spares this attempt with "except": ["${chaos.id}"].`), exchange("Request", `${method} ${url}`, delivery),
     response && exchange("Response", response.status, response), signature(delivery, context.state),
     h("div.buttons", h("button", { onclick: () => copy(asCurl(sent, url), "the request") }, "Copy request as curl"))));
 }
@@ -84,7 +83,7 @@ function again(state, delivery, listed) {
   return { headers, body: delivery.body ?? new Blob([bytesOf(delivery)]) };
 }
 
-/** What happened as the assertion of a test: it holds for as long as the message fares the same. */
+/** What happened, as the assertion of a test. */
 function asPytest(url, deliveries, state) {
   const [{ method, created_ms: created }] = deliveries, { body, headers } = deliveries.at(-1);
   const expected = { url, method, attempts: deliveries.length, at: deliveries.map(({ at_ms: at }) => at - created),

@@ -1,4 +1,4 @@
-// Parts of a message: an exchange with its body pretty, raw and hex, and the signature, decoded and verified.
+// Parts of a message: an exchange with its body pretty, raw and hex; the signature, decoded and verified.
 
 import { h, replace } from "../dom.js";
 import { bodyOf, bytes, fromBase64, hex, instant, prettyJson } from "../format.js";

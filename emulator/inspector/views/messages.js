@@ -2,20 +2,16 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { action, badNote, head, link, listView, note, status, tag, teaches, when } from "../list.js";
+import { action, badNote, link, listView, note, status, tag, teaches, when } from "../list.js";
 import { own } from "../service.js";
 export { detail } from "./message.js";
-
-export const title = "Messages";
-export const path = "messages";
-export const key = "m";
 
 const ENDED = new Set(["DELIVERED", "FAILED", "CANCELED"]);
 const STATES = [["", "any state"], ["live", "not ended"], ["pending", "delayed", "wait"], ["held", "waiting", "wait"], ["active", "active", "wait"],
   ["retrying", "retrying", "bad"], ["delivered", "delivered", "good"], ["failed", "failed", "bad"], ["canceled", "canceled"]];
 const STEP = 200, MOST = 1000;
 
-export function render(context) {
+export function render(context, tools) {
   let limit = STEP;
   const more = h("button.quiet", { onclick: () => {
     limit += STEP;
@@ -23,7 +19,7 @@ export function render(context) {
   } }, "Show older messages");
   const cut = h("p.dim", { hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
   const view = listView(context, {
-    rows: "messages", path: "/_emulator/messages", query: () => ({ limit }), key: "message_id", open: "message_id",
+    rows: "messages", query: () => ({ limit }), key: "message_id", open: "message_id",
     filters: ["state", "url", "label", "schedule", "queue", "text"], options: { state: STATES },
     empty: () => teaches("No message yet. This one is delivered after ten seconds of the clock:", "/v2/publish/https://app.example/orders",
       { headers: { ...own(context.state, { Delay: "10s" }), "Content-Type": "application/json" }, body: '{"order": 7}' }),
@@ -41,7 +37,8 @@ export function render(context) {
     ],
     actions: ({ state, message_id }, deed) => !ENDED.has(state) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
   });
-  return h("section", head(title, action(context, "Publish…", () => context.go("publish"))), view.place, more, cut);
+  tools(action(context, "Publish…", () => context.go("publish")));
+  return [view.place, more, cut];
 }
 
 function standing(message) {

@@ -1,17 +1,13 @@
 // Publish: the options of a message as fields, and the call that they make in three languages.
 
 import { asCurl, asJavaScript, asPython, describe } from "../api.js";
-import { h, replace } from "../dom.js";
-import { choice, head, inputs, labelled } from "../list.js";
+import { h, replace, valuesOf } from "../dom.js";
+import { choice, inputs, labelled } from "../list.js";
 import { copy } from "../parts.js";
 import { own } from "../service.js";
 
-export const title = "Publish";
-export const path = "publish";
-export const key = "p";
-
 const LANGUAGES = { curl: asCurl, Python: asPython, JavaScript: asJavaScript };
-// Headers of the service by what stands behind the prefix, and what a value looks like.
+// Headers by what stands behind the prefix, and what a value looks like.
 const OPTIONS = {
   Delivery: {
     Delay: "1d2h30m", "Not-Before": "Unix seconds", Timeout: "30s", Retries: "3", "Retry-Delay": "1000 * pow(2, retried)", Label: "nightly, billing",
@@ -28,6 +24,7 @@ export function render(context) {
   const { destination = "https://app.example/orders", cron = "" } = context.route.query;
   let language = "curl";
   const preview = h("pre", { tabindex: 0, "aria-label": "The call" });
+  const times = h("a", { target: "_blank" }, "When would that be?");
   const tabs = h("div.tabs", { role: "tablist", "aria-label": "Language" });
   const text = (name, label, more) => labelled(label, h("textarea", { name, spellcheck: "false", ...more }), { kind: "wide" });
   const fields = (legend, ...content) => h("fieldset", h("legend", legend), h("div.fields", content));
@@ -40,10 +37,10 @@ export function render(context) {
       fields(legend, inputs(Object.fromEntries(Object.entries(rows).map(([name, example]) => [name, [name.replaceAll("-", " "), example]]))))),
     fields("Headers for the destination", text("forward", "One a line", { placeholder: "Authorization: Bearer abc" })),
     h("div.shown", h("div.buttons", context.canAct && h("button.main", "Publish"),
-      h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs), preview));
+      h("button", { type: "button", onclick: () => copy(preview.textContent, language) }, "Copy"), tabs, times), preview));
   form.elements.Cron.value = cron;
 
-  const call = () => callOf(Object.fromEntries(new FormData(form)), context.state);
+  const call = () => callOf(valuesOf(form), context.state);
 
   function draw() {
     const tab = (name) => h("button", { type: "button", role: "tab", "aria-selected": String(name === language), onclick: () => {
@@ -52,10 +49,12 @@ export function render(context) {
     } }, name);
     replace(tabs, Object.keys(LANGUAGES).map(tab));
     preview.textContent = LANGUAGES[language](call());
+    const { Cron, "Retry-Delay": delay, Retries } = form.elements;
+    // In a tab of its own, because the form would be lost.
+    times.href = `#/when?${new URLSearchParams({ expression: Cron.value, retry_delay: delay.value, retries: Retries.value, world: context.state.world })}`;
   }
 
-  async function send(event) {
-    event.preventDefault();
+  async function send() {
     const { method, path: address, headers, body } = call();
     const [made] = [await context.act("Publish", method, address, { headers, body })].flat();
     if (made?.messageId) context.go("messages", {}, made.messageId);
@@ -63,7 +62,7 @@ export function render(context) {
   }
 
   context.watch((state) => state.credentials, draw);
-  return h("section", head(title), form);
+  return form;
 }
 
 /** The call of a filled form. */

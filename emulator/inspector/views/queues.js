@@ -1,20 +1,16 @@
 // Queues, flow control keys and the limit of all: who waits for what, and letting them through.
 
-import { h, replace } from "../dom.js";
+import { h, openDialog, replace, valuesOf } from "../dom.js";
 import { count, duration } from "../format.js";
-import { action, head, id, inputs, link, listView, note, pauser, status, teaches } from "../list.js";
+import { action, id, inputs, link, listView, note, pauser, status, teaches } from "../list.js";
 import { own } from "../service.js";
-
-export const title = "Queues";
-export const path = "queues";
-export const key = "q";
 
 const MOST_SHOWN = 10;
 
 export function render(context) {
   const everything = h("div.empty");
   const queues = listView(context, {
-    rows: "queues", path: "/_emulator/queues", key: (queue) => `${queue.account_id} ${queue.name}`,
+    rows: "queues", key: (queue) => `${queue.account_id} ${queue.name}`,
     empty: () => teaches("No queue yet. The first message makes one:",
       "/v2/enqueue/orders/https://app.example/orders", { body: "first" }),
     columns: [
@@ -31,7 +27,7 @@ export function render(context) {
     },
   });
   const keys = listView(context, {
-    rows: "keys", path: "/_emulator/flow-control", key: (each) => `${each.account_id} ${each.key}`,
+    rows: "keys", path: "flow-control", key: (each) => `${each.account_id} ${each.key}`,
     empty: () => teaches("No flow control key yet. One bounds how many messages start per period, or run at once:",
       "/v2/publish/https://app.example/orders", { headers: own(context.state, { "Flow-Control-Key": "customer-7", "Flow-Control-Value": "rate=3, period=1m" }) }),
     drawn: (found, answer) => replace(everything, answer.global?.map(({ active, parallelism: most, waiting }) =>
@@ -56,7 +52,7 @@ export function render(context) {
     },
   });
   const part = (name, view) => h("div.part", h("h2", name), view.place);
-  return h("section", head(title), part("Queues", queues), part("Flow control keys", keys), everything);
+  return [part("Queues", queues), part("Flow control keys", keys), everything];
 }
 
 /** How many at a time, to be changed in place. */
@@ -69,12 +65,9 @@ const parallelism = (context, { name, parallelism: value, paused }) => (context.
 function pin(context, { key: name, rate, period_ms: period, parallelism: most }, keep) {
   const number = (label, value) => [label, "", { type: "number", min: 0, value: value ?? "" }];
   const fields = { rate: number("Rate", rate), period: number("Period in seconds", Math.round(period / 1000)), parallelism: number("At once", most) };
-  const dialog = h("dialog", { "aria-label": `Pin ${name}`, onclose: () => dialog.remove() },
-    h("form", { method: "dialog", class: "form", onsubmit: ({ submitter, target }) => submitter?.value && keep(Object.fromEntries(new FormData(target))) },
+  openDialog(`Pin ${name}`, h("form", { method: "dialog", class: "form", onsubmit: ({ submitter, target }) => submitter?.value && keep(valuesOf(target)) },
       h("h2", `Whatever messages say, ${name} keeps`), inputs(fields),
       h("div.buttons", h("button.main", { value: "pin" }, "Pin"), h("button", "Leave"))));
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 const ids = (found) => found.map((each) => [id(each), " "]);

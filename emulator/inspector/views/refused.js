@@ -1,15 +1,11 @@
 // Refused calls: what a client got wrong, and what it probably meant.
 
 import { h } from "../dom.js";
-import { empty, head, listView, note, status } from "../list.js";
+import { empty, listView, note, status } from "../list.js";
 
-export const title = "Refused";
-export const path = "refused";
-export const key = "x";
-
-export function render(context) {
+export function render(context, tools) {
   const view = listView(context, {
-    rows: "refused", path: "/_emulator/refused", query: () => ({ limit: 1000 }), key: "seq",
+    rows: "refused", query: () => ({ limit: 1000 }), key: "seq",
     items: (found) => found.toReversed(),
     empty: () => empty("No call was refused. Calls answered with 4xx are listed here."),
     columns: [
@@ -21,5 +17,6 @@ export function render(context) {
       ["Caller", "", "caller"],
     ],
   });
-  return h("section", head(title, view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused")), view.place);
+  tools(view.deed("Clear", "refused calls", "DELETE", "/_emulator/refused"));
+  return view.place;
 }

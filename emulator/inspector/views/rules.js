@@ -1,11 +1,7 @@
 // Destination rules: what happens at a destination instead of, or before, the network.
 
-import { h } from "../dom.js";
-import { action, empty, head, listView, note } from "../list.js";
-
-export const title = "Rules";
-export const path = "rules";
-export const key = "r";
+import { h, replace, valuesOf } from "../dom.js";
+import { action, choice, copy, empty, inputs, labelled, listView, note } from "../list.js";
 
 const ADDRESS = "/_emulator/destinations";
 const FAULTS = { refused: "refuse the connection", timeout: "never answer", reset: "reset the connection", dns: "have no such host", tls: "fail the TLS handshake" };
@@ -15,17 +11,19 @@ const QUICK = {
   "429, again in 30 s": { respond: { status: 429, headers: { "Retry-After": "30" } }, times: 1 },
   "Refuse the connection": { fault: "refused", times: 1 },
 };
+const LATE = "answer late";
+// What chance may do to an attempt.
+const DISTURBANCES = {
+  "answer 503": { respond: { status: 503 } }, "deliver twice": { duplicate: true }, "leave out of order": { reorder: true }, [LATE]: {},
+  ...Object.fromEntries(Object.entries(FAULTS).map(([fault, words]) => [words, { fault }])),
+};
 const EXAMPLE = { match: { url: "https://api.example/*", method: "POST" }, sequence: [{ status: 429, headers: { "Retry-After": "10" }, latency: "2s" }, { status: 200 }] };
 
-export function render(context) {
-  let ids = [];
+export function render(context, tools) {
   const view = listView(context, {
-    rows: "destinations", path: ADDRESS, key: "id",
-    items: (found) => {
-      ids = found.map((rule) => rule.id);
-      // With its place, so that a row that moves is drawn again.
-      return found.map((rule, at) => ({ ...rule, at }));
-    },
+    rows: "destinations", key: "id",
+    // With the order of all, so that every row is drawn again with it.
+    items: (found) => found.map((rule, at) => ({ ...rule, at, ids: found.map(({ id }) => id) })),
     empty: () => empty("No rule: what is published goes to its destination. The first rule that matches decides."),
     columns: [
       ["Order", "number", (rule) => rule.at + 1],
@@ -34,15 +32,30 @@ export function render(context) {
       ["Times", "number", (rule) => (rule.times ? `${rule.used} of ${rule.times}` : rule.used)],
       ["Id", "", "id"],
     ],
-    actions: (rule, deed) => [
-      ...[["up", "↑", rule.at - 1], ["down", "↓", rule.at + 1]].map(([word, sign, to]) =>
-        deed("Move", `${rule.id} ${word}`, "PUT", ADDRESS, { sign, disabled: !(to in ids), body: { ids: ids.map((id, at) => (at === to ? rule.id : at === rule.at ? ids[to] : id)) } })),
-      deed("Remove", rule.id, "DELETE", `${ADDRESS}/${rule.id}`)],
+    actions: ({ id, at, ids }, deed) => [
+      [["up", "↑", at - 1], ["down", "↓", at + 1]].map(([word, sign, to]) =>
+        deed("Move", `${id} ${word}`, "PUT", ADDRESS, { sign, disabled: !(to in ids), body: { ids: ids.with(at, ids[to]).with(to in ids ? to : at, id) } })),
+      deed("Remove", id, "DELETE", `${ADDRESS}/${id}`)],
   });
-  return h("section", head(title, view.deed("Remove all", "rules", "DELETE", ADDRESS)), context.canAct && addForm(context, view.reload), view.place);
+  tools(view.deed("Remove all", "rules", "DELETE", ADDRESS));
+  return [context.canAct && addForm(context, view.reload), view.place, repeating(context)];
 }
 
-/** A URL and a button for each answer; below, any rule as the control API takes it. */
+/** The line that makes such a world again, from the same seed with the same chaos. */
+function repeating(context) {
+  const place = h("div.panel");
+  const draw = ({ seed, epoch, plan, chaos }) => {
+    // The shell has no words for attempts that are spared.
+    const line = chaos.except.length ? `emulator.new_world(seed=${seed}, epoch="${epoch}", plan="${plan}", chaos=${JSON.stringify(chaos)})`
+      : `svc-emulator ${context.state.world === "default" ? "serve --clock frozen" : "worlds create"} --seed ${seed} --epoch ${epoch} --plan ${plan} --chaos ${chaos.level}`;
+    replace(place, h("h2", "To repeat this run"), h("div.inline", h("code", line), h("button", { onclick: () => copy(line, "the line") }, "Copy")));
+  };
+  // A reset begins another journal, and may have another epoch.
+  context.watch(({ journal }) => journal, () => context.call("GET", `/_emulator/worlds/${context.state.world}/setup`).then(draw, () => {}));
+  return place;
+}
+
+/** A URL and a button for each answer; below, rules by chance, and any rule as the control API takes it. */
 function addForm(context, then) {
   const url = h("input", { required: true, value: context.route.query.url ?? "https://*", "aria-label": "URL or glob" });
   const add = (rule) => context.act(`Rule for ${rule.match?.url}`, "POST", ADDRESS, { body: rule }).then(then);
@@ -55,23 +68,38 @@ function addForm(context, then) {
       text.reportValidity();
     }
   };
+  const byChance = ({ target }) => {
+    const { chance, what, min, max } = valuesOf(target), { respond, ...rule } = DISTURBANCES[what];
+    const latency = (min || max || what === LATE) && { latency: { min: min || "0s", max: max || "5s" } };
+    return url.reportValidity() && add({ match: { url: url.value.trim() }, chance: Number(chance), ...rule, ...(respond ? { respond: { ...respond, ...latency } } : latency) });
+  };
   return h("div.form",
     h("div.inline", h("label", "At "), url,
       Object.entries(QUICK).map(([name, rule]) => action(context, name, () => url.reportValidity() && add({ match: { url: url.value.trim() }, ...rule })))),
+    h("details", h("summary", "By chance"), h("form.fields", { onsubmit: byChance },
+      inputs({ chance: ["Chance, from 0 to 1", "", { value: 0.2, type: "number", min: 0, max: 1, step: "any" }] }), labelled("What", choice(Object.keys(DISTURBANCES), "", { name: "what" })),
+      inputs({ min: ["At least so late", "0s"], max: ["At most so late", "5s"] }), h("button", "Add rule by chance"))),
     h("details", h("summary", "Any other rule"), h("div.field", text, h("div.buttons", action(context, "Add rule", addAny),
       h("a", { href: "/_emulator/reference#control-op-addRule", target: "_blank" }, "all that a rule may say")))));
 }
 
+/** What a rule does, in words. */
 function inWords(rule) {
-  const answers = rule.sequence ?? (rule.respond ? [rule.respond] : null);
-  if (answers) return answers.map((answer, at) => note(rule.sequence && `${at + 1}. `, `answer ${answer.status ?? 200}`, extras(answer)));
-  return `${rule.forward_to ? `forward to ${rule.forward_to}` : FAULTS[rule.fault]}${rule.latency ? ` after ${rule.latency}` : ""}`;
+  const { chance, except, duplicate, reorder, forward_to: origin, fault } = rule, answers = rule.sequence ?? (rule.respond ? [rule.respond] : []);
+  const other = [origin && `forward to ${origin}`, FAULTS[fault], duplicate && `deliver twice${duplicate === true ? "" : `, again after ${duplicate}`}`,
+    reorder && (reorder === true ? "leave out of order" : `put back for up to ${reorder}`)].filter(Boolean).join(", ");
+  return [chance !== undefined && note(`with chance ${chance}`, except && `, not ${except.join(", ")}`, ":"),
+    answers.map((answer, at) => note(rule.sequence && `${at + 1}. `, `answer ${answer.status ?? 200}`, extras(answer))),
+    other || (rule.latency ? LATE : ""), rule.latency && ` ${late(rule.latency)}`];
 }
 
-/** Received texts stand apart from the rest, because they may turn the direction of what stands behind them. */
+/** "after 2s", "after 0s to 5s" */
+const late = (latency) => `after ${latency.max ? `${latency.min} to ${latency.max}` : latency}`;
+
+/** Received texts stand apart: they may turn the direction of what stands behind them. */
 function extras(answer) {
   const apart = (text) => h("bdi", text);
   const parts = [...Object.entries(answer.headers ?? {}).map(([name, value]) => apart(`${name}: ${value}`)),
-    answer.body && apart(`“${answer.body.slice(0, 60)}”`), answer.body_base64 && "a binary body", answer.latency && `after ${answer.latency}`];
+    answer.body && apart(`“${answer.body.slice(0, 60)}”`), answer.body_base64 && "a binary body", answer.latency && late(answer.latency)];
   return parts.filter(Boolean).map((part) => [", ", part]);
 }

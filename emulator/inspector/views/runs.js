@@ -2,18 +2,14 @@
 
 import { h, replace, svg } from "../dom.js";
 import { duration, instant, shortUrl } from "../format.js";
-import { closing, deeds, empty, facts, head, id, link, listView, note, problem, status } from "../list.js";
-
-export const title = "Runs";
-export const path = "runs";
-export const key = "f";
+import { closing, deeds, empty, facts, id, link, listView, note, problem, status } from "../list.js";
 
 const STATES = { RUN_STARTED: ["running", "wait"], RUN_SUCCESS: ["succeeded", "good"], RUN_FAILED: ["failed", "bad"], RUN_CANCELED: ["cancelled", "off"] };
 const STEPS = { STEP_SUCCESS: ["done", "good"], STEP_PROGRESS: ["under way", "wait"], STEP_RETRY: ["to be retried", "wait"], STEP_FAILED: ["failed", "bad"], STEP_CANCELED: ["cancelled", "off"] };
 
 export function render(context) {
   const view = listView(context, {
-    rows: "runs", path: "/_emulator/runs", query: () => ({ limit: 1000 }), key: "number", open: "id",
+    rows: "runs", query: () => ({ limit: 1000 }), key: "number", open: "id",
     filters: ["state"], options: { state: [["", "any"], ...Object.entries(STATES).map(([name, [word]]) => [name, word])] },
     empty: () => empty("No workflow has run yet."),
     columns: [
@@ -24,13 +20,12 @@ export function render(context) {
       ["Result", "words", "result"],
     ],
   });
-  return h("section", head(title), view.place);
+  return view.place;
 }
 
 export function detail(context) {
   const run = context.route.select, name = `run ${run}`, place = h("div.panel", { "aria-busy": "true" });
-  context.load(name, `/_emulator/runs/${encodeURIComponent(run)}`);
-  context.watch((state) => state.lists[name], (found) => {
+  context.load(name, `runs/${encodeURIComponent(run)}`, {}, (found) => {
     if (found === undefined) return;
     place.removeAttribute("aria-busy");
     replace(place, found.error ? problem(found.error) : panel(context, found));
@@ -49,7 +44,7 @@ function panel(context, run) {
   ];
 }
 
-/** The steps, those of a parallel group further in, each with a bar from its beginning to its end. */
+/** The steps, parallel ones further in, each with a bar from its beginning to its end. */
 function tree(context, run) {
   const now = context.state.clock?.now_ms ?? run.created_ms, until = run.ended_ms ?? now;
   const length = Math.max(until - run.created_ms, 1);

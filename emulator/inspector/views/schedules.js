@@ -1,20 +1,15 @@
 // Schedules: when each fires, what came of the last time, and holding them up.
 
 import { h, replace } from "../dom.js";
-import { instant, relative } from "../format.js";
-import { action, badNote, closing, deeds, facts, head, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
+import { action, badNote, closing, deeds, facts, firing, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
 import { own } from "../service.js";
-
-export const title = "Schedules";
-export const path = "schedules";
-export const key = "s";
 
 const FIRINGS = 10;
 const RESULTS = { SUCCESS: ["delivered", "good"], FAIL: ["failed", "bad"], IN_PROGRESS: ["in progress", "wait"] };
 
-export function render(context) {
+export function render(context, tools) {
   const view = listView(context, {
-    rows: "schedules", path: "/_emulator/schedules", query: () => ({ firings: FIRINGS }), key: "schedule_id", open: "schedule_id",
+    rows: "schedules", query: () => ({ firings: FIRINGS }), key: "schedule_id", open: "schedule_id",
     empty: () => teaches("No schedule yet. This one publishes every day at nine in Berlin:", "/v2/schedules/https://app.example/report",
       { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
     columns: [
@@ -26,10 +21,11 @@ export function render(context) {
     ],
     actions: buttons,
   });
-  return h("section", head(title, action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" }))), view.place);
+  tools(action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" })));
+  return view.place;
 }
 
-/** One schedule: its next ten firings in its own zone and in that of the page. */
+/** One schedule with its next firings. */
 export function detail(context) {
   const place = h("div.panel"), name = context.route.select;
   context.watch((state) => state.lists.schedules, (answer) => {
@@ -42,22 +38,18 @@ export function detail(context) {
 
 function panel(context, schedule) {
   const differs = schedule.time_zone !== context.zone, messages = Object.entries(schedule.last_messages);
-  const firing = ({ local, at_ms: at }) => h("li", bare(local), h("span.dim",
-    differs && ` · ${instant(at, context.zone)}`, ` · ${relative(at, context.state.clock?.now_ms ?? at)}`));
   return [
     closing(context, schedule.schedule_id),
     h("div.buttons", buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
     facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)],
       ["Last error", schedule.error]]),
-    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""}`), h("ol", schedule.firings.map(firing)),
+    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""} `, link("when", "more", { expression: schedule.cron })),
+      h("ol", schedule.firings.map(firing(context, schedule.time_zone))),
       !schedule.firings.length && h("p.dim", schedule.paused ? "None while it is paused; they are not caught up." : "It does not fire any more.")),
     messages.length > 0 && h("div", h("h3", "Messages of the last firing"), h("ol", messages.map(([message, result]) =>
       h("li", id(message), " ", status(...RESULTS[result]), " ", link("messages", "open", { text: message, select: message }))))),
   ];
 }
-
-/** "2026-03-29T09:00:00+02:00" -> "2026-03-29 09:00 +02:00" */
-const bare = (text) => text.replace(/^(.*)T(\d\d:\d\d)(?::00)?(?:\.000)?(Z|[+-].*)$/, "$1 $2 $3");
 
 /** "2 delivered, 1 failed" */
 function results(schedule) {

@@ -2,12 +2,8 @@
 
 import { h } from "../dom.js";
 import { isZone } from "../format.js";
-import { choice, head, labelled } from "../list.js";
+import { choice, labelled } from "../list.js";
 import { prefs } from "../prefs.js";
-
-export const title = "Settings";
-export const path = "settings";
-export const key = ",";
 
 const THEMES = [["system", "as the system"], "light", "dark"];
 const ORDERS = [["", "past above, future below"], ["newest", "future above, past below"]];
@@ -20,8 +16,8 @@ export function render() {
   } });
   const theme = choice(THEMES, prefs.theme, { onchange: ({ target }) => prefs.set({ theme: target.value }) });
   const order = choice(ORDERS, prefs.newestFirst ? "newest" : "", { onchange: ({ target }) => prefs.set({ newestFirst: target.value === "newest" }) });
-  return h("section", head(title), h("form.form", { onsubmit: (event) => event.preventDefault() },
+  return h("form.form",
     h("div.fields", labelled("Time zone shown beside UTC", zone, { hint: "empty: that of the browser" }), labelled("Theme", theme),
       labelled("Order of the timeline", order)),
-    h("datalist", { id: "zones" }, Intl.supportedValuesOf("timeZone").map((value) => h("option", { value })))));
+    h("datalist", { id: "zones" }, Intl.supportedValuesOf("timeZone").map((value) => h("option", { value }))));
 }

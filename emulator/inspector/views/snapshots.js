@@ -1,23 +1,17 @@
 // Snapshots: the whole world kept under a name, to go back to or to carry elsewhere.
 
 import { describe, download } from "../api.js";
-import { UNDO } from "../clock.js";
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { action, adder, empty, head, listView } from "../list.js";
+import { action, adder, empty, listView } from "../list.js";
 import { notice } from "../notices.js";
-
-export const title = "Snapshots";
-export const path = "snapshots";
-export const key = "n";
 
 const ADDRESS = "/_emulator/snapshots";
 const address = (name) => `${ADDRESS}/${encodeURIComponent(name)}`;
 
 export function render(context) {
   const view = listView(context, {
-    rows: "snapshots", path: ADDRESS, key: "name",
-    items: (found) => found.filter(({ name }) => !name.startsWith(UNDO)),
+    rows: "snapshots", key: "name",
     empty: () => empty("No snapshot yet. One keeps the whole world, to go back to."),
     columns: [
       ["Snapshot", "main", "name"],
@@ -37,8 +31,8 @@ export function render(context) {
     view.reload();
   } });
   const keep = ({ name }) => context.act(`Save ${name}`, "POST", ADDRESS, { body: { name: name.trim() } });
-  return h("section", head(title), adder(context, "Save the world", { name: ["Name", "before-the-migration", { required: true }] }, keep, view.reload,
-    action(context, "Import a file…", () => file.click(), { class: "end" }), file), view.place);
+  return [adder(context, "Save the world", { name: ["Name", "before-the-migration", { required: true }] }, keep, view.reload,
+    action(context, "Import a file…", () => file.click(), { class: "end" }), file), view.place];
 }
 
 async function save(name) {

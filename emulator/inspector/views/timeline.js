@@ -2,23 +2,19 @@
 
 import { h, replace } from "../dom.js";
 import { count, day, deliveries, instant, relative, shortId, shortUrl, timeOfDay } from "../format.js";
-import { teaches } from "../list.js";
+import { choice, tag, teaches } from "../list.js";
 import { older } from "../live.js";
-import { status } from "../parts.js";
+import { chaosMark, status } from "../parts.js";
 import { prefs } from "../prefs.js";
 import { HINT, matcher, parse, problem } from "../timeline_filter.js";
 import { arrange, cause, comingRows, isGood, why } from "../timeline_rows.js";
 import { virtualList } from "../timeline_scroll.js";
 export { detail } from "./message.js";
 
-export const title = "Timeline";
-export const path = "timeline";
-export const key = "t";
-
 const GROUPS = ["", "message", "schedule", "destination"];
 const LARGE = 5_000, DRAW_LARGE_MS = 500;
 
-export function render(context) {
+export function render(context, tools) {
   const { query } = context.route, open = new Set();
   const note = h("span.dim", { role: "status" }), wrong = h("p.problem", { role: "alert", hidden: true });
   const teach = h("div.place"), jump = h("button.jump", { hidden: true, onclick: () => list.centre(nowAt) });
@@ -32,15 +28,14 @@ export function render(context) {
   };
   const filter = h("input", { type: "search", value: query.filter ?? "", placeholder: "status:failed url:*/orders label:nightly", title: HINT,
     "aria-label": "Filter", spellcheck: "false", oninput: asked("filter") });
-  const by = h("select", { "aria-label": "Group", onchange: asked("group") },
-    GROUPS.map((value) => h("option", { value, selected: value === query.group }, value ? `by ${value}` : "no groups")));
+  const by = choice(GROUPS.map((value) => [value, value ? `by ${value}` : "no groups"]), query.group, { "aria-label": "Group", onchange: asked("group") });
 
   function draw() {
     clearTimeout(waits);
     waits = null;
     const { journal, lists: { upcoming, "live messages": live } } = context.state;
-    if (!upcoming) return;
     const { rows } = journal;
+    if (!upcoming || !(rows.length || journal.whole)) return;
     if (terms !== filter.value) {
       terms = filter.value;
       const parsed = parse(terms), found = problem(parsed);
@@ -88,19 +83,17 @@ export function render(context) {
     const failed = kind === "past" ? cause(item) : null, reason = why(item, context.state.journal);
     return cells(item, at === null ? "waiting" : [onDay(at, now, context.zone), kind !== "past" && dim(` ${relative(at, now)}`)],
       [dim(`${item.method || item.what} `), h("span", { title: item.url }, tame(shortUrl(item.url)))],
-      [failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
-        labels.map((label) => [" ", h("span.tag", tame(label))])],
+      [chaosMark(item.chaos), failed ? [h("b", tame(failed.text)), item.retry && ` · retried: ${item.retry}`, ` · ${failed.advice}`] : reason,
+        labels.map((label) => [" ", tag(tame(label))])],
       at && `${instant(at)} UTC`, failed ? `${failed.text}\n${failed.advice}\n${reason}` : reason);
   }
 
   list.box.setAttribute("aria-busy", "true");
-  context.load("upcoming", "/_emulator/upcoming", { limit: 500 });
-  context.load("live messages", "/_emulator/messages", { state: "live", limit: 1000 });
   // Pages of a large journal come faster than it is worth drawing all of it.
   const soon = () => (shownBy === null || context.state.journal.rows.length < LARGE ? draw() : waits ??= setTimeout(draw, DRAW_LARGE_MS));
-  for (const pick of [({ lists }) => lists.upcoming, ({ lists }) => lists["live messages"], ({ clock }) => clock?.now_ms, ({ seen }) => seen]) {
-    context.watch(pick, soon);
-  }
+  context.load("upcoming", "upcoming", { limit: 500 }, soon);
+  context.load("live messages", "messages", { state: "live", limit: 1000 }, soon);
+  context.watch(({ seen, clock }) => `${seen} ${clock?.now_ms}`, soon);
   context.watch(({ world, journal }) => `${world} ${journal.whole} ${journal.rows.length > 0}`, () => readAll(context));
   for (const [key, text, run] of [["j", "Next row", () => list.go(1)], ["k", "Previous row", () => list.go(-1)], ["Enter", "Open the row", list.openCurrent],
     ["n", "To the line of now", () => list.centre(nowAt)], ["/", "Filter", () => filter.focus()], ["b", "Group by something else", () => {
@@ -108,7 +101,8 @@ export function render(context) {
       by.dispatchEvent(new Event("change"));
     }]]) context.bind(key, text, run);
   context.ends.push(() => clearTimeout(waits));
-  return h("section.timeline", h("div.tools", h("h1.unseen", title), filter, by, note), wrong, teach, h("div.axis", list.box, jump));
+  tools(filter, by, note);
+  return [wrong, teach, h("div.axis", list.box, jump)];
 }
 
 const dim = (text) => h("span.dim", text);

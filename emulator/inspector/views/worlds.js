@@ -2,11 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { instant } from "../format.js";
-import { adder, badNote, empty, head, link, listView, problem, status, tag, when } from "../list.js";
-
-export const title = "Worlds";
-export const path = "worlds";
-export const key = "w";
+import { adder, badNote, empty, link, listView, problem, status, tag, when } from "../list.js";
 
 const ADDRESS = "/_emulator/worlds";
 const FIELDS = {
@@ -17,7 +13,7 @@ const FIELDS = {
 export function render(context) {
   const broken = h("div"), query = { world: null };
   const view = listView(context, {
-    rows: "worlds", path: ADDRESS, key: "id",
+    rows: "worlds", key: "id",
     empty: () => empty("No world."),
     drawn: (found, answer) => replace(broken, answer.unusable?.map(({ id, error }) => problem(`${id}: ${error}`))),
     columns: [
@@ -40,7 +36,7 @@ export function render(context) {
     const given = Object.entries(values).filter(([, value]) => value);
     return context.act("Create a world", "POST", ADDRESS, { query, body: Object.fromEntries(given.map(([name, value]) => [name, FIELDS[name][2] ? Number(value) : value])) });
   };
-  return h("section", head(title), adder(context, "Create", FIELDS, create, view.reload), view.place, broken);
+  return [adder(context, "Create", FIELDS, create, view.reload), view.place, broken];
 }
 
 const rate = (value) => (value === 0 ? ["frozen", "off"] : [value === 1 ? "real time" : `× ${value}`, "good"]);

@@ -51,11 +51,17 @@ def read_advance(value: Json) -> AdvanceRequest:
 
 def read_drain(value: Json) -> DrainRequest:
     """The body of a drain, which may be missing (null). Raises: InvalidInput."""
-    given = Fields({} if value is None else value, "", ("horizon", "max_deliveries"))
+    given = Fields({} if value is None else value, "", ("horizon", "max_deliveries", "undoable"))
     return DrainRequest(
         horizon_ms=given.get("horizon", read_duration_ms, DEFAULT_HORIZON_MS),
         max_deliveries=given.get("max_deliveries", integer(1), DEFAULT_MAX_DELIVERIES),
+        undoable=given.get("undoable", boolean, False),
     )
+
+
+def read_undoable(value: Json) -> bool:
+    """The body of a jump to what is due next, which may be missing (null). Raises: InvalidInput."""
+    return Fields({} if value is None else value, "", ("undoable",)).get("undoable", boolean, False)
 
 
 def read_virtual(value: Json, path: str) -> int:

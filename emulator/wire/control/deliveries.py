@@ -53,7 +53,8 @@ def brief_view(delivery: Delivery) -> dict[str, Json]:
     """One attempt as a line of a list: no headers and no bodies, but what the message was made of (D-322).
 
     `attempts` is how many it may have in all; `excerpt` the first 200 characters of a failing answer; `retry` how the
-    delay of the next attempt comes about, None if there is none (D-324).
+    delay of the next attempt comes about, None if there is none (D-324). If chance did something, `chaos` says what
+    (D-439).
     """
     message, outcome = delivery.message, delivery.outcome
     response = outcome.response
@@ -80,7 +81,7 @@ def brief_view(delivery: Delivery) -> dict[str, Json]:
         "flow_control_key": None if message.flow_control is None else message.flow_control.key,
         "labels": list(message.labels),
         "source_message_id": message.source_message_id,
-    }
+    } | _chaos(delivery)
 
 
 def _retry(delivery: Delivery) -> str | None:
@@ -108,8 +109,6 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
             "headers": values_by_name(outcome.response.headers),
             **_content(outcome.response.body),
         }
-    did = disturbed(outcome, delivery.answered_by, delivery.attempt)
-    chaos: dict[str, Json] = {} if did is None else {"chaos": chaos_view(message, delivery.attempt, did)}
     return {
         "seq": delivery.seq,
         **instant_fields("at", delivery.at_ms),
@@ -125,7 +124,12 @@ def delivery_view(delivery: Delivery, *, redact: bool) -> dict[str, Json]:
         "response": response,
         "error": outcome.error,
         "duration_ms": delivery.finished_ms - delivery.at_ms,
-    } | chaos
+    } | _chaos(delivery)
+
+
+def _chaos(delivery: Delivery) -> dict[str, Json]:
+    did = disturbed(delivery.outcome, delivery.answered_by, delivery.attempt)
+    return {} if did is None else {"chaos": chaos_view(delivery.message, delivery.attempt, did)}
 
 
 def chaos_view(message: Message, attempt: int, did: str) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from emulator.wire.control.clock import clock_view, read_rate, read_virtual
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.rules import read_probability, read_spared
 from emulator.wire.dialect import Dialect
+from emulator.wire.instants import iso
 from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
 from emulator.wire.object_fields import Fields, integer, one_of, parsed
 
@@ -91,6 +92,16 @@ def world_view(world_id: str, credentials: Credentials, clock: ClockStatus, trou
         "clock": clock_view(clock),
     }
     return view if trouble is None else {**view, "error": trouble}
+
+
+def setup_view(setup: WorldSetup) -> dict[str, Json]:
+    """What a world was made from, as the body that makes another one in which the same happens (D-438)."""
+    return {
+        "seed": setup.seed,
+        "epoch": iso(setup.epoch_ms),
+        "plan": setup.plan.value,
+        "chaos": {"level": setup.chaos.level, "except": list(setup.chaos.spared)},
+    }
 
 
 def unusable_view(unusable: Mapping[str, str]) -> dict[str, Json]:

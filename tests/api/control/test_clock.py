@@ -94,6 +94,21 @@ async def test_undoable_advances_are_taken_back_one_after_the_other(keeps: bool,
 
 
 @on_loop
+async def test_jumps_and_drains_are_taken_back_like_advances() -> None:
+    """D-435."""
+    async with in_process() as emulator:
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+        await emulator.publish(HOOK, {"Svc-Delay": "3h"})
+        for move, after in (("next", HOUR), ("drain", 3 * HOUR)):
+            assert (await emulator.control("POST", f"/clock/{move}", {"undoable": True})).status == 200
+            assert await now(emulator) == after
+        for before in (HOUR, 0):
+            assert (await emulator.control("POST", "/clock/undo")).status == 200
+            assert await now(emulator) == before
+        assert await emulator.deliveries() == []
+
+
+@on_loop
 async def test_an_advance_that_was_refused_and_those_before_a_reset_are_not_taken_back() -> None:
     async with in_process() as emulator:
         for wrong in ({"by": "soon"}, {"by": "1h", "undoable": 1}, {"by": "1h", "undoable": None}):
@@ -101,6 +116,8 @@ async def test_an_advance_that_was_refused_and_those_before_a_reset_are_not_take
             assert refused.status == 400
         refused = await emulator.control("POST", "/clock/advance", {"by": "9000000d", "undoable": True})
         assert (refused.status, refused.json["field"]) == (400, "by")
+        refused = await emulator.control("POST", "/clock/advance", {"to": "2025-01-01", "undoable": True})
+        assert refused.status == 409
         assert (await emulator.control("POST", "/clock/undo")).status == 409
 
         for path in ("/reset", "/snapshots/first/restore"):

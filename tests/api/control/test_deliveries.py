@@ -29,6 +29,31 @@ async def test_brief_deliveries_say_why_without_headers_and_bodies() -> None:
 
 
 @on_loop
+async def test_brief_deliveries_say_what_chance_did() -> None:
+    """D-439."""
+    async with in_process() as emulator:
+        await emulator.rule("https://app.test/*", respond={"status": 503}, chance=1)
+        await emulator.rule("https://late.test/*", duplicate=True)
+        await emulator.publish("https://app.test/", {"Svc-Retries": "0"})
+        await emulator.publish("https://late.test/")
+        brief, whole = [
+            (await emulator.control("GET", f"/deliveries?brief={brief}")).json["deliveries"]
+            for brief in ("true", "false")
+        ]
+        assert (
+            [each.get("chaos") for each in brief]
+            == [each.get("chaos") for each in whole]
+            == [
+                {"id": "1.1", "did": "503 instead of a delivery"},
+                None,
+                {"id": "2.1", "did": "duplicate of attempt 1"},
+            ]
+        )
+        told = await emulator.control("GET", "/stream?from=start&follow=false&brief=true")
+        assert told.body.count(b'"chaos":') == 2
+
+
+@on_loop
 async def test_deliveries_are_listed_newest_first() -> None:
     async with in_process(external="capture") as emulator:
         for number in range(3):

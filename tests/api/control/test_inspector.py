@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from posixpath import dirname, normpath
+
 import pytest
 
 from tests.harness.emulators import in_process
@@ -36,6 +39,19 @@ async def test_the_page_and_its_modules_are_served_with_a_strict_policy(path: st
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-cache"
+
+
+@on_loop
+async def test_the_page_names_the_modules_it_begins_with() -> None:
+    """Otherwise a browser learns of them one level of imports after the other."""
+    async with in_process() as emulator:
+        page = (await emulator.get(PAGE, {}, token=None)).body.decode()
+        named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
+        assert f"{PAGE}/views/timeline.js" in named
+        for path in [*named, f"{PAGE}/main.js"]:
+            module = (await emulator.get(path, {}, token=None)).body.decode()
+            imported = re.findall(r'from "(\.[^"]+)"', module)
+            assert {normpath(f"{dirname(path)}/{each}") for each in imported} <= set(named)
 
 
 @on_loop

@@ -207,3 +207,25 @@ async def test_forks_that_are_kept_are_there_after_a_restart(tmp_path: Path) -> 
     async with in_process(db=db) as emulator:
         found = await emulator.control("GET", "/clock", headers=bearer(TOKEN))
         assert found.json["pending"] == 1
+
+
+@on_loop
+async def test_a_world_made_from_the_setup_of_another_repeats_its_chaos() -> None:
+    """D-438: the epoch that it was not given, too."""
+    async with in_process(chaos="0.5", seed=7) as emulator:
+
+        async def disturbed(world: str, token: str) -> list[tuple[str, str]]:
+            for number in range(10):
+                await emulator.publish(f"https://app.test/{number}", token=token)
+            await emulator.control("POST", f"/clock/drain?world={world}")
+            found = (await emulator.control("GET", f"/deliveries?world={world}")).json["deliveries"]
+            return [(each["message_id"], each["chaos"]["did"]) for each in found if "chaos" in each]
+
+        made = (await emulator.control("POST", "/worlds", {"id": "one"})).json
+        setup = (await emulator.control("GET", "/worlds/one/setup")).json
+        assert (setup["seed"], setup["plan"], setup["chaos"]) == (7, "paid", {"level": 0.5, "except": []})
+        again = (await emulator.control("POST", "/worlds", {"id": "two", **setup})).json
+        assert (await emulator.control("GET", "/worlds/two/setup")).json == setup
+        first, second = [await disturbed(each["id"], each["credentials"]["queue"]["token"]) for each in (made, again)]
+        assert first == second != []
+        assert (await emulator.control("GET", "/worlds/nobody/setup")).status == 404

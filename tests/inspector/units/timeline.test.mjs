@@ -41,6 +41,7 @@ test("a status is a word, a number or a class", () => {
   assert.deepEqual(found("status:retrying", ...rows), [2]);
   assert.deepEqual(found("status:503", ...rows), [2]);
   assert.deepEqual(found("status:4xx", ...rows), [4]);
+  assert.deepEqual(found("status:chaos", ...rows, { chaos: { id: "5.1", did: "left out of order" } }), [5]);
   assert.match(problem(parse("status:broken")), /status:broken is none of failed/);
   assert.equal(problem(parse("status:503 url:x")), null);
 });

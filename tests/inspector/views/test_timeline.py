@@ -164,3 +164,24 @@ def test_after_a_reset_nothing_of_before_is_shown(emulator: Server) -> None:
         expect(rows(page)).to_have_count(1)
         control(emulator, "POST", "/reset")
         expect(page.get_by_text("Nothing has happened yet.")).to_be_visible()
+
+
+@in_browser
+def test_the_timeline_and_the_message_mark_what_chaos_did(emulator: Server) -> None:
+    """D-439."""
+    for rule in ({"respond": {"status": 503}, "chance": 1, "times": 1}, {"duplicate": "1h"}):
+        control(emulator, "POST", "/destinations", {"match": {"url": "https://app.test/*"}, **rule})
+    service(emulator, "POST", "/v2/publish/https://app.test/a", {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
+    service(emulator, "POST", "/v2/publish/https://calm.test/b")
+    with opened(emulator) as page:
+        rows = page.get_by_role("option")
+        expect(rows.filter(has_text="⚡ chaos: 503 instead of a delivery")).to_have_count(1)
+        control(emulator, "POST", "/clock/advance", {"by": "1m"})
+        expect(rows.filter(has_text="⚡ chaos: duplicate of attempt 2")).to_have_count(1)
+        page.get_by_label("Filter").fill("status:chaos")
+        expect(page.get_by_text("1 delivery of 3")).to_be_visible()
+        rows.filter(has_text="503 instead").click()
+        detail = page.get_by_role("complementary")
+        expect(detail.locator("summary").first).to_contain_text("⚡ chaos: 503 instead of a delivery")
+        detail.locator("summary").first.click()
+        expect(detail).to_contain_text('A rule spares this attempt with "except": ["1.1"].')
