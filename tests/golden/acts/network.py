@@ -15,7 +15,7 @@ def network(stage: Stage) -> None:
             world.publish(
                 f"{origin}/{path}",
                 f"{number}",
-                delay=f"{number}s",
+                delay=f"{number + 1}s",
                 retries=2,
                 retry_delay="10000",
                 method=("POST", "PUT")[number % 2],
