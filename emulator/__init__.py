@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from emulator.client.workflow_records import WorkflowRun, WorkflowStep
     from emulator.conformance.records import CheckResult, Verdict
     from emulator.conformance.reports import ReceiverReport
-    from emulator.core.model import Via
+    from emulator.core.model.answers import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
     from emulator.wire.control.refused_calls import RefusedCall
 
@@ -90,7 +90,7 @@ _MODULES = {
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
     "Verdict": "emulator.conformance.records",
-    "Via": "emulator.core.model",
+    "Via": "emulator.core.model.answers",
     "WorkflowRun": "emulator.client.workflow_records",
     "WorkflowStep": "emulator.client.workflow_records",
     "attempts": "emulator.client.meanings",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.errors import Refused
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.core.record import Record
 from emulator.core.world_setup import DEFAULT
 from emulator.wire.credentials import authorization_token, basic_credentials, bearer_token

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
-from emulator.core.model import Headers
+from emulator.core.model.names import Headers
 from emulator.core.record import Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect

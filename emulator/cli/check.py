@@ -16,7 +16,8 @@ from emulator.conformance.records import Receiver, Verdict
 from emulator.conformance.reports import ReceiverReport, json_object, text_lines
 from emulator.conformance.reports import junit_xml as junit_text
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Headers, Method
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.wire.dialect import Dialect, DialectError, load
 from emulator.wire.urls import read_target
 

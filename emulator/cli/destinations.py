@@ -14,7 +14,7 @@ from emulator.cli.finding import find_rule
 from emulator.cli.listings import ListingGroup, chosen
 from emulator.cli.options import Duration
 from emulator.cli.output import answered, counted, table
-from emulator.core.model import Fault
+from emulator.core.model.answers import Fault
 
 
 @click.group(cls=ListingGroup, epilog="Example: svc-emulator destinations add 'https://api.example.com/*' --status 503")

@@ -14,7 +14,7 @@ import anyio
 import httpx
 
 from emulator.client.bridges import AsgiApp
-from emulator.core.model import Headers
+from emulator.core.model.names import Headers
 from emulator.core.record import Record
 
 RawHeaders = list[tuple[bytes, bytes]]

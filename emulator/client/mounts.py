@@ -24,7 +24,7 @@ import httpx
 from emulator.client.asgi import Exchange, raw_headers, target_of
 from emulator.client.bridges import AsgiApp, EventLoop
 from emulator.client.records import Request, Response
-from emulator.core import model
+from emulator.core.model import answers, names
 from emulator.delivery.mounts import Mount, MountedRequest
 from emulator.wire.urls import read_target
 
@@ -115,7 +115,7 @@ def mount_of(
     function = cast(Function, application)
     if is_asynchronous(function):
 
-        async def answer(request: MountedRequest) -> model.Response:
+        async def answer(request: MountedRequest) -> answers.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))
 
         return _on_loop(answer, loop, delivered_by)
@@ -123,10 +123,10 @@ def mount_of(
 
 
 def _on_loop(
-    exchange: Callable[[MountedRequest], Awaitable[model.Response]], loop: EventLoop, delivered_by: object
+    exchange: Callable[[MountedRequest], Awaitable[answers.Response]], loop: EventLoop, delivered_by: object
 ) -> Mount:
-    async def call(request: MountedRequest) -> model.Response:
-        async def guarded() -> model.Response:
+    async def call(request: MountedRequest) -> answers.Response:
+        async def guarded() -> answers.Response:
             try:
                 with _answering(delivered_by):
                     return await exchange(request)
@@ -139,8 +139,10 @@ def _on_loop(
     return call
 
 
-def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Executor, delivered_by: object) -> Mount:
-    def guarded(request: MountedRequest) -> model.Response:
+def _in_thread(
+    exchange: Callable[[MountedRequest], answers.Response], threads: Executor, delivered_by: object
+) -> Mount:
+    def guarded(request: MountedRequest) -> answers.Response:
         try:
             with _answering(delivered_by):
                 return exchange(request)
@@ -148,14 +150,14 @@ def _in_thread(exchange: Callable[[MountedRequest], model.Response], threads: Ex
             logger.exception(_FAILED)
             return _failure(error)
 
-    async def call(request: MountedRequest) -> model.Response:
+    async def call(request: MountedRequest) -> answers.Response:
         return await asyncio.get_running_loop().run_in_executor(threads, guarded, request)
 
     return call
 
 
-def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[model.Response]]:
-    async def exchange(request: MountedRequest) -> model.Response:
+def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[answers.Response]]:
+    async def exchange(request: MountedRequest) -> answers.Response:
         made = Exchange(request.body)
         try:
             await made.run(app, request.method.value, target_of(request.url), raw_headers(request.headers))
@@ -167,13 +169,13 @@ def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[model.Response]]
                 return _failure(error)
         else:
             status = made.final_status()
-        return model.Response(status=status, headers=_texts(made.headers), body=made.body)
+        return answers.Response(status=status, headers=_texts(made.headers), body=made.body)
 
     return exchange
 
 
-def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], model.Response]:
-    def exchange(request: MountedRequest) -> model.Response:
+def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], answers.Response]:
+    def exchange(request: MountedRequest) -> answers.Response:
         # WSGI has bytes as characters of Latin-1. The transport takes ASCII alone.
         ours = {
             f"HTTP_{name.upper().replace('-', '_')}": value.encode().decode("latin-1")
@@ -188,18 +190,18 @@ def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], model.Response]:
         headers = [pair for pair in request.headers if pair[1].isascii()]
         asked = httpx.Request(request.method.value, request.url, headers=headers, content=request.body)
         response = httpx.WSGITransport(called).handle_request(asked)
-        return model.Response(status=response.status_code, headers=_texts(response.headers.raw), body=response.read())
+        return answers.Response(status=response.status_code, headers=_texts(response.headers.raw), body=response.read())
 
     return exchange
 
 
-def _failure(error: Exception) -> model.Response:
+def _failure(error: Exception) -> answers.Response:
     """The answer of an application that raised: 500 with the exception, which the log has in full (D-336)."""
     text = "".join(traceback.format_exception_only(error)).strip()
     return _plain(500, text.encode("utf-8", "replace"), "text/plain; charset=utf-8")
 
 
-def _texts(headers: Iterable[tuple[bytes, bytes]]) -> model.Headers:
+def _texts(headers: Iterable[tuple[bytes, bytes]]) -> names.Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
@@ -212,13 +214,13 @@ def _as_request(request: MountedRequest) -> Request:
     )
 
 
-def _response(answer: Answer) -> model.Response:
+def _response(answer: Answer) -> answers.Response:
     """The response for what a function returned. Raises: TypeError, and ValueError for an impossible status."""
     match answer:
         case None:
             return _plain(200, b"")
         case Response():
-            return model.Response(
+            return answers.Response(
                 status=_status(answer.status), headers=tuple(answer.headers.multi_items()), body=answer.body
             )
         case int() if not isinstance(answer, bool):
@@ -233,9 +235,9 @@ def _response(answer: Answer) -> model.Response:
             raise TypeError(f"a mounted function returned {answer!r}, expected a status, a body or a Response")
 
 
-def _plain(status: int, body: bytes, media_type: str | None = None) -> model.Response:
+def _plain(status: int, body: bytes, media_type: str | None = None) -> answers.Response:
     headers = () if media_type is None else (("content-type", media_type),)
-    return model.Response(status=status, headers=headers, body=body)
+    return answers.Response(status=status, headers=headers, body=body)
 
 
 def _status(status: int) -> int:

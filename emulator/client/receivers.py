@@ -20,7 +20,7 @@ from emulator.conformance.effects import Read
 from emulator.conformance.profiles import NONE
 from emulator.conformance.records import Receiver
 from emulator.conformance.reports import ReceiverReport
-from emulator.core.model import Method
+from emulator.core.model.options import Method
 from emulator.wire import dialect
 from emulator.wire.urls import read_target
 

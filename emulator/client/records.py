@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from httpx import Headers
 
-from emulator.core.model import Via
+from emulator.core.model.answers import Via
 from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
 from emulator.wire.dialect import Environment
 

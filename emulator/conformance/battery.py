@@ -18,7 +18,9 @@ from emulator.conformance.records import CheckResult, Exchange, Receiver, Verdic
 from emulator.conformance.reports import ReceiverReport
 from emulator.conformance.sending import Courier, Request, with_effect
 from emulator.conformance.signatures import Signature
-from emulator.core.model import AttemptOutcome, DeadLetterId, Method, Response, Via
+from emulator.core.model.answers import AttemptOutcome, Response, Via
+from emulator.core.model.names import DeadLetterId
+from emulator.core.model.options import Method
 from emulator.core.rules.callbacks import encoded, fields_of
 from emulator.delivery.mounts import Mount
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from emulator.conformance.records import Exchange
-from emulator.core.model import Method
+from emulator.core.model.options import Method
 
 # Another delivery of the message is at work: the service tries this one again later (D-413).
 _LATER = frozenset((409, 423, 425, 429, 503))

@@ -6,7 +6,9 @@ from enum import StrEnum
 from http import HTTPStatus
 from json import dumps
 
-from emulator.core.model import Headers, Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 from emulator.delivery.http import Failure
 

@@ -14,7 +14,10 @@ from msgspec.structs import replace
 from emulator.conformance.records import Exchange, Receiver
 from emulator.conformance.signatures import Signature, token_of
 from emulator.core.identifiers import jwt_id, message_id
-from emulator.core.model import AccountId, Attempt, Headers, Message, MessageId, Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.messages import Attempt, Message
+from emulator.core.model.names import AccountId, Headers, MessageId
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy

@@ -7,7 +7,7 @@ from enum import StrEnum
 import jwt
 from msgspec.structs import replace
 
-from emulator.core.model import Attempt
+from emulator.core.model.messages import Attempt
 from emulator.wire.messaging.signing import claims_of, encode
 
 _HOUR_S = 3600

@@ -8,22 +8,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.model import (
-    Account,
-    DeadLetter,
-    DestinationRule,
-    Duplicate,
-    FlowState,
-    MessageId,
-    Progress,
-    Queue,
-    QueueName,
-    ScheduleProgress,
-    SearchIndex,
-    TeamMember,
-    UrlGroup,
-    VectorIndex,
-)
+from emulator.core.model.accounts import Account, SearchIndex, TeamMember, VectorIndex
+from emulator.core.model.answers import DestinationRule
+from emulator.core.model.messages import DeadLetter, Duplicate, Progress
+from emulator.core.model.names import MessageId, QueueName
+from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, UrlGroup
 from emulator.core.record import Record
 from emulator.core.state import State
 from emulator.core.state_view import AccountState, Counters, duplicate_subject

@@ -5,31 +5,23 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from emulator.core.errors import Refused
-from emulator.core.model import (
-    Account,
+from emulator.core.model.accounts import Account, IndexType, SearchIndex, SigningKeys
+from emulator.core.model.answers import AttemptOutcome, DestinationRule
+from emulator.core.model.messages import CreatedBy, Message, MessageFilter, Phase
+from emulator.core.model.names import (
     AccountId,
-    AttemptOutcome,
-    CreatedBy,
     DeadLetterId,
-    Destination,
-    DestinationRule,
-    Endpoint,
     FlowKey,
     GroupName,
     IndexId,
-    IndexType,
-    Message,
-    MessageFilter,
     MessageId,
-    MessageOptions,
-    Phase,
     QueueName,
     RuleId,
     RunId,
     ScheduleId,
-    SearchIndex,
-    SigningKeys,
 )
+from emulator.core.model.options import Destination, MessageOptions
+from emulator.core.model.resources import Endpoint
 from emulator.core.plans import PlanName
 from emulator.core.record import Record
 from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, Waiter, WorkflowRun

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from emulator.core.model import (
-    Account,
-    AccountId,
-    DestinationRule,
-    Duplicate,
-    IndexId,
-    MessageId,
-    Progress,
-    RuleId,
-    SearchIndex,
-    TeamMember,
-    VectorIndex,
-)
+from emulator.core.model.accounts import Account, SearchIndex, TeamMember, VectorIndex
+from emulator.core.model.answers import DestinationRule
+from emulator.core.model.messages import Duplicate, Progress
+from emulator.core.model.names import AccountId, IndexId, MessageId, RuleId
 from emulator.core.state_view import AccountState, Counters
 from emulator.core.timers import Timers
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from emulator.core.errors import NotFound
 from emulator.core.facts import Fact
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.core.state_view import AccountView, StateView
 
 R = TypeVar("R")

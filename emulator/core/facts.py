@@ -7,30 +7,22 @@ transition in `lifecycle.py`.
 
 from __future__ import annotations
 
-from emulator.core.model import (
-    Account,
+from emulator.core.model.accounts import Account, SearchIndex, SigningKeys
+from emulator.core.model.answers import AttemptOutcome, DestinationRule, ScriptedAnswer
+from emulator.core.model.messages import Duplicate, Hold, Message
+from emulator.core.model.names import (
     AccountId,
-    AttemptOutcome,
     DeadLetterId,
-    DestinationRule,
-    Duplicate,
     FlowKey,
     GroupName,
-    Hold,
     IndexId,
-    Message,
     MessageId,
-    Queue,
     QueueName,
     RuleId,
     RunId,
-    Schedule,
     ScheduleId,
-    ScriptedAnswer,
-    SearchIndex,
-    SigningKeys,
-    UrlGroup,
 )
+from emulator.core.model.resources import Queue, Schedule, UrlGroup
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
 

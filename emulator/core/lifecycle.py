@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from emulator.core import facts
 from emulator.core.errors import WorldBroken
-from emulator.core.model import Phase
+from emulator.core.model.messages import Phase
 
 FINAL = frozenset((Phase.DELIVERED, Phase.FAILED, Phase.CANCELED))
 

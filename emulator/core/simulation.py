@@ -15,7 +15,8 @@ from emulator.core.commands import Command
 from emulator.core.decision import Decision
 from emulator.core.errors import Refused, WorldBroken
 from emulator.core.facts import AccountSettled, DeduplicationsExpired, Fact, RateWindowOpened
-from emulator.core.model import AccountId, FlowKey, MessageId, TimerKind
+from emulator.core.model.messages import TimerKind
+from emulator.core.model.names import AccountId, FlowKey, MessageId
 from emulator.core.record import Record
 from emulator.core.rules import (
     accounts,

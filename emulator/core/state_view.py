@@ -13,35 +13,22 @@ from msgspec import Struct
 
 from emulator.core.language.cron import CronSchedule
 from emulator.core.language.cron import parse as parse_cron
-from emulator.core.model import (
-    Account,
+from emulator.core.model.accounts import Account, SearchIndex, TeamMember, VectorIndex
+from emulator.core.model.answers import DestinationRule
+from emulator.core.model.messages import BriefProgress, DeadLetter, Duplicate, Hold, HoldKind, Message, Phase, Progress
+from emulator.core.model.names import (
     AccountId,
-    BriefProgress,
-    DeadLetter,
     DeadLetterId,
-    DestinationRule,
-    Duplicate,
     FlowKey,
-    FlowState,
     GroupName,
-    Hold,
-    HoldKind,
     IndexId,
-    Message,
     MessageId,
-    Phase,
-    Progress,
-    Queue,
     QueueName,
     RuleId,
     RunId,
     ScheduleId,
-    ScheduleProgress,
-    SearchIndex,
-    TeamMember,
-    UrlGroup,
-    VectorIndex,
 )
+from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, UrlGroup
 from emulator.core.timers import Timers
 from emulator.core.wait_list import WaitList
 from emulator.core.workflows import WorkflowRun

@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from emulator.core.model import TimerKind
+from emulator.core.model.messages import TimerKind
 from emulator.core.record import Record
 
 _WORK, _SCHEDULES, _QUIET = range(3)

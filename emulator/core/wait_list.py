@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from emulator.core.model import MessageId
+from emulator.core.model.names import MessageId
 
 
 class WaitList:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from emulator.core.model import AccountId, CallType, DeadLetterId, MessageId, MessageOptions, RunId
+from emulator.core.model.names import AccountId, DeadLetterId, MessageId, RunId
+from emulator.core.model.options import CallType, MessageOptions
 from emulator.core.record import Record
 
 # Values of one header name each, as a client gave them.

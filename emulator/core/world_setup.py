@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from emulator.core.errors import Malformed
 from emulator.core.identifiers import event_key, token_key, world_key
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.record import Record
 from emulator.core.rules.chaos import Chaos
 

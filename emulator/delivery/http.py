@@ -15,7 +15,9 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, cast
 
-from emulator.core.model import Headers, Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressRefused

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from emulator.core.model import Headers, Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.http import Failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from emulator.core.model import AttemptOutcome
+from emulator.core.model.answers import AttemptOutcome
 from emulator.core.record import Record
 from emulator.delivery.mounts import Mount
 

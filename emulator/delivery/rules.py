@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import assert_never
 
-from emulator.core.model import Fault, Response, ScriptedAnswer
+from emulator.core.model.answers import Fault, Response, ScriptedAnswer
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery import http
 from emulator.wire.urls import read_target

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, assert_never
 
-from emulator.core.model import Attempt, AttemptOutcome, Headers, Response, ScriptedAnswer, Unsent, Via
+from emulator.core.model.answers import AttemptOutcome, Response, ScriptedAnswer, Unsent, Via
+from emulator.core.model.messages import Attempt
+from emulator.core.model.names import Headers
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Verdict
 from emulator.delivery.http import Failure, HttpClient
 from emulator.delivery.mounts import Mount, MountedRequest, call

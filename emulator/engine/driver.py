@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from emulator.core import commands, facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.model import Attempt, Duplicate, Phase, Progress
+from emulator.core.model.messages import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
 from emulator.core.state_view import StateView, duplicate_subject
 from emulator.engine.advance import Advance

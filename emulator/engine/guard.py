@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.errors import InstantExhausted
-from emulator.core.model import Attempt
+from emulator.core.model.messages import Attempt
 from emulator.core.state_view import StateView
 
 # More retries than any plan of the service has. An account that was given more may retry one message without end.

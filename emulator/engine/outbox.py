@@ -17,7 +17,8 @@ from weakref import WeakValueDictionary
 
 from emulator.core.commands import Command, RecordAttempt
 from emulator.core.errors import Conflict, InstantExhausted
-from emulator.core.model import Attempt, AttemptOutcome, Via
+from emulator.core.model.answers import AttemptOutcome, Via
+from emulator.core.model.messages import Attempt
 from emulator.core.state_view import StateView
 from emulator.delivery.route import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock

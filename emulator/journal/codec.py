@@ -10,7 +10,8 @@ from msgspec.structs import force_setattr
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact, MessageCreated
-from emulator.core.model import AttemptOutcome, Message
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message
 from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
 from emulator.queries.message_log import AnsweringRule

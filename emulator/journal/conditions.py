@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Message
+from emulator.core.model.messages import Message
 from emulator.journal import codec, schema
 from emulator.queries.history import DeadLetterQuery, EventQuery, MessageFilter, Page
 

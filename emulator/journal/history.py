@@ -10,7 +10,9 @@ import secrets
 import sqlite3
 from collections.abc import AsyncIterator
 
-from emulator.core.model import AccountId, AttemptOutcome, DeadLetterId, EventState, Message, MessageId, RunId
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import EventState, Message
+from emulator.core.model.names import AccountId, DeadLetterId, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.latest import Found, Row

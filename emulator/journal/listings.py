@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from emulator.core.lifecycle import FINAL
-from emulator.core.model import Message, Phase
+from emulator.core.model.messages import Message, Phase
 from emulator.journal import codec
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.schema import ATTEMPTS, EVENTS, MESSAGES

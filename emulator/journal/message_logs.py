@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from emulator.core.model import EventState, HoldReason, MessageId
+from emulator.core.model.messages import EventState, HoldReason
+from emulator.core.model.names import MessageId
 from emulator.journal import codec
 from emulator.journal.schema import ANNOTATIONS, ANNOTATIONS_OF, ATTEMPTS, EVENTS, MESSAGES, NUMBERS_OF
 from emulator.journal.store import Store

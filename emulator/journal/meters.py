@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulator.core.language.calendar import MINUTE_MS
-from emulator.core.model import AttemptOutcome, Message
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message
 from emulator.statistics.series import USAGE_FIELDS
 from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 

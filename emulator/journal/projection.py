@@ -12,18 +12,9 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from emulator.core import facts
-from emulator.core.model import (
-    AccountId,
-    CreatedBy,
-    DestinationRule,
-    Duplicate,
-    EventState,
-    Message,
-    MessageId,
-    Progress,
-    RuleId,
-    ScriptedAnswer,
-)
+from emulator.core.model.answers import DestinationRule, ScriptedAnswer
+from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message, Progress
+from emulator.core.model.names import AccountId, MessageId, RuleId
 from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
 from emulator.journal.checksums import checked

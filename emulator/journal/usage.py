@@ -8,7 +8,8 @@ from operator import sub
 from typing import TypeVar
 
 from emulator.core.language.calendar import DAY_MINUTES
-from emulator.core.model import Account, AccountId
+from emulator.core.model.accounts import Account
+from emulator.core.model.names import AccountId
 from emulator.core.record import Record
 from emulator.journal import codec, schema
 from emulator.journal.schema import USAGE_MINUTES, WORKFLOW_MINUTES

@@ -6,7 +6,9 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 
-from emulator.core.model import CallType, DeadLetterId, EventState, MessageId, Phase
+from emulator.core.model.messages import EventState, Phase
+from emulator.core.model.names import DeadLetterId, MessageId
+from emulator.core.model.options import CallType
 from emulator.core.workflows import RunState, WorkflowStep
 from emulator.journal import codec
 from emulator.journal.conditions import LABELS, Conditions, continue_after, page_of

@@ -11,17 +11,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import assert_never
 
-from emulator.core.model import (
-    AttemptOutcome,
-    DeadLetterId,
-    EventState,
-    HoldKind,
-    HoldReason,
-    Message,
-    MessageId,
-    Phase,
-    Progress,
-)
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import EventState, HoldKind, HoldReason, Message, Phase, Progress
+from emulator.core.model.names import DeadLetterId, MessageId
 from emulator.core.record import Record
 from emulator.core.rules import retries
 from emulator.core.rules.deduplication import WINDOW_MS

@@ -8,15 +8,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from emulator.core.model import (
-    AccountId,
-    AttemptOutcome,
-    DeadLetterId,
-    EventState,
-    Message,
-    MessageId,
-    Response,
-)
+from emulator.core.model.answers import AttemptOutcome, Response
+from emulator.core.model.messages import EventState, Message
+from emulator.core.model.names import AccountId, DeadLetterId, MessageId
 from emulator.core.record import Record
 from emulator.queries.message_log import AnsweringRule
 

@@ -7,18 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from emulator.core.lifecycle import FINAL
-from emulator.core.model import (
-    AccountId,
-    DeadLetterId,
-    FlowState,
-    HoldReason,
-    Message,
-    MessageId,
-    Phase,
-    Progress,
-    Queue,
-    ScheduleProgress,
-)
+from emulator.core.model.messages import HoldReason, Message, Phase, Progress
+from emulator.core.model.names import AccountId, DeadLetterId, MessageId
+from emulator.core.model.resources import FlowState, Queue, ScheduleProgress
 from emulator.core.record import Record
 from emulator.core.rules import flow_control
 from emulator.core.state_view import StateView, cron_of, subject_of

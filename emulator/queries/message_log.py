@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from emulator.core.model import (
-    AttemptOutcome,
-    DestinationRule,
-    Disturbance,
-    EventState,
-    Fault,
-    HoldKind,
-    HoldReason,
-    Message,
-    Method,
-    RuleId,
-)
+from emulator.core.model.answers import AttemptOutcome, DestinationRule, Disturbance, Fault
+from emulator.core.model.messages import EventState, HoldKind, HoldReason, Message
+from emulator.core.model.names import RuleId
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from emulator.core.model import CallType, Headers, Message
+from emulator.core.model.messages import Message
+from emulator.core.model.names import Headers
+from emulator.core.model.options import CallType
 from emulator.core.record import Record
 
 # What reading JSON raises for what is none, or is nested too deep.

@@ -5,7 +5,7 @@ Times are milliseconds since the Unix epoch on the virtual clock; `wall_ms` alon
 
 from __future__ import annotations
 
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.core.record import Record
 
 DEFAULT_MAX_DELIVERIES = 1_000_000

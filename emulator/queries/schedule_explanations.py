@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.errors import Refused
-from emulator.core.model import ScheduleProgress
+from emulator.core.model.resources import ScheduleProgress
 from emulator.core.record import Record
 from emulator.core.rules.schedules import plan_firing
 from emulator.core.state_view import StateView

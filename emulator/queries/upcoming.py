@@ -13,20 +13,10 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from emulator.core.model import (
-    AccountId,
-    DeadLetter,
-    Destination,
-    Duplicate,
-    FlowKey,
-    FlowState,
-    Message,
-    MessageId,
-    Progress,
-    RuleId,
-    ScheduleId,
-    TimerKind,
-)
+from emulator.core.model.messages import DeadLetter, Duplicate, Message, Progress, TimerKind
+from emulator.core.model.names import AccountId, FlowKey, MessageId, RuleId, ScheduleId
+from emulator.core.model.options import Destination
+from emulator.core.model.resources import FlowState
 from emulator.core.record import Record
 from emulator.core.rules import clock, destination_rules, retries
 from emulator.core.rules.retention import readable_until_ms

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from emulator.core.model import FlowState, HoldKind, HoldReason, Message, MessageId, Phase, QueueName
+from emulator.core.model.messages import HoldKind, HoldReason, Message, Phase
+from emulator.core.model.names import MessageId, QueueName
+from emulator.core.model.resources import FlowState
 from emulator.core.record import Record
 from emulator.core.rules import flow_control
 from emulator.core.state_view import AccountView, StateView, subject_of

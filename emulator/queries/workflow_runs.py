@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from emulator.core.model import AccountId, CallType, DeadLetterId, Message, MessageId, Phase
+from emulator.core.model.messages import Message, Phase
+from emulator.core.model.names import AccountId, DeadLetterId, MessageId
+from emulator.core.model.options import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter, WorkflowRun, WorkflowStep
 from emulator.queries.message_log import RecordedAttempt

@@ -13,7 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import FailedRun
-from emulator.core.model import AttemptOutcome, CallType, MessageId, Phase
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Phase
+from emulator.core.model.names import MessageId
+from emulator.core.model.options import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter
 from emulator.queries.history import DeadLetterEntry

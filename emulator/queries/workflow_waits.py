@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from emulator.core.model import Phase
+from emulator.core.model.messages import Phase
 from emulator.core.record import Record
 from emulator.queries.workflow_runs import RunMessage
 from emulator.queries.workflow_steps import RunLog, StepLog, StepState

@@ -17,7 +17,7 @@ from emulator.api.ending import Ending
 from emulator.api.proxies import Proxies
 from emulator.api.senders import Senders
 from emulator.core.errors import Malformed
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy, Verdict

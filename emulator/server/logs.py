@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.core import facts
-from emulator.core.model import AttemptOutcome, Message, MessageId, Phase
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message, Phase
+from emulator.core.model.names import MessageId
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import DEFAULT
 from emulator.server.terminals import printable, wants_colours

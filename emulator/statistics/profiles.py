@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import convert
 
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
-from emulator.core.model import Account, IndexType, Plan, SearchIndex, VectorIndex
+from emulator.core.model.accounts import Account, IndexType, Plan, SearchIndex, VectorIndex
 from emulator.core.plans import INDEX_CAPS, IndexCaps
 from emulator.statistics.series import Invented
 from emulator.statistics.synthetic import IndexProfile, QueueProfile, Rhythm

@@ -15,7 +15,7 @@ from msgspec.structs import astuple, fields
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Account, IndexType, Plan
+from emulator.core.model.accounts import Account, IndexType, Plan
 from emulator.core.record import Record
 from emulator.statistics.synthetic import (
     IndexCourse,

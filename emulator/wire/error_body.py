@@ -24,7 +24,7 @@ from emulator.core.errors import (
     RunOver,
     Unauthenticated,
 )
-from emulator.core.model import Headers
+from emulator.core.model.names import Headers
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import Pairs
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import FlowKey, GroupName, QueueName, ScheduleId
+from emulator.core.model.names import FlowKey, GroupName, QueueName, ScheduleId
 from emulator.wire.fields import read_field
 
 MAX_LENGTH = 256

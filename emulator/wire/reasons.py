@@ -10,7 +10,8 @@ from typing import assert_never
 
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import AttemptOutcome, HoldKind, HoldReason, Via
+from emulator.core.model.answers import AttemptOutcome, Via
+from emulator.core.model.messages import HoldKind, HoldReason
 from emulator.core.rules.retries import RetryDelay, RetryReason
 from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held

@@ -12,7 +12,7 @@ import re
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Redaction
+from emulator.core.model.options import Redaction
 
 # The name is what HTTP allows in a header's name.
 _ONE_HEADER = re.compile(r"headers?\[ *([-!#$%&'*+.^_`|~0-9A-Za-z]+) *\]")

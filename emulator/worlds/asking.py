@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.core.commands import Publish
 from emulator.core.errors import Conflict
-from emulator.core.model import AttemptOutcome
+from emulator.core.model.answers import AttemptOutcome
 from emulator.queries.history import DeliveryQuery
 from emulator.worlds.world import World
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from emulator.core import facts
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.core.state_view import StateView
 from emulator.worlds.credentials import accounts_of
 from emulator.worlds.world import World

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from emulator.core.identifiers import queue_token, token_text
-from emulator.core.model import Account
+from emulator.core.model.accounts import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import WorldSetup

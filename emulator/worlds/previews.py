@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.core.errors import NotFound
-from emulator.core.model import MessageId, ScheduleId
+from emulator.core.model.names import MessageId, ScheduleId
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.core.state_view import StateView
 from emulator.journal.message_logs import MessageLogs

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, NotFound, WorldBroken
-from emulator.core.model import Account
+from emulator.core.model.accounts import Account
 from emulator.core.state import State
 from emulator.core.state_view import StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.core.decision import account_state
 from emulator.core.errors import NotFound
-from emulator.core.model import AccountId, IndexId
+from emulator.core.model.names import AccountId, IndexId
 from emulator.core.rules.search_indexes import search_index
 from emulator.core.state_view import StateView
 from emulator.journal.store import Store

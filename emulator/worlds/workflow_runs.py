@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.errors import NotFound
-from emulator.core.model import AccountId, RunId
+from emulator.core.model.names import AccountId, RunId
 from emulator.core.state_view import StateView
 from emulator.journal.history import History
 from emulator.journal.store import Store

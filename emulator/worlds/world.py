@@ -14,7 +14,8 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.decision import account_state
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
-from emulator.core.model import Account, AccountId
+from emulator.core.model.accounts import Account
+from emulator.core.model.names import AccountId
 from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
 from emulator.core.state import State

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from emulator.core.model import Headers
+from emulator.core.model.names import Headers
 from tests.harness.emulators import Answer, InProcess, asgi_call, in_process
 from tests.harness.loops import on_loop
 

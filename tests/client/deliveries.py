@@ -15,7 +15,8 @@ from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.matching import Mismatch, check
 from emulator.client.verify.mismatches import text_of
 from emulator.client.verify.timeline import Surroundings
-from emulator.core.model import AccountId, Via
+from emulator.core.model.answers import Via
+from emulator.core.model.names import AccountId
 from emulator.queries.reports import ClockStatus, Credentials
 from tests.harness.emulators import EPOCH_MS
 

@@ -13,7 +13,8 @@ from emulator.conformance.checks import CHECKS
 from emulator.conformance.effects import BLIND, RESTLESS, read_url
 from emulator.conformance.records import Receiver, Verdict
 from emulator.conformance.reports import ReceiverReport
-from emulator.core.model import Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.options import Method
 from emulator.delivery.mounts import MountedRequest
 from tests.harness.job_receivers import CURRENT, JOB, MISTAKES, NEXT, JobReceiver, served
 

@@ -6,7 +6,7 @@ import pytest
 
 from emulator.core import facts, lifecycle
 from emulator.core.errors import WorldBroken
-from emulator.core.model import Phase
+from emulator.core.model.messages import Phase
 
 STEPS: dict[type[object], tuple[set[str], str]] = {
     facts.MessageHeld: ({"PENDING", "HELD", "RETRYING"}, "HELD"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.plans import PLAN_OF_TYPE, TERMS
 
 SAMPLES = {

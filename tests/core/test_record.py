@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from emulator.core.model import BriefMessage, Message
+from emulator.core.model.messages import BriefMessage, Message
 from emulator.core.record import Record, brief, whole
 from tests.harness.simulations import World
 

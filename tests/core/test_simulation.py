@@ -9,7 +9,9 @@ from emulator.core.checkpoint import restore
 from emulator.core.decision import Decision
 from emulator.core.errors import NotFound, WorldBroken
 from emulator.core.identifiers import world_key
-from emulator.core.model import Destination, DestinationKind, MessageId, MessageOptions, QueueName, ScriptedResponse
+from emulator.core.model.answers import ScriptedResponse
+from emulator.core.model.names import MessageId, QueueName
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 from emulator.core.simulation import DECISIONS, Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView

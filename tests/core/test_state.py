@@ -11,28 +11,11 @@ from msgspec.structs import replace
 from emulator.core import facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.identifiers import world_key
-from emulator.core.model import (
-    AttemptOutcome,
-    DeadLetterId,
-    FlowControl,
-    FlowKey,
-    FlowState,
-    Hold,
-    HoldKind,
-    HoldReason,
-    MessageId,
-    MessageOptions,
-    Phase,
-    Progress,
-    RuleId,
-    RunId,
-    RunOptions,
-    ScheduleId,
-    ScheduleProgress,
-    ScheduleRunState,
-    ScriptedAnswer,
-    Via,
-)
+from emulator.core.model.answers import AttemptOutcome, ScriptedAnswer, Via
+from emulator.core.model.messages import Hold, HoldKind, HoldReason, Phase, Progress
+from emulator.core.model.names import DeadLetterId, FlowKey, MessageId, RuleId, RunId, ScheduleId
+from emulator.core.model.options import FlowControl, MessageOptions, RunOptions
+from emulator.core.model.resources import FlowState, ScheduleProgress, ScheduleRunState
 from emulator.core.state import CHANGES, State
 from emulator.core.state_view import Counters
 from emulator.core.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.model import TimerKind
+from emulator.core.model.messages import TimerKind
 from emulator.core.timers import Timers
 
 DELIVERY, SCHEDULE, ANSWER = TimerKind.DELIVERY, TimerKind.SCHEDULE, TimerKind.ANSWER

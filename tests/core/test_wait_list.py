@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.model import MessageId
+from emulator.core.model.names import MessageId
 from emulator.core.wait_list import WaitList
 
 A, B, C = MessageId("a"), MessageId("b"), MessageId("c")

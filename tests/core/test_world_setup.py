@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import Malformed
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.world_setup import WorldSetup, parse_world_name
 
 SETUP = WorldSetup(id="w", seed=7, epoch_ms=1, rate=0.0, plan=Plan.PAID)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.core.model import (
-    AccountId,
-    Attempt,
-    GroupName,
-    Headers,
-    Message,
-    MessageId,
-    Method,
-    RuleId,
-    ScheduleId,
-    ScriptedAnswer,
-)
+from emulator.core.model.answers import ScriptedAnswer
+from emulator.core.model.messages import Attempt, Message
+from emulator.core.model.names import AccountId, GroupName, Headers, MessageId, RuleId, ScheduleId
+from emulator.core.model.options import Method
 
 SIGNING_KEY = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
 NEXT_SIGNING_KEY = "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs"

@@ -18,7 +18,9 @@ from typing import cast
 import aiohttp
 import pytest
 
-from emulator.core.model import Headers, Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
 from emulator.delivery.http import (

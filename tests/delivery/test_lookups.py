@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from emulator.core.model import Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.options import Method
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, look_up_with
 from emulator.delivery.http import Failure, HttpClient
 from emulator.delivery.lookups import Infos, Lookups, LookupTimeout, ask_system

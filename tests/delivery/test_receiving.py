@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from emulator.core.model import Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.options import Method
 from emulator.delivery.egress import CheckedResolver, EgressPolicy
 from emulator.delivery.http import Failure, HttpClient
 from tests.delivery.conftest import Run

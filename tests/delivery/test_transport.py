@@ -11,18 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 from qstash import Receiver
 
-from emulator.core.model import (
-    Attempt,
-    AttemptOutcome,
-    Fault,
-    Headers,
-    Method,
-    Response,
-    RuleId,
-    ScriptedAnswer,
-    ScriptedResponse,
-    Via,
-)
+from emulator.core.model.answers import AttemptOutcome, Fault, Response, ScriptedAnswer, ScriptedResponse, Via
+from emulator.core.model.messages import Attempt
+from emulator.core.model.names import Headers, RuleId
+from emulator.core.model.options import Method
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy
 from emulator.delivery.mounts import MountedRequest
 from emulator.delivery.route import Inside, Leaves

@@ -10,7 +10,8 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict, InstantExhausted
-from emulator.core.model import Attempt, AttemptOutcome
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Attempt
 from tests.harness.engines import Engine, Gate, Handler, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, callback, unreachable

@@ -9,15 +9,10 @@ from typing import Any
 from emulator.core import commands, facts
 from emulator.core.errors import WorldBroken
 from emulator.core.identifiers import world_key
-from emulator.core.model import (
-    Attempt,
-    AttemptOutcome,
-    Destination,
-    DestinationKind,
-    MessageId,
-    MessageOptions,
-    ScheduleId,
-)
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Attempt
+from emulator.core.model.names import MessageId, ScheduleId
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.delivery.route import Inside, Leaves, Route

@@ -17,7 +17,8 @@ from anyio.lowlevel import checkpoint
 
 from emulator.client.mounts import Function
 from emulator.client.records import Request
-from emulator.core.model import Method, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.options import Method
 from emulator.delivery.mounts import MountedRequest
 from tests.harness import emulators
 

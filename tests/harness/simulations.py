@@ -16,35 +16,22 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import Accepted, Command, Published, PublishItem
 from emulator.core.identifiers import world_key
-from emulator.core.model import (
-    Account,
+from emulator.core.model.accounts import Account, Plan, SigningKeys
+from emulator.core.model.answers import AttemptOutcome, DestinationRule, Response, Via
+from emulator.core.model.messages import EventState, Message, MessageFilter
+from emulator.core.model.names import (
     AccountId,
-    AttemptOutcome,
-    CallbackOptions,
     DeadLetterId,
-    Destination,
-    DestinationKind,
-    DestinationRule,
-    Endpoint,
-    EventState,
-    FlowControl,
     FlowKey,
     GroupName,
     Headers,
-    Message,
-    MessageFilter,
     MessageId,
-    MessageOptions,
-    Plan,
-    Queue,
     QueueName,
-    Response,
     RuleId,
     ScheduleId,
-    ScheduleProgress,
-    SigningKeys,
-    Via,
 )
+from emulator.core.model.options import CallbackOptions, Destination, DestinationKind, FlowControl, MessageOptions
+from emulator.core.model.resources import Endpoint, Queue, ScheduleProgress
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.core.state_view import AccountState

@@ -11,18 +11,10 @@ from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.commands import NotifiedWaiter, Published, PublishItem, TriggeredRun
-from emulator.core.model import (
-    AttemptOutcome,
-    CallType,
-    Destination,
-    DestinationKind,
-    Message,
-    MessageId,
-    MessageOptions,
-    Phase,
-    RunId,
-    RunOptions,
-)
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message, Phase
+from emulator.core.model.names import MessageId, RunId
+from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
 from emulator.core.workflows import Invoker, WorkflowRun
 from tests.harness.simulations import CALLER_IP, EPOCH_MS, World, answered
 

@@ -16,7 +16,8 @@ from msgspec.structs import fields as fields_of
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
-from emulator.core.model import AttemptOutcome, Message
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message
 from emulator.core.record import Record
 from emulator.core.timers import Timer
 from emulator.journal import codec

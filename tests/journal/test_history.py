@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, EventState, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.core.model.messages import EventState
+from emulator.core.model.names import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.journal.history import History
 from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, MessageFilter, Page
 from tests.harness.loops import on_loop

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.core import commands
-from emulator.core.model import AttemptOutcome, EventState, Fault, MessageId, Method, Via
+from emulator.core.model.answers import AttemptOutcome, Fault, Via
+from emulator.core.model.messages import EventState
+from emulator.core.model.names import MessageId
+from emulator.core.model.options import Method
 from emulator.journal.message_logs import MessageLogs
 from emulator.queries.message_log import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
 from tests.harness.loops import on_loop

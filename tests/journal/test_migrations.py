@@ -14,7 +14,9 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict, InvalidInput
-from emulator.core.model import AttemptOutcome, Message, MessageId, Via
+from emulator.core.model.answers import AttemptOutcome, Via
+from emulator.core.model.messages import Message
+from emulator.core.model.names import MessageId
 from emulator.core.timers import Timer
 from emulator.journal import checksums, codec, files, integrity, migrations, schema
 from emulator.journal.history import History

@@ -13,7 +13,9 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.model import EventState, MessageId, Response, ScriptedResponse
+from emulator.core.model.answers import Response, ScriptedResponse
+from emulator.core.model.messages import EventState
+from emulator.core.model.names import MessageId
 from emulator.journal import schema
 from emulator.journal.store import Thresholds
 from tests.harness.loops import PATIENCE_S, on_loop

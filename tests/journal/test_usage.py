@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS
-from emulator.core.model import AccountId, AttemptOutcome, MessageId, Response, Via
+from emulator.core.model.answers import AttemptOutcome, Response, Via
+from emulator.core.model.names import AccountId, MessageId
 from emulator.journal import codec
 from emulator.journal.meters import weight_of_request
 from emulator.journal.usage import UsageHistory

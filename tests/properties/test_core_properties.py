@@ -18,19 +18,9 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import restore
 from emulator.core.commands import Command
 from emulator.core.errors import Refused
-from emulator.core.model import (
-    AttemptOutcome,
-    FlowKey,
-    HoldKind,
-    HoldReason,
-    Message,
-    MessageId,
-    Phase,
-    QueueName,
-    RuleId,
-    ScheduleId,
-    ScriptedResponse,
-)
+from emulator.core.model.answers import AttemptOutcome, ScriptedResponse
+from emulator.core.model.messages import HoldKind, HoldReason, Message, Phase
+from emulator.core.model.names import FlowKey, MessageId, QueueName, RuleId, ScheduleId
 from emulator.core.simulation import Simulation
 from tests.harness.simulations import World, answered, callback, dump, flow, make_account, replay, unreachable
 

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from emulator.contract import files as contract_files
 from emulator.core.errors import Malformed, Refused
 from emulator.core.language import cron, expressions
-from emulator.core.model import AccountId, FlowKey, GroupName, Plan
+from emulator.core.model.accounts import Plan
+from emulator.core.model.names import AccountId, FlowKey, GroupName
 from emulator.core.rules import retries
 from emulator.core.world_setup import WorldSetup
 from emulator.fixtures import document as fixture_json

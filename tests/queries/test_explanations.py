@@ -7,17 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.core import facts
-from emulator.core.model import (
-    AttemptOutcome,
-    CreatedBy,
-    DeadLetterId,
-    EventState,
-    HoldKind,
-    HoldReason,
-    MessageId,
-    Phase,
-    ScriptedResponse,
-)
+from emulator.core.model.answers import AttemptOutcome, ScriptedResponse
+from emulator.core.model.messages import CreatedBy, EventState, HoldKind, HoldReason, Phase
+from emulator.core.model.names import DeadLetterId, MessageId
 from emulator.core.rules.retries import RetryReason
 from emulator.queries import explanations
 from emulator.queries.explanations import (

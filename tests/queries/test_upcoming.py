@@ -5,14 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import facts
-from emulator.core.model import (
-    Fault,
-    FlowKey,
-    HoldKind,
-    HoldReason,
-    MessageId,
-    ScriptedResponse,
-)
+from emulator.core.model.answers import Fault, ScriptedResponse
+from emulator.core.model.messages import HoldKind, HoldReason
+from emulator.core.model.names import FlowKey, MessageId
 from emulator.core.rules.retries import RetryReason
 from emulator.queries import upcoming
 from emulator.queries.history import EndedMessage

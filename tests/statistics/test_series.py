@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from emulator.core.errors import InvalidInput
 from emulator.core.identifiers import world_key
 from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS
-from emulator.core.model import IndexId, IndexType, Plan, VectorIndex
+from emulator.core.model.accounts import IndexType, Plan, VectorIndex
+from emulator.core.model.names import IndexId
 from emulator.core.plans import INDEX_CAPS
 from emulator.statistics import profiles
 from emulator.statistics.series import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import QueueName
+from emulator.core.model.names import QueueName
 from emulator.wire.json_fields import Json
 from emulator.wire.names import parse_name
 from emulator.wire.object_fields import Fields, boolean, encoded_text, integer, parsed

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.model import (
-    AttemptOutcome,
-    Fault,
-    HoldKind,
-    HoldReason,
-    MessageId,
-    Method,
-    RuleId,
-    Via,
-)
+from emulator.core.model.answers import AttemptOutcome, Fault, Via
+from emulator.core.model.messages import HoldKind, HoldReason
+from emulator.core.model.names import MessageId, RuleId
+from emulator.core.model.options import Method
 from emulator.core.rules.retries import delay_before_retry
 from emulator.queries.message_log import AnsweringRule
 from emulator.queries.waiting import Held

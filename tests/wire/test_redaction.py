@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.errors import Malformed
-from emulator.core.model import Redaction
+from emulator.core.model.options import Redaction
 from emulator.wire.redaction import parse_redaction, redact_headers, redacted_text
 
 NOTHING = Redaction(body=False, all_headers=False, header_names=())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.world_setup import DEFAULT, WorldSetup
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, ExternalPolicy
 from emulator.delivery.http import HttpClient

@@ -10,7 +10,8 @@ import pytest
 
 from emulator.core.commands import CreateSearchIndex
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model import AccountId, IndexId, IndexType
+from emulator.core.model.accounts import IndexType
+from emulator.core.model.names import AccountId, IndexId
 from emulator.journal.meters import weight_of_answer, weight_of_request
 from emulator.queries.history import DeliveryQuery
 from emulator.wire.dialect import SVC

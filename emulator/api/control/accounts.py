@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.wire.management.accounts import account_view, read_account_changes, team_member_view
 
 

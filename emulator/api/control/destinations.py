@@ -7,7 +7,7 @@ from starlette.responses import Response
 from emulator.api.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
 from emulator.core.commands import AddRule, OrderRules, RemoveRules
-from emulator.core.model import RuleId
+from emulator.core.model.names import RuleId
 from emulator.wire.control.rules import read_rule, read_rule_order, rule_view
 
 

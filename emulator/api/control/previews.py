@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.core.model import MessageId, ScheduleId
+from emulator.core.model.names import MessageId, ScheduleId
 from emulator.wire.control.explanations import explanation_view
 from emulator.wire.control.schedule_explanations import schedule_explanation_view
 from emulator.wire.control.upcoming import read_upcoming, upcoming_view

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.api.endpoint import Answer
-from emulator.core.model import RunId
+from emulator.core.model.names import RunId
 from emulator.wire.control.workflow_runs import read_runs, run_explanation_view, run_view, runs_view
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer, Opener, Request, Route
 from emulator.core.commands import Command
 from emulator.core.errors import Unauthenticated
-from emulator.core.model import AccountId, IndexId
+from emulator.core.model.names import AccountId, IndexId
 from emulator.core.record import Record
 from emulator.wire.credentials import basic_credentials
 from emulator.wire.dialect import Dialect

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer
 from emulator.api.management.call import OWNER, ManagementCall, ManagementRoute
 from emulator.core import commands
-from emulator.core.model import SearchIndex
+from emulator.core.model.accounts import SearchIndex
 from emulator.core.rules.search_indexes import search_index
 from emulator.wire.json_fields import Json
 from emulator.wire.management import bodies

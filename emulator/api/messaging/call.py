@@ -11,7 +11,8 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer, Opener, Request, Route
 from emulator.core.commands import Accepted, Command
 from emulator.core.errors import Forbidden, Unauthenticated
-from emulator.core.model import AccountId, Destination, MessageOptions, QueueName
+from emulator.core.model.names import AccountId, QueueName
+from emulator.core.model.options import Destination, MessageOptions
 from emulator.core.record import Record
 from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue, queue_of_a_run

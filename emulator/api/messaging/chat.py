@@ -8,7 +8,8 @@ from starlette.types import Receive, Scope, Send
 from emulator.api.endpoint import PASSED_ON, Answer
 from emulator.api.messaging.call import WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import Publish, PublishItem
-from emulator.core.model import CreatedBy, MessageOptions
+from emulator.core.model.messages import CreatedBy
+from emulator.core.model.options import MessageOptions
 from emulator.wire.messaging import chat
 from emulator.wire.messaging.destinations import LLM, read_batch_destination
 from emulator.worlds.asking import ask

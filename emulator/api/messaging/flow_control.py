@@ -7,7 +7,8 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import ResetFlow, SetFlowPaused
-from emulator.core.model import FlowKey, FlowState
+from emulator.core.model.names import FlowKey
+from emulator.core.model.resources import FlowState
 from emulator.core.rules.flow_keys import flow_key
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import flow_requests, views

@@ -8,7 +8,8 @@ from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import CancelMessage
 from emulator.core.errors import NotFound
-from emulator.core.model import Message, MessageId
+from emulator.core.model.messages import Message
+from emulator.core.model.names import MessageId
 from emulator.core.rules.retention import is_readable
 from emulator.wire.messaging import filters, views
 

@@ -10,7 +10,7 @@ from emulator.api.endpoint import Answer, Opener, Request
 from emulator.api.messaging.call import READ, MessagingCall, MessagingRoute, Policy
 from emulator.api.workflow.runs import OF_RUNNING
 from emulator.core.errors import NotFound
-from emulator.core.model import RunId
+from emulator.core.model.names import RunId
 from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.workflows.waiting import waiters_of
 from emulator.wire.workflow import requests, views

@@ -8,7 +8,7 @@ from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import WRITE, MessagingCall, MessagingRoute
 from emulator.api.workflow.dead_letters import named
 from emulator.core.commands import CallFailureFunction, CancelFailureFunction, FailedRun, RestartRuns, ResumeRuns
-from emulator.core.model import MessageOptions
+from emulator.core.model.options import MessageOptions
 from emulator.queries.workflow_steps import failed_run
 from emulator.wire.messaging.options import RequestKind, read_options
 from emulator.wire.workflow import filters, views

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, MessagingCall, MessagingRoute, Policy
-from emulator.core.model import RunId
+from emulator.core.model.names import RunId
 from emulator.core.rules.workflows.ending import live_run_of
 from emulator.wire.workflow import requests, views
 

@@ -13,7 +13,7 @@ from emulator.client.session import Session
 from emulator.client.verify.expectations import Expectation, counted, listed
 from emulator.client.verify.matching import Candidate, Mismatch, Sent, check, likeness
 from emulator.client.verify.timeline import WIDTH, Surroundings, deeds, pace, surroundings_of, timeline
-from emulator.core.model import Via
+from emulator.core.model.answers import Via
 from emulator.core.rules.destination_rules import matches_url
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso

@@ -7,9 +7,7 @@ from msgspec.structs import replace
 from emulator.core import facts
 from emulator.core.changes import expiries
 from emulator.core.contents import Contents
-from emulator.core.model import (
-    TimerKind,
-)
+from emulator.core.model.messages import TimerKind
 
 
 def account_changed(contents: Contents, fact: facts.AccountChanged) -> None:

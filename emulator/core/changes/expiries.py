@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from emulator.core import facts
 from emulator.core.contents import Contents
-from emulator.core.model import (
-    TimerKind,
-)
+from emulator.core.model.messages import TimerKind
 from emulator.core.state_view import AccountState
 
 

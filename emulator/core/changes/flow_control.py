@@ -6,10 +6,8 @@ from msgspec.structs import asdict, replace
 
 from emulator.core import facts
 from emulator.core.contents import Contents
-from emulator.core.model import (
-    FlowState,
-    TimerKind,
-)
+from emulator.core.model.messages import TimerKind
+from emulator.core.model.resources import FlowState
 from emulator.core.state_view import subject_of
 from emulator.core.wait_list import WaitList
 

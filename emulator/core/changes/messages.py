@@ -10,18 +10,9 @@ from emulator.core import facts, lifecycle
 from emulator.core.changes import expiries, flow_control, schedules
 from emulator.core.contents import Contents
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.model import (
-    BriefProgress,
-    DeadLetter,
-    FlowKey,
-    HoldKind,
-    Message,
-    MessageId,
-    Progress,
-    QueueSlot,
-    ScheduleRunState,
-    TimerKind,
-)
+from emulator.core.model.messages import BriefProgress, DeadLetter, HoldKind, Message, Progress, QueueSlot, TimerKind
+from emulator.core.model.names import FlowKey, MessageId
+from emulator.core.model.resources import ScheduleRunState
 from emulator.core.state_view import AccountState, duplicate_subject, progress_of, subject_of
 
 

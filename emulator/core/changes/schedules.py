@@ -6,14 +6,9 @@ from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.contents import Contents
-from emulator.core.model import (
-    AccountId,
-    Message,
-    ScheduleId,
-    ScheduleProgress,
-    ScheduleRunState,
-    TimerKind,
-)
+from emulator.core.model.messages import Message, TimerKind
+from emulator.core.model.names import AccountId, ScheduleId
+from emulator.core.model.resources import ScheduleProgress, ScheduleRunState
 from emulator.core.state_view import AccountState, subject_of
 
 

@@ -6,9 +6,7 @@ from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.contents import Contents
-from emulator.core.model import (
-    TimerKind,
-)
+from emulator.core.model.messages import TimerKind
 from emulator.core.state_view import waiter_subject
 
 

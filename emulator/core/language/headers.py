@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from emulator.core.model import Headers
+from emulator.core.model.names import Headers
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 

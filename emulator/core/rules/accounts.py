@@ -16,7 +16,7 @@ from emulator.core.commands import (
 from emulator.core.decision import Decision, account_state
 from emulator.core.facts import AccountChanged, AccountTokenRotated, SigningKeysRotated
 from emulator.core.identifiers import queue_token, signing_key, token_text
-from emulator.core.model import Account, SigningKeys
+from emulator.core.model.accounts import Account, SigningKeys
 from emulator.core.plans import on_plan
 from emulator.core.rules.attempts import admit_globally
 from emulator.core.state_view import StateView

@@ -14,18 +14,9 @@ from emulator.core.facts import (
     QueueSlotReleased,
     QueueSlotTaken,
 )
-from emulator.core.model import (
-    AccountId,
-    FlowControl,
-    FlowKey,
-    Hold,
-    HoldKind,
-    HoldReason,
-    Message,
-    MessageId,
-    QueueName,
-    QueueSlot,
-)
+from emulator.core.model.messages import Hold, HoldKind, HoldReason, Message, QueueSlot
+from emulator.core.model.names import AccountId, FlowKey, MessageId, QueueName
+from emulator.core.model.options import FlowControl
 from emulator.core.rules import destination_rules, flow_control
 from emulator.core.state_view import AccountView, StateView
 

@@ -16,17 +16,10 @@ from emulator.core.decision import Decision
 from emulator.core.facts import MessageCreated
 from emulator.core.identifiers import message_id as make_message_id
 from emulator.core.language.headers import by_canonical_name
-from emulator.core.model import (
-    AttemptOutcome,
-    CallbackOptions,
-    CreatedBy,
-    DeadLetterId,
-    Message,
-    MessageId,
-    Method,
-    QueueSlot,
-    Redaction,
-)
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import CreatedBy, Message, QueueSlot
+from emulator.core.model.names import DeadLetterId, MessageId
+from emulator.core.model.options import CallbackOptions, Method, Redaction
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, headers_over

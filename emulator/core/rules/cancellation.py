@@ -9,7 +9,8 @@ from emulator.core.commands import CancelMessage, CancelMessages
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import CancelRequested, MessageCanceled
-from emulator.core.model import AccountId, Message, MessageFilter, MessageId, Phase, Progress
+from emulator.core.model.messages import Message, MessageFilter, Phase, Progress
+from emulator.core.model.names import AccountId, MessageId
 from emulator.core.rules.attempts import admit_waiting
 from emulator.core.state_view import StateView
 

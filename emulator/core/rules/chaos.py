@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.core.model import DestinationRule, Fault, RuleId, ScriptedResponse
+from emulator.core.model.answers import DestinationRule, Fault, ScriptedResponse
+from emulator.core.model.names import RuleId
 from emulator.core.record import Record
 
 # The longest latency that is added, virtual time.

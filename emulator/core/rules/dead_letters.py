@@ -9,7 +9,9 @@ from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model import AccountId, CreatedBy, Message, MessageId, MessageOptions
+from emulator.core.model.messages import CreatedBy, Message
+from emulator.core.model.names import AccountId, MessageId
+from emulator.core.model.options import MessageOptions
 from emulator.core.record import whole
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits

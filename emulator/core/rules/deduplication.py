@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from emulator.core.model import Destination, DestinationKind, Endpoint, MessageId, MessageOptions
+from emulator.core.model.names import MessageId
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions
+from emulator.core.model.resources import Endpoint
 from emulator.core.state_view import AccountView
 
 WINDOW_MS = 600_000  # Ten minutes for both kinds (D-023).

@@ -13,16 +13,9 @@ from emulator.core.decision import Decision
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.facts import RuleAdded, RulesOrdered, RulesRemoved
 from emulator.core.identifiers import draw
-from emulator.core.model import (
-    DestinationRule,
-    Disturbance,
-    Fault,
-    Message,
-    Progress,
-    RuleId,
-    ScriptedAnswer,
-    ScriptedResponse,
-)
+from emulator.core.model.answers import DestinationRule, Disturbance, Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core.model.messages import Message, Progress
+from emulator.core.model.names import RuleId
 from emulator.core.state_view import StateView
 
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from emulator.core.commands import RecordAttempt
 from emulator.core.decision import Decision
 from emulator.core.facts import DuplicateFinished, DuplicateScheduled, DuplicateStarted
-from emulator.core.model import CreatedBy, Disturbance, Duplicate, Progress
+from emulator.core.model.answers import Disturbance
+from emulator.core.model.messages import CreatedBy, Duplicate, Progress
 from emulator.core.state_view import StateView, duplicate_subject
 
 

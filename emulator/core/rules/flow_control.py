@@ -6,7 +6,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from emulator.core.facts import FlowKeyChanged
-from emulator.core.model import AccountId, FlowControl, FlowState, HoldReason
+from emulator.core.model.messages import HoldReason
+from emulator.core.model.names import AccountId
+from emulator.core.model.options import FlowControl
+from emulator.core.model.resources import FlowState
 
 
 def reason_to_hold(flow: FlowState, now_ms: int) -> HoldReason | None:

@@ -6,7 +6,8 @@ from emulator.core.commands import PinFlow, ResetFlow, SetFlowPaused, UnpinFlow
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import FlowCountersReset
-from emulator.core.model import AccountId, FlowKey, FlowState
+from emulator.core.model.names import AccountId, FlowKey
+from emulator.core.model.resources import FlowState
 from emulator.core.rules import flow_control
 from emulator.core.rules.attempts import admit_by_key
 from emulator.core.state_view import StateView

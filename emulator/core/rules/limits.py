@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from emulator.core.commands import DailyQuota
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, OverLimit, PayloadTooLarge, QuotaExceeded
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.model import Account, CallbackOptions, MessageOptions, Plan
+from emulator.core.model.accounts import Account, Plan
+from emulator.core.model.options import CallbackOptions, MessageOptions
 from emulator.core.record import Record
 from emulator.core.state_view import AccountView
 

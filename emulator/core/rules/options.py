@@ -8,7 +8,8 @@ from functools import lru_cache
 from msgspec.structs import fields, replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Destination, DestinationKind, Headers, MessageOptions, QueueName
+from emulator.core.model.names import Headers, QueueName
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 
 _HEADER_FIELDS = frozenset(("forwarded", "incoming"))
 _PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)

@@ -18,7 +18,10 @@ from emulator.core.facts import (
     RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
-from emulator.core.model import AttemptOutcome, CreatedBy, DeadLetterId, MessageId, Phase, Progress, RunPart
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import CreatedBy, Phase, Progress
+from emulator.core.model.names import DeadLetterId, MessageId
+from emulator.core.model.options import RunPart
 from emulator.core.rules import destination_rules, duplicates
 from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback

@@ -24,19 +24,10 @@ from emulator.core.decision import Decision, account_state
 from emulator.core.errors import Refused
 from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
 from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model import (
-    AccountId,
-    BriefMessage,
-    CreatedBy,
-    DestinationKind,
-    Endpoint,
-    GroupName,
-    Message,
-    MessageId,
-    MessageOptions,
-    Method,
-    ScheduleId,
-)
+from emulator.core.model.messages import BriefMessage, CreatedBy, Message
+from emulator.core.model.names import AccountId, GroupName, MessageId, ScheduleId
+from emulator.core.model.options import DestinationKind, MessageOptions, Method
+from emulator.core.model.resources import Endpoint
 from emulator.core.record import Record
 from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits

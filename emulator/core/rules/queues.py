@@ -8,7 +8,8 @@ from emulator.core.commands import DeleteQueue, SetQueuePaused, UpsertQueue
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import LimitReached, NotFound
 from emulator.core.facts import QueueDeleted, QueueWritten
-from emulator.core.model import AccountId, Queue, QueueName
+from emulator.core.model.names import AccountId, QueueName
+from emulator.core.model.resources import Queue
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import admit_from_queue
 from emulator.core.rules.cancellation import cancel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.model import Account
+from emulator.core.model.accounts import Account
 
 # A message that has ended is still found by its id for a minute of the virtual clock (D-009).
 READABLE_AFTER_END_MS = 60_000

@@ -18,7 +18,8 @@ from enum import Enum
 
 from emulator.core.language import expressions
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.model import AttemptOutcome, Message
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Message
 from emulator.core.record import Record
 
 

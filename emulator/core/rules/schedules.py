@@ -8,15 +8,10 @@ from emulator.core.errors import NotFound, Refused
 from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
 from emulator.core.identifiers import schedule_id as make_schedule_id
 from emulator.core.language.cron import parse as parse_cron
-from emulator.core.model import (
-    AccountId,
-    CreatedBy,
-    DestinationKind,
-    GroupName,
-    Schedule,
-    ScheduleId,
-    ScheduleProgress,
-)
+from emulator.core.model.messages import CreatedBy
+from emulator.core.model.names import AccountId, GroupName, ScheduleId
+from emulator.core.model.options import DestinationKind
+from emulator.core.model.resources import Schedule, ScheduleProgress
 from emulator.core.rules import limits, publishing
 from emulator.core.rules.options import check_answer_is_heard
 from emulator.core.rules.url_groups import destination_group

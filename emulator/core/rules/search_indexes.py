@@ -22,7 +22,8 @@ from emulator.core.decision import Decision
 from emulator.core.errors import NotFound
 from emulator.core.facts import SearchIndexChanged, SearchIndexCreated, SearchIndexDeleted
 from emulator.core.identifiers import token_text, uuid
-from emulator.core.model import IndexId, IndexType, SearchIndex
+from emulator.core.model.accounts import IndexType, SearchIndex
+from emulator.core.model.names import IndexId
 from emulator.core.plans import INDEX_CAPS
 from emulator.core.state_view import StateView
 

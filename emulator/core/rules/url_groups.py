@@ -8,7 +8,9 @@ from emulator.core.commands import DeleteUrlGroup, RemoveEndpoints, SetGroupDefa
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, LimitReached, NotFound
 from emulator.core.facts import UrlGroupDeleted, UrlGroupWritten
-from emulator.core.model import AccountId, DestinationKind, Endpoint, GroupName, MessageOptions, UrlGroup
+from emulator.core.model.names import AccountId, GroupName
+from emulator.core.model.options import DestinationKind, MessageOptions
+from emulator.core.model.resources import Endpoint, UrlGroup
 from emulator.core.rules import limits
 from emulator.core.state_view import AccountView, StateView
 

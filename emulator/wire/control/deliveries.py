@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from emulator.core.model import Message
+from emulator.core.model.messages import Message
 from emulator.core.rules.destination_rules import mark_of
 from emulator.core.rules.retries import delay_after
 from emulator.queries.history import Delivery, DeliveryQuery

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from emulator.core.model import CreatedBy, Message, Phase
+from emulator.core.model.messages import CreatedBy, Message, Phase
 from emulator.queries import explanations
 from emulator.queries.explanations import Explanation, FailureCause, Reason
 from emulator.wire.control.instants import instant_fields

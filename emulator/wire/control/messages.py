@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Message, Phase
+from emulator.core.model.messages import Message, Phase
 from emulator.core.state_view import StateView
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, MessageFilter
 from emulator.queries.listings import LIVE, ListedMessage, MessageQuery

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import DestinationRule, Fault, Headers, Method, RuleId, ScriptedResponse
+from emulator.core.model.answers import DestinationRule, Fault, ScriptedResponse
+from emulator.core.model.names import Headers, RuleId
+from emulator.core.model.options import Method
 from emulator.core.record import Record
 from emulator.wire.json_fields import Json, kind_of, read_choice, read_duration_ms, read_list, read_text
 from emulator.wire.object_fields import Fields, encoded_text, integer, one_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emulator.core.model import DestinationKind, Schedule, ScheduleProgress
+from emulator.core.model.options import DestinationKind
+from emulator.core.model.resources import Schedule, ScheduleProgress
 from emulator.queries.schedule_explanations import ScheduleExplanation
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.instants import iso

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Method
+from emulator.core.model.options import Method
 from emulator.queries.listings import Firing, ListedSchedule
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.parameters import Pairs, read_parameters

@@ -16,7 +16,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from emulator.core.language.headers import by_canonical_name
-from emulator.core.model import CallbackOptions, EventState, FlowControl, Headers, Message, Redaction, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.messages import EventState, Message
+from emulator.core.model.names import Headers
+from emulator.core.model.options import CallbackOptions, FlowControl, Redaction
 from emulator.core.rules.options import delivered_headers
 from emulator.queries.history import Delivery, Dropped, Event
 from emulator.wire.control.instants import dropped_view

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from emulator.core.model import DestinationKind, Message
+from emulator.core.model.messages import Message
+from emulator.core.model.options import DestinationKind
 from emulator.core.rules.retention import READABLE_AFTER_END_MS
 from emulator.queries import upcoming
 from emulator.queries.published_steps import read_step, step_of

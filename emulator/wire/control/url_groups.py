@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.model import UrlGroup
+from emulator.core.model.resources import UrlGroup
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.model import HoldKind
+from emulator.core.model.messages import HoldKind
 from emulator.queries.listings import ListedKey, ListedQueue, Parallelism
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.json_fields import Json

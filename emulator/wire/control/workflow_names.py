@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.model import Message
+from emulator.core.model.messages import Message
 from emulator.queries.published_steps import step_of
 from emulator.wire.json_fields import Json
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from emulator.core.model import CallType
+from emulator.core.model.options import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState
 from emulator.queries.history import Page

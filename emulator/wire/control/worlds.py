@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import asdict, replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import WorldSetup, parse_token, parse_world_name
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot

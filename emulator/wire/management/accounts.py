@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import fields, replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Account, Plan, TeamMember
+from emulator.core.model.accounts import Account, Plan, TeamMember
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_fields import (
     Json,

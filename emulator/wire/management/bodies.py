@@ -11,7 +11,8 @@ import msgspec
 
 from emulator.core.commands import CreateSearchIndex, MoveToTeam
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, IndexType, SearchIndex
+from emulator.core.model.accounts import IndexType, SearchIndex
+from emulator.core.model.names import AccountId
 from emulator.core.plans import SEARCH_REGIONS, PlanName
 from emulator.wire import names
 from emulator.wire.dialect import Dialect

@@ -15,7 +15,8 @@ import msgspec
 
 from emulator.core.commands import EndpointSelector, PublishItem, SetGroupDefaults, UpsertQueue
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Refused
-from emulator.core.model import AccountId, DeadLetterId, Endpoint, GroupName
+from emulator.core.model.names import AccountId, DeadLetterId, GroupName
+from emulator.core.model.resources import Endpoint
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field

@@ -9,7 +9,8 @@ import json
 from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.model import Headers, Response
+from emulator.core.model.answers import Response
+from emulator.core.model.names import Headers
 from emulator.wire.messaging.destinations import parse_url
 
 EVENT_STREAM = "text/event-stream"

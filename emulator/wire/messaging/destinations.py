@@ -12,7 +12,7 @@ from ipaddress import AddressValueError, IPv6Address
 
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Destination, DestinationKind
+from emulator.core.model.options import Destination, DestinationKind
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field

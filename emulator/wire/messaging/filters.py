@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from emulator.core.commands import CancelMessages
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import AccountId, EventState, MessageFilter
+from emulator.core.model.messages import EventState, MessageFilter
+from emulator.core.model.names import AccountId
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number, read_field

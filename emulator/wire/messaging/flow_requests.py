@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, FlowKey
+from emulator.core.model.names import AccountId, FlowKey
 from emulator.wire import durations
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number, read_field

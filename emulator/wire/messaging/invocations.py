@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from emulator.core.commands import PublishItem
 from emulator.core.errors import InvalidInput, InvalidRunMessage
-from emulator.core.model import MessageOptions, RunId
+from emulator.core.model.names import RunId
+from emulator.core.model.options import MessageOptions
 from emulator.core.workflows import Invoker, ListedHeaders
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import read_field

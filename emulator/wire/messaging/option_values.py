@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from emulator.core.errors import Malformed
 from emulator.core.language import expressions
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import Method, QueueName
+from emulator.core.model.names import QueueName
+from emulator.core.model.options import Method
 from emulator.wire import durations, names, redaction
 from emulator.wire.fields import parse_number
 

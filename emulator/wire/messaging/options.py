@@ -23,7 +23,8 @@ from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language import cron
 from emulator.core.language.excerpts import excerpt
 from emulator.core.language.headers import canonical_name
-from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, ScheduleId
+from emulator.core.model.names import FlowKey, ScheduleId
+from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions
 from emulator.core.record import Record
 from emulator.wire import credentials, names
 from emulator.wire.dialect import Dialect

@@ -11,7 +11,10 @@ from functools import lru_cache
 from typing import Protocol
 
 from emulator.core.language.headers import value_of
-from emulator.core.model import Attempt, AttemptOutcome, CallType, Headers, Message, Method, RunPart
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Attempt, Message
+from emulator.core.model.names import Headers
+from emulator.core.model.options import CallType, Method, RunPart
 from emulator.core.record import Record
 from emulator.wire.messaging.signing import sign
 from emulator.wire.urls import read_target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.core.commands import PublishItem
 from emulator.core.errors import InvalidInput
-from emulator.core.model import QueueName
+from emulator.core.model.names import QueueName
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import run_options
 from emulator.wire.messaging.destinations import read_destination

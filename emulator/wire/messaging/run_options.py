@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import CallType, RunId, RunOptions
+from emulator.core.model.names import RunId
+from emulator.core.model.options import CallType, RunOptions
 from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import destinations

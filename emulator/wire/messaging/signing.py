@@ -14,7 +14,7 @@ from hashlib import sha256
 from msgspec import json
 
 from emulator.core.identifiers import jwt_id
-from emulator.core.model import Attempt
+from emulator.core.model.messages import Attempt
 
 LIFETIME_S = 300
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from emulator.core.errors import Malformed
 from emulator.core.language.excerpts import excerpt
-from emulator.core.model import AccountId
+from emulator.core.model.names import AccountId
 from emulator.core.workflows import RunState
 from emulator.queries.history import CallbackState, DeadLetterQuery, WorkflowDeadLetters
 from emulator.queries.workflow_runs import RunQuery

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.core.language.headers import by_canonical_name
-from emulator.core.model import AttemptOutcome, CallType, Headers, Phase, Redaction
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Phase
+from emulator.core.model.names import Headers
+from emulator.core.model.options import CallType, Redaction
 from emulator.queries.history import Page
 from emulator.queries.workflow_runs import RecordedRun, RunMessage
 from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes

@@ -11,7 +11,8 @@ import msgspec
 from emulator.core.commands import CancelRun, CancelRuns, FinishRun, Notify, PublishItem, TriggerRuns, WaitForEvent
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed, Refused
 from emulator.core.language.headers import by_canonical_name, canonical_name
-from emulator.core.model import AccountId, DestinationKind, RunId
+from emulator.core.model.names import AccountId, RunId
+from emulator.core.model.options import DestinationKind
 from emulator.core.workflows import ListedHeaders, RunFilter
 from emulator.wire.dialect import Dialect
 from emulator.wire.durations import parse_seconds_or_duration_ms

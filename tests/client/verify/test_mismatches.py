@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model import Via
+from emulator.core.model.answers import Via
 from tests.client.deliveries import NEXT, delivery, due, message_id, signature, told
 
 RETRY = due(

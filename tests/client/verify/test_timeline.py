@@ -8,7 +8,7 @@ import pytest
 
 from emulator.client.records import Delivery
 from emulator.client.verify.timeline import Surroundings, short_ids, shortened, timeline, worth_explaining
-from emulator.core.model import Via
+from emulator.core.model.answers import Via
 from tests.client.deliveries import clock, delivery, due, message_id, upcoming
 
 

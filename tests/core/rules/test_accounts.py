@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from emulator.core import commands
 from emulator.core.errors import Forbidden, NotFound
-from emulator.core.model import AccountId, Plan, SigningKeys
+from emulator.core.model.accounts import Plan, SigningKeys
+from emulator.core.model.names import AccountId
 from emulator.core.plans import PlanName
 from tests.harness.simulations import ACCOUNT_ID, DAY, MINUTE, World, make_account
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.model import AttemptOutcome, Fault, Plan, ScriptedResponse
+from emulator.core.model.accounts import Plan
+from emulator.core.model.answers import AttemptOutcome, Fault, ScriptedResponse
 from tests.harness.simulations import DAY, World, always, answered, by_url, callback, make_account, rule, unreachable
 
 URL = "https://api.example.com/hook"

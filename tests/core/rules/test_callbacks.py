@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from emulator.core import facts
 from emulator.core.errors import InvalidInput
-from emulator.core.model import Endpoint, Method, Redaction
+from emulator.core.model.options import Method, Redaction
+from emulator.core.model.resources import Endpoint
 from emulator.core.rules import callbacks
 from tests.harness.simulations import (
     DAY,

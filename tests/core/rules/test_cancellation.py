@@ -8,7 +8,7 @@ import pytest
 
 from emulator.core import commands
 from emulator.core.errors import NotFound
-from emulator.core.model import MessageId, ScheduleId
+from emulator.core.model.names import MessageId, ScheduleId
 from tests.harness.simulations import DAY, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
 
 URL = "https://api.example.com/hook"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.model import Fault
+from emulator.core.model.answers import Fault
 from emulator.core.rules.chaos import Chaos, rules_of
 from tests.harness.simulations import DAY, World
 

@@ -8,7 +8,10 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
-from emulator.core.model import DeadLetterId, Message, Method, Plan
+from emulator.core.model.accounts import Plan
+from emulator.core.model.messages import Message
+from emulator.core.model.names import DeadLetterId
+from emulator.core.model.options import Method
 from tests.harness.simulations import DAY, HOUR, World, always, answered, by_url, callback, flow, make_account
 
 URL = "https://api.example.com/hook"

@@ -8,7 +8,8 @@ import pytest
 
 from emulator.core import commands
 from emulator.core.commands import PublishItem
-from emulator.core.model import Destination, DestinationKind, Endpoint, MessageOptions
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions
+from emulator.core.model.resources import Endpoint
 from tests.harness.simulations import HOUR, MINUTE, World, always, answered
 
 URL = "https://api.example.com/hook"

@@ -6,7 +6,10 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model import Fault, Message, Method, RuleId, ScriptedAnswer, ScriptedResponse
+from emulator.core.model.answers import Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core.model.messages import Message
+from emulator.core.model.names import RuleId
+from emulator.core.model.options import Method
 from emulator.core.rules import destination_rules
 from tests.harness.simulations import DAY, World, always, answered, rule, unreachable
 

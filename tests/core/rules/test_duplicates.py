@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from emulator.core import facts
 from emulator.core.checkpoint import capture, restore
-from emulator.core.model import CallbackOptions, Disturbance, MessageOptions
+from emulator.core.model.answers import Disturbance
+from emulator.core.model.options import CallbackOptions, MessageOptions
 from tests.harness.simulations import HOUR, World, always, answered
 
 URL = "https://api.example.com/hook"

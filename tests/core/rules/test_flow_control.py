@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import facts
-from emulator.core.model import FlowKey, FlowState, ScriptedResponse
+from emulator.core.model.answers import ScriptedResponse
+from emulator.core.model.names import FlowKey
+from emulator.core.model.resources import FlowState
 from emulator.core.rules.flow_control import rate_count
 from tests.harness.simulations import (
     DAY,

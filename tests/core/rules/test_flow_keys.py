@@ -6,7 +6,8 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import NotFound
-from emulator.core.model import FlowKey, FlowState
+from emulator.core.model.names import FlowKey
+from emulator.core.model.resources import FlowState
 from tests.harness.simulations import DAY, HOUR, MINUTE, World, answered, flow
 
 URL = "https://api.example.com/hook"

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
-from emulator.core.model import Plan
+from emulator.core.model.accounts import Plan
 from emulator.core.rules import limits
 from tests.harness.simulations import DAY, HOUR, SECOND, World, callback, make_account
 

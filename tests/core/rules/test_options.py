@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model import Headers, MessageOptions, Method, QueueName, Redaction
+from emulator.core.model.names import Headers, QueueName
+from emulator.core.model.options import MessageOptions, Method, Redaction
 from emulator.core.rules.options import (
     applied_in_a_queue,
     delivered_headers,

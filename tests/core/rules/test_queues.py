@@ -8,7 +8,9 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import Forbidden, LimitReached, NotFound
-from emulator.core.model import Plan, QueueName, ScriptedResponse
+from emulator.core.model.accounts import Plan
+from emulator.core.model.answers import ScriptedResponse
+from emulator.core.model.names import QueueName
 from tests.harness.simulations import DAY, MINUTE, World, answered, by_url, callback, flow, make_account
 
 BACK = "https://back.test/"

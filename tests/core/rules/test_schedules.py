@@ -6,7 +6,8 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, PayloadTooLarge
-from emulator.core.model import Method, ScheduleId
+from emulator.core.model.names import ScheduleId
+from emulator.core.model.options import Method
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
 
 URL = "https://api.example.com/hook"

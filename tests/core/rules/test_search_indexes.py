@@ -11,7 +11,8 @@ from emulator.core import commands, facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import NotFound
 from emulator.core.identifiers import world_key
-from emulator.core.model import AccountId, IndexId, IndexType, SearchIndex, TeamMember, TeamRole, VectorIndex
+from emulator.core.model.accounts import IndexType, SearchIndex, TeamMember, TeamRole, VectorIndex
+from emulator.core.model.names import AccountId, IndexId
 from emulator.core.state import State
 from tests.harness.simulations import ACCOUNT_ID, MINUTE, World, make_account, replay
 

@@ -7,7 +7,10 @@ import pytest
 from emulator.core import commands
 from emulator.core.commands import EndpointSelector
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound
-from emulator.core.model import Endpoint, GroupName, MessageOptions, Plan
+from emulator.core.model.accounts import Plan
+from emulator.core.model.names import GroupName
+from emulator.core.model.options import MessageOptions
+from emulator.core.model.resources import Endpoint
 from tests.harness.simulations import MINUTE, World, callback, make_account
 
 A, B, C = "https://a.test/", "https://b.test/", "https://c.test/"

@@ -9,7 +9,9 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import Conflict, InstantExhausted, NotFound
-from emulator.core.model import Attempt, AttemptOutcome, MessageId, QueueName
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Attempt
+from emulator.core.model.names import MessageId, QueueName
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable

@@ -6,7 +6,10 @@ import pytest
 
 from emulator.core import facts
 from emulator.core.errors import Conflict
-from emulator.core.model import Attempt, AttemptOutcome, FlowControl, FlowKey
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.messages import Attempt
+from emulator.core.model.names import FlowKey
+from emulator.core.model.options import FlowControl
 from tests.harness.engines import Engine, Gate
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered

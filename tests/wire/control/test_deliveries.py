@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, AttemptOutcome, Message, MessageId, Method, Redaction, Response, Via
+from emulator.core.model.answers import AttemptOutcome, Response, Via
+from emulator.core.model.messages import Message
+from emulator.core.model.names import AccountId, MessageId
+from emulator.core.model.options import Method, Redaction
 from emulator.queries.history import Delivery, DeliveryQuery
 from emulator.wire.control.deliveries import delivery_view, read_delivery_query
 from emulator.wire.control.parameters import read_redact

@@ -7,20 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.core.model import (
-    CreatedBy,
-    DeadLetterId,
-    GroupName,
-    HoldKind,
-    HoldReason,
-    Message,
-    MessageId,
-    Phase,
-    QueueName,
-    RuleId,
-    ScheduleId,
-    Via,
-)
+from emulator.core.model.answers import Via
+from emulator.core.model.messages import CreatedBy, HoldKind, HoldReason, Message, Phase
+from emulator.core.model.names import DeadLetterId, GroupName, MessageId, QueueName, RuleId, ScheduleId
 from emulator.core.rules import retries
 from emulator.queries import explanations
 from emulator.queries.explanations import Explanation, FailureCause, Reason

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import DestinationRule, Fault, Method, RuleId, ScriptedResponse
+from emulator.core.model.answers import DestinationRule, Fault, ScriptedResponse
+from emulator.core.model.names import RuleId
+from emulator.core.model.options import Method
 from emulator.wire.control.rules import read_rule, rule_view
 from emulator.wire.json_fields import Json
 

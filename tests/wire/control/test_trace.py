@@ -12,25 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from emulator.core.model import (
-    AccountId,
-    AttemptOutcome,
-    CallbackOptions,
-    EventState,
-    FlowControl,
-    FlowKey,
-    GroupName,
-    Headers,
-    Message,
-    MessageId,
-    MessageOptions,
-    Method,
-    QueueName,
-    Redaction,
-    Response,
-    ScheduleId,
-    Via,
-)
+from emulator.core.model.answers import AttemptOutcome, Response, Via
+from emulator.core.model.messages import EventState, Message
+from emulator.core.model.names import AccountId, FlowKey, GroupName, Headers, MessageId, QueueName, ScheduleId
+from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
 from emulator.queries.history import Delivery, Event
 from emulator.wire.control import trace
 

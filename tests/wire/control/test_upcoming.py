@@ -5,21 +5,10 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import (
-    AccountId,
-    DeadLetter,
-    DeadLetterId,
-    Destination,
-    DestinationKind,
-    FlowKey,
-    FlowState,
-    HoldKind,
-    HoldReason,
-    Message,
-    MessageId,
-    RuleId,
-    ScheduleId,
-)
+from emulator.core.model.messages import DeadLetter, HoldKind, HoldReason, Message
+from emulator.core.model.names import AccountId, DeadLetterId, FlowKey, MessageId, RuleId, ScheduleId
+from emulator.core.model.options import Destination, DestinationKind
+from emulator.core.model.resources import FlowState
 from emulator.core.rules import retries
 from emulator.queries import upcoming
 from emulator.queries.history import EndedMessage

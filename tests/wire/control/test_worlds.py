@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, Plan
+from emulator.core.model.accounts import Plan
+from emulator.core.model.names import AccountId
 from emulator.core.world_setup import WorldSetup
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
 from emulator.wire.control.worlds import read_reset, read_snapshot_name, read_world, snapshot_view, world_view

@@ -9,7 +9,8 @@ import pytest
 
 from emulator.core.commands import CreateSearchIndex, MoveToTeam
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, IndexId, IndexType, SearchIndex
+from emulator.core.model.accounts import IndexType, SearchIndex
+from emulator.core.model.names import AccountId, IndexId
 from emulator.core.plans import PlanName
 from emulator.wire import dialect
 from emulator.wire.json_fields import Json

@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 
 from emulator.core.commands import EndpointSelector, PublishItem, UpsertQueue
 from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model import (
-    AccountId,
-    Destination,
-    DestinationKind,
-    Endpoint,
-    GroupName,
-    MessageOptions,
-    Method,
-    QueueName,
-)
+from emulator.core.model.names import AccountId, GroupName, QueueName
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
+from emulator.core.model.resources import Endpoint
 from emulator.wire import dialect
 from emulator.wire.messaging import bodies as json_bodies
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.model import Response
+from emulator.core.model.answers import Response
 from emulator.wire.messaging import chat
 
 

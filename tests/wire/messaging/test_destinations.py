@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model import Destination, DestinationKind
+from emulator.core.model.options import Destination, DestinationKind
 from emulator.wire import dialect
 from emulator.wire.messaging import destinations
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from emulator.core.commands import CancelMessages
 from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model import AccountId, EventState, MessageFilter
+from emulator.core.model.messages import EventState, MessageFilter
+from emulator.core.model.names import AccountId
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire import dialect
 from emulator.wire.messaging import filters

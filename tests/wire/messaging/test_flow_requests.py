@@ -6,7 +6,7 @@ import pytest
 
 from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import InvalidInput
-from emulator.core.model import AccountId, FlowKey
+from emulator.core.model.names import AccountId, FlowKey
 from emulator.wire import dialect
 from emulator.wire.messaging import flow_requests
 from tests.wire.request_parts import request

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model import CallbackOptions, FlowControl, FlowKey, MessageOptions, Method, QueueName, Redaction
+from emulator.core.model.names import FlowKey, QueueName
+from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
 from emulator.wire import dialect
 from emulator.wire.messaging.options import (
     RequestKind,

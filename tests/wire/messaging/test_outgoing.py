@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.model import Headers, Method
+from emulator.core.model.names import Headers
+from emulator.core.model.options import Method
 from emulator.wire.messaging.outgoing import is_non_retryable, request_headers
 from tests.delivery.samples import SVC, UPSTASH, attempt
 

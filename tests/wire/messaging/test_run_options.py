@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.errors import InvalidInput, InvalidRunMessage
-from emulator.core.model import CallType, RunId, RunOptions
+from emulator.core.model.names import RunId
+from emulator.core.model.options import CallType, RunOptions
 from emulator.wire import dialect
 from emulator.wire.messaging.options import RequestKind, read_options
 from tests.wire.request_parts import request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 
-from emulator.core.model import Via
+from emulator.core.model.answers import Via
 from tests.harness.emulators import EPOCH_MS, in_process
 from tests.harness.loops import on_loop
 from tests.worlds.registry.callers import DAY, FAST, HOOK, HOUR, MINUTE, SECOND, Caller, delivered

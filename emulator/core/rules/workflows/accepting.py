@@ -20,15 +20,9 @@ from emulator.core.commands import (
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused, RunOver
 from emulator.core.facts import PublishDeduplicated, RunRewritten, RunStarted
-from emulator.core.model import (
-    AccountId,
-    CallType,
-    CreatedBy,
-    DeadLetterId,
-    DestinationKind,
-    MessageOptions,
-    RunOptions,
-)
+from emulator.core.model.messages import CreatedBy
+from emulator.core.model.names import AccountId, DeadLetterId
+from emulator.core.model.options import CallType, DestinationKind, MessageOptions, RunOptions
 from emulator.core.record import Record
 from emulator.core.rules import limits, publishing
 from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, shared, steps_body

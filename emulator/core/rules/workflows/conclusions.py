@@ -17,18 +17,10 @@ from emulator.core.facts import (
     RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
-from emulator.core.model import (
-    AttemptOutcome,
-    CallbackOptions,
-    CallType,
-    CreatedBy,
-    DeadLetterId,
-    Message,
-    MessageOptions,
-    Progress,
-    RunPart,
-    Via,
-)
+from emulator.core.model.answers import AttemptOutcome, Via
+from emulator.core.model.messages import CreatedBy, Message, Progress
+from emulator.core.model.names import DeadLetterId
+from emulator.core.model.options import CallbackOptions, CallType, MessageOptions, RunPart
 from emulator.core.rules import callbacks
 from emulator.core.rules.options import headers_over
 from emulator.core.rules.retries import delay_after

@@ -11,7 +11,9 @@ from emulator.core.commands import CancelRun, CancelRuns, FinishRun
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import RunEnded
-from emulator.core.model import AccountId, CallType, CreatedBy, DeadLetterId, Phase, RunId
+from emulator.core.model.messages import CreatedBy, Phase
+from emulator.core.model.names import AccountId, DeadLetterId, RunId
+from emulator.core.model.options import CallType
 from emulator.core.rules.cancellation import cancel
 from emulator.core.rules.workflows.messages import append_step
 from emulator.core.state_view import StateView

@@ -11,18 +11,9 @@ import msgspec
 from emulator.core.decision import Decision
 from emulator.core.facts import MessageCreated, StepAccepted
 from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model import (
-    AccountId,
-    CallType,
-    CreatedBy,
-    DeadLetterId,
-    Headers,
-    Message,
-    MessageId,
-    MessageOptions,
-    Method,
-    RunPart,
-)
+from emulator.core.model.messages import CreatedBy, Message
+from emulator.core.model.names import AccountId, DeadLetterId, Headers, MessageId
+from emulator.core.model.options import CallType, MessageOptions, Method, RunPart
 from emulator.core.record import Record
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits

@@ -19,19 +19,9 @@ from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.facts import DeadLettersRemoved, RunStarted
 from emulator.core.identifiers import run_id as make_run_id
-from emulator.core.model import (
-    AccountId,
-    CallType,
-    CreatedBy,
-    Destination,
-    DestinationKind,
-    Message,
-    MessageId,
-    MessageOptions,
-    Phase,
-    RunId,
-    RunOptions,
-)
+from emulator.core.model.messages import CreatedBy, Message, Phase
+from emulator.core.model.names import AccountId, MessageId, RunId
+from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
 from emulator.core.rules import limits
 from emulator.core.rules.cancellation import cancel
 from emulator.core.rules.options import over

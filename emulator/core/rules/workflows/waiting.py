@@ -10,7 +10,9 @@ from emulator.core.commands import NotifiedWaiter, Notify, WaitForEvent
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
 from emulator.core.facts import EventSaved, SavedEventTaken, WaitBegan, WaitEnded
-from emulator.core.model import CreatedBy, MessageId, MessageOptions
+from emulator.core.model.messages import CreatedBy
+from emulator.core.model.names import MessageId
+from emulator.core.model.options import MessageOptions
 from emulator.core.rules import limits
 from emulator.core.rules.workflows.ending import completed
 from emulator.core.rules.workflows.messages import append_step

@@ -9,7 +9,8 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import Forbidden, InvalidRunMessage, LimitReached, QuotaExceeded, RunOver
-from emulator.core.model import CallType, Destination, DestinationKind, RunId
+from emulator.core.model.names import RunId
+from emulator.core.model.options import CallType, Destination, DestinationKind
 from tests.harness.simulations import DAY, EPOCH_MS, SECOND, flow, make_account
 from tests.harness.workflows import FLOW, RUN, RunWorld, item, part, step, steps_in
 

@@ -10,7 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core import facts
-from emulator.core.model import AttemptOutcome, CallType, Message, RunId, Via
+from emulator.core.model.answers import AttemptOutcome, Via
+from emulator.core.model.messages import Message
+from emulator.core.model.names import RunId
+from emulator.core.model.options import CallType
 from tests.harness.simulations import EPOCH_MS, SECOND, answered, callback, make_account, unreachable
 from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, parent, part, step
 

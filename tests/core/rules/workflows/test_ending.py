@@ -9,7 +9,7 @@ import pytest
 
 from emulator.core import commands, facts
 from emulator.core.errors import NotFound
-from emulator.core.model import RunId
+from emulator.core.model.names import RunId
 from emulator.core.workflows import RunFilter
 from tests.harness.simulations import CALLER_IP, DAY, EPOCH_MS, SECOND, answered, callback, flow
 from tests.harness.workflows import FLOW, RUN, RunWorld, item, parent, part, step, steps_in

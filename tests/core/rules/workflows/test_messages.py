@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model import CallType, MessageId, MessageOptions, Redaction
+from emulator.core.model.names import MessageId
+from emulator.core.model.options import CallType, MessageOptions, Redaction
 from emulator.core.rules.workflows.messages import inherited, steps_body
 from emulator.core.workflows import WorkflowStep
 from tests.harness.simulations import callback, flow, make_account

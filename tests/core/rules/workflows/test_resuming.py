@@ -8,7 +8,9 @@ import pytest
 
 from emulator.core import commands
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model import AttemptOutcome, MessageOptions, RunId
+from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.names import RunId
+from emulator.core.model.options import MessageOptions
 from tests.harness.simulations import DAY, SECOND, answered, callback
 from tests.harness.workflows import FLOW, WORKFLOW, RunWorld, step, steps_in
 

@@ -10,7 +10,8 @@ import pytest
 
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
-from emulator.core.model import Plan, RunId
+from emulator.core.model.accounts import Plan
+from emulator.core.model.names import RunId
 from emulator.core.rules.workflows.waiting import waiters_of
 from tests.harness.simulations import DAY, EPOCH_MS, SECOND, make_account
 from tests.harness.workflows import FLOW, RUN, RunWorld

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from qstash import dlq
 
-from emulator.core.model import AttemptOutcome, DeadLetterId, Response, Via
+from emulator.core.model.answers import AttemptOutcome, Response, Via
+from emulator.core.model.names import DeadLetterId
 from emulator.queries.history import DeadLetterEntry, Page
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from qstash import log
 
-from emulator.core.model import EventState
+from emulator.core.model.messages import EventState
 from emulator.queries.history import Event, Page
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from qstash import message as client_message
 
-from emulator.core.model import CallbackOptions, Message, MessageOptions, Redaction
+from emulator.core.model.messages import Message
+from emulator.core.model.options import CallbackOptions, MessageOptions, Redaction
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views
 from tests.wire.messaging.views.records import (

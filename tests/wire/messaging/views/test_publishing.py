@@ -7,7 +7,7 @@ from qstash import message as client_message
 
 from emulator.core.commands import Accepted, Published
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model import MessageId
+from emulator.core.model.names import MessageId
 from emulator.wire import dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views

@@ -6,17 +6,10 @@ import pytest
 from msgspec.structs import replace
 from qstash import flow_control_api, queue, signing_key, url_group
 
-from emulator.core.model import (
-    Endpoint,
-    FlowKey,
-    FlowState,
-    GroupName,
-    MessageOptions,
-    Queue,
-    QueueName,
-    SigningKeys,
-    UrlGroup,
-)
+from emulator.core.model.accounts import SigningKeys
+from emulator.core.model.names import FlowKey, GroupName, QueueName
+from emulator.core.model.options import MessageOptions
+from emulator.core.model.resources import Endpoint, FlowState, Queue, UrlGroup
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views
 from tests.wire.messaging.views.records import ACCOUNT, MARKED_SECRET, as_read, redacting

@@ -5,21 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 from qstash import schedule
 
-from emulator.core.model import (
+from emulator.core.model.names import FlowKey, MessageId, QueueName, ScheduleId
+from emulator.core.model.options import (
     CallbackOptions,
     Destination,
     DestinationKind,
     FlowControl,
-    FlowKey,
-    MessageId,
     MessageOptions,
     Method,
-    QueueName,
-    Schedule,
-    ScheduleId,
-    ScheduleProgress,
-    ScheduleRunState,
 )
+from emulator.core.model.resources import Schedule, ScheduleProgress, ScheduleRunState
 from emulator.wire.messaging import views
 from tests.wire.messaging.views.records import ACCOUNT, MARKED_SECRET, SECRET, as_read, redacting
 

@@ -1,0 +1,142 @@
+"""What the client asks of a message: where it goes, how often it is tried, what it counts against."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from emulator.core.model.names import FlowKey, Headers, QueueName, RunId
+from emulator.core.record import Record
+
+# The rate period of a flow control key that names none.
+DEFAULT_PERIOD_MS = 1000
+
+
+class Method(StrEnum):
+    """The methods a delivery may use (interface document, Svc-Method)."""
+
+    GET = "GET"
+    POST = "POST"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+class DestinationKind(StrEnum):
+    URL = "url"
+    GROUP = "group"
+    API = "api"
+
+
+class Destination(Record):
+    """What a publish names: a URL exactly as typed, the name of a URL group, or that of an API such as `api/llm`.
+
+    `url` is where the messages to an API go.
+    """
+
+    kind: DestinationKind
+    text: str
+    url: str | None = None
+
+
+class Redaction(Record):
+    """What API answers hide; deliveries always carry the original. Names are lower-case."""
+
+    body: bool
+    all_headers: bool
+    header_names: tuple[str, ...]
+
+    def joined(self, other: Redaction | None) -> Redaction:
+        """What either of two hides."""
+        if other is None:
+            return self
+        return Redaction(
+            body=self.body or other.body,
+            all_headers=self.all_headers or other.all_headers,
+            header_names=tuple(dict.fromkeys((*self.header_names, *other.header_names))),
+        )
+
+
+class FlowControl(Record):
+    """The flow control a message asks for. Values left out (None) leave the key's own limit unset."""
+
+    key: FlowKey
+    parallelism: int | None
+    rate: int | None
+    period_ms: int
+
+
+class CallType(StrEnum):
+    """What a message of a workflow run is to the run."""
+
+    STEP = "step"
+    # The request of a call step, which goes to a third party, and the message that brings its response.
+    TO_CALLBACK = "toCallback"
+    FROM_CALLBACK = "fromCallback"
+    FAILURE_CALL = "failureCall"
+
+
+class RunOptions(Record):
+    """What the workflow headers of one request say: the run that a message is part of, and how.
+
+    `invokes` starts a run for another one; `by_sdk` is the second half of a trigger's handshake.
+    """
+
+    run_id: RunId
+    is_init: bool = False
+    url: str | None = None
+    call_type: CallType = CallType.STEP
+    invokes: bool = False
+    by_sdk: bool = False
+    features: tuple[str, ...] = ()
+
+
+class RunPart(Record):
+    """What a message is to the run that it belongs to; `run_number` tells runs of one id apart.
+
+    `awaits_sdk` marks the first delivery of a trigger's handshake. With `detects_workflow` a 2xx answer
+    that is no workflow's fails the run.
+    """
+
+    run_id: RunId
+    run_number: int
+    run_created_ms: int
+    url: str
+    call_type: CallType
+    is_init: bool = False
+    awaits_sdk: bool = False
+    detects_workflow: bool = False
+
+
+class MessageOptions(Record):
+    """What the configuration headers of one request say; None is "not said".
+
+    `forwarded` are the headers that had the forward prefix. `incoming` are the request's other
+    headers, which are forwarded only if `forward_incoming` is true.
+    """
+
+    method: Method | None = None
+    content_type: str | None = None
+    forwarded: Headers = ()
+    incoming: Headers = ()
+    forward_incoming: bool | None = None
+    delay_ms: int | None = None
+    not_before_ms: int | None = None
+    timeout_ms: int | None = None
+    max_retries: int | None = None
+    retry_delay: str | None = None
+    callback: CallbackOptions | None = None
+    failure_callback: CallbackOptions | None = None
+    labels: tuple[str, ...] = ()
+    redaction: Redaction | None = None
+    flow_control: FlowControl | None = None
+    queue: QueueName | None = None
+    deduplication_id: str | None = None
+    content_deduplication: bool | None = None
+    workflow: RunOptions | None = None
+
+
+class CallbackOptions(Record):
+    """Where a callback goes, and the configuration of the callback message itself."""
+
+    url: str
+    options: MessageOptions
