@@ -12,7 +12,6 @@ import re
 import socket
 import ssl
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, cast
 
 from emulator.core.model.answers import Response
@@ -25,14 +24,7 @@ from emulator.delivery.lookups import LookupTimeout
 from emulator.wire.urls import Target, read_target
 
 if TYPE_CHECKING:
-    from aiohttp import (
-        ClientHandlerType,
-        ClientMiddlewareType,
-        ClientRequest,
-        ClientResponse,
-        ClientSession,
-        TraceConfig,
-    )
+    from aiohttp import ClientResponse, ClientSession
     from aiohttp.abc import AbstractResolver
     from yarl import URL
 
@@ -112,17 +104,6 @@ class Failure(Record):
     text: str
 
 
-class _ConnectionLost(Exception):
-    """The connection ended before a response began.
-
-    aiohttp sends again by itself after exceptions that it knows, and this is none of them.
-    """
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__()
-        self.cause = cause
-
-
 class _Unread(Exception):
     """The response body is not read to its end, for the reason in one of the texts above."""
 
@@ -144,6 +125,7 @@ class HttpClient:
         """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together."""
         self._resolver = resolver
         self._max_response_bytes = max_response_bytes
+        self._room_of_one_piece = min(_SMALL_BODY, max_response_bytes)
         self._free_bytes = max_bodies_bytes
         self._session: ClientSession | None = None
 
@@ -176,14 +158,12 @@ class HttpClient:
         A server may close an idle connection at any time, also while a request is on its way. Only a
         connection that was used before can be stale, so a failure on a new one counts at once (D-109).
         """
+        from emulator.delivery.sending import ConnectionLost, sending_exactly
+
         session = self._session or self._open_session()
-        # Two turns of the loop: it learns which idle connections were closed, and forgets them.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
         tries = 0
         while True:
             tries += 1
-            connection = SimpleNamespace(is_reused=False)
             try:
                 response = await session.request(
                     method.value,
@@ -191,12 +171,11 @@ class HttpClient:
                     # aiohttp warns about a large body in one piece.
                     data=io.BytesIO(body) if len(body) > _MAX_BYTES_IN_ONE_PIECE else body or None,
                     allow_redirects=False,
-                    middlewares=(_sending_exactly(headers),),
-                    trace_request_ctx=connection,
+                    middlewares=(sending_exactly(headers),),
                 )
                 return await self._read(response)
-            except _ConnectionLost as lost:
-                if tries == _MAX_TRIES or not connection.is_reused:
+            except ConnectionLost as lost:
+                if tries == _MAX_TRIES or not lost.is_reused:
                     raise lost.cause from None
 
     async def _read(self, response: ClientResponse) -> Response:
@@ -210,13 +189,14 @@ class HttpClient:
             response.close()
         response.release()
         headers = tuple(
-            (name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in response.raw_headers
+            [(name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in response.raw_headers]
         )
         return Response(status=response.status, headers=headers, body=body)
 
     async def _read_body(self, response: ClientResponse) -> bytes:
-        first = await response.content.readany()
-        if not first:
+        content = response.content
+        first = await content.readany()
+        if not first or (len(first) <= self._room_of_one_piece and content.at_eof() and content.exception() is None):
             return first
         # All bodies under way share one budget (D-274). A BytesIO hands over what it holds without a copy.
         whole, taken = io.BytesIO(), 0
@@ -232,7 +212,7 @@ class HttpClient:
                 self._free_bytes -= wanted
                 taken += wanted
                 whole.write(chunk)
-                chunk = await response.content.readany()
+                chunk = await content.readany()
             return whole.getvalue()
         finally:
             self._free_bytes += taken
@@ -241,6 +221,7 @@ class HttpClient:
         import aiohttp
 
         from emulator.delivery.receiving import PacedConnector
+        from emulator.delivery.sending import ExactRequest
 
         connector = PacedConnector(
             limit=0,
@@ -251,45 +232,15 @@ class HttpClient:
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Checked when the request is written, after the middleware; all other headers are replaced there.
-            skip_auto_headers=("Content-Type",),
+            request_class=ExactRequest,
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
             max_headers=_MAX_HEADERS,
             read_bufsize=_READ_BUFFER,
-            trace_configs=[_tell_reuse()],
         )
         return self._session
-
-
-def _sending_exactly(headers: Headers) -> ClientMiddlewareType:
-    """Middleware that replaces a request's headers by those given, in their order, case and number."""
-    import aiohttp
-
-    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        request.headers.clear()
-        request.headers.extend(headers)
-        try:
-            return await handler(request)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            raise _ConnectionLost(error) from error
-
-    return send
-
-
-def _tell_reuse() -> TraceConfig:
-    import aiohttp
-
-    async def on_reuse(_session: ClientSession, context: SimpleNamespace, _params: object) -> None:
-        context.trace_request_ctx.is_reused = True
-
-    config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(on_reuse)
-    return config
 
 
 @lru_cache(maxsize=4096)

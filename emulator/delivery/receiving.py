@@ -9,15 +9,22 @@ Imports aiohttp, so import this at the first request and not before.
 from __future__ import annotations
 
 import asyncio
+import select
+import sys
 import time
 from collections import deque
 from http import HTTPStatus
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import ClientPayloadError, TCPConnector
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
+
+if TYPE_CHECKING:
+    from aiohttp import ClientRequest, ClientTimeout
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
 _PIECE_BYTES = 4096
 _TURN_S = 0.005
@@ -107,6 +114,20 @@ class PacedHandler(ResponseHandler):
         # What came when the turn was over.
         self._kept: list[bytes] = []
         self._is_waiting = False
+        self._times_taken = 0
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether the connection was taken from the pool, and not made for the request that it has."""
+        return self._times_taken > 1
+
+    def take(self) -> bool:
+        """Count that a request has been given this connection; False if it has ended, or says what nobody asked for.
+
+        The system is asked, because the event loop may not have come to hear of it.
+        """
+        self._times_taken += 1
+        return not self.is_reused or (self.transport is not None and not _is_readable(self.transport))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -197,7 +218,7 @@ class PacedHandler(ResponseHandler):
 
 
 class PacedConnector(TCPConnector):
-    """A connector whose connections share the turns of their event loop."""
+    """A connector whose connections share the turns of their event loop, and are not ended when they are given out."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -205,3 +226,22 @@ class PacedConnector(TCPConnector):
         turns = Turns(loop)
         # aiohttp has no public way to choose the protocol of its connections.
         self._factory = lambda: PacedHandler(loop, turns)  # type: ignore[assignment]  # a function as well
+
+    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
+        """A connection of the pool that is still open, or a new one. Raises: as the HTTP client's own."""
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            if cast(PacedHandler, connection.protocol).take():
+                return connection
+            connection.close()
+
+
+def _is_readable(transport: asyncio.BaseTransport) -> bool:
+    """Whether something has come on a connection, its end included."""
+    number = transport.get_extra_info("socket").fileno()
+    if sys.platform == "win32":
+        return bool(select.select([number], [], [], 0)[0])
+    # Not `select`, which takes no numbers above 1023.
+    waiting = select.poll()
+    waiting.register(number, select.POLLIN)
+    return bool(waiting.poll(0))
