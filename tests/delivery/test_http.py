@@ -368,6 +368,48 @@ def test_a_server_that_closes_after_each_answer_gets_each_request_once(run: Run)
     run(scenario())
 
 
+def test_kept_connections_that_ended_unseen_are_not_used(run: Run) -> None:
+    """The event loop has had no turn since they ended. What is sent on one could be received, and so received twice."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.setblocking(False)
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+            async with client() as http:
+                sent = [asyncio.create_task(post(http, url)) for _ in range(5)]
+                kept = [(await loop.sock_accept(server))[0] for _ in sent]
+                for connection in kept:
+                    await _answer(connection)
+                assert all(isinstance(answer, Response) for answer in await asyncio.gather(*sent))
+                answering = asyncio.create_task(_answer_next(server))
+                for connection in kept:
+                    connection.shutdown(socket.SHUT_WR)
+                assert isinstance(await post(http, url), Response)
+                assert (await answering).count(b"POST ") == 1
+                for connection in kept:
+                    assert await loop.sock_recv(connection, 4096) == b""
+                    connection.close()
+
+    run(scenario())
+
+
+async def _answer_next(server: socket.socket) -> bytes:
+    """Answer the first request on the next connection; gives all that came on it."""
+    with (await asyncio.get_running_loop().sock_accept(server))[0] as connection:
+        return await _answer(connection)
+
+
+async def _answer(connection: socket.socket) -> bytes:
+    loop = asyncio.get_running_loop()
+    connection.setblocking(False)
+    received = b""
+    while not received.endswith(b"\r\n\r\nhello"):
+        received += await loop.sock_recv(connection, 4096)
+    await loop.sock_sendall(connection, OK)
+    return received
+
+
 @pytest.mark.parametrize("body", [b"hello", b"x" * 2_000_000], ids=["small", "large"])
 def test_a_kept_connection_that_dies_under_a_request_is_replaced(run: Run, body: bytes) -> None:
     """D-109: from here a server that closed an idle connection just then looks the same."""
