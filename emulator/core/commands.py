@@ -212,13 +212,16 @@ class CancelRuns(Command[int]):
 class FailedRun(Record):
     """The dead letter of a run with what the journal keeps: the run with its steps, and the message that failed.
 
-    `failure_call` is the phase of the latest call of the failure function, None without one.
+    `unfinished` are the other calls of its endpoint without which the run would never end: those of parallel
+    steps that have no result, or that of its latest step (D-374). `failure_call` is the phase of the latest call
+    of the failure function, None without one.
     """
 
     dead_letter_id: DeadLetterId
     run: WorkflowRun
     message: Message
     outcome: AttemptOutcome
+    unfinished: tuple[Message, ...] = ()
     failure_call: Phase | None = None
 
 

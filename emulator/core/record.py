@@ -40,7 +40,7 @@ R = TypeVar("R", bound=Record)
 def brief(kind: type[R], *names: str) -> type[R]:
     """A type for records of a kind that have their defaults in all fields but these, and take no place for the others.
 
-    Such a record reads, is stored and compares as one of the kind does, and is read back as one. To replace
+    Such a record reads, is shown, stored and compared as one of the kind is, and is read back as one. To replace
     another field than these, make it `whole`. Of a kind that is stored as a list, name its first fields.
     """
     all_names, defaults = kind.__struct_fields__, kind.__struct_defaults__
@@ -52,10 +52,13 @@ def brief(kind: type[R], *names: str) -> type[R]:
     def hashed(record: R) -> int:
         return hash(whole(record))
 
+    def shown(record: R) -> str:
+        return repr(whole(record))
+
     namespace: dict[str, Any] = {name: default for name, default in default_of.items() if default is not NODEFAULT}
     assert {*names, *namespace} == {*all_names}
     namespace["__annotations__"] = {name: kind.__annotations__[name] for name in names}
-    namespace |= {"__eq__": equals, "__hash__": hashed, "__module__": kind.__module__}
+    namespace |= {"__eq__": equals, "__hash__": hashed, "__repr__": shown, "__module__": kind.__module__}
     made: Any = _RecordMeta(f"Brief{kind.__name__}", (Record,), namespace, array_like=kind.__struct_config__.array_like)
     _KIND_OF[made] = kind
     return made  # type: ignore[no-any-return]

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from emulator.core import facts
-from emulator.core.model.answers import DestinationRule, ScriptedAnswer
-from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message, Progress
+from emulator.core.model.answers import ScriptedAnswer
+from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message
 from emulator.core.model.names import AccountId, MessageId, RuleId
+from emulator.core.state_view import StateView
 from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
 from emulator.journal import codec, schema
 from emulator.journal.checksums import checked
@@ -141,18 +142,16 @@ class Projector:
         # Deliveries that are to be made again, by message and attempt.
         self._duplicates: dict[tuple[MessageId, int], Duplicate] = {}
 
-    def seed(
-        self, messages: Iterable[Progress], rules: Iterable[DestinationRule], duplicates: Iterable[Duplicate]
-    ) -> None:
+    def seed(self, state: StateView) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
-        for rule in rules:
+        for rule in state.rules.values():
             self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
-        for progress in messages:
+        for progress in state.messages.values():
             message = progress.message
             self._live[message.message_id] = message
             if progress.answer is not None:
                 self._note_rule(message.message_id, progress.answer)
-        for duplicate in duplicates:
+        for duplicate in state.duplicates.values():
             self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
     def count_on(self, usage: Iterable[Sequence[Any]], workflows: Iterable[Sequence[Any]]) -> None:

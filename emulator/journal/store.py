@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -23,12 +22,13 @@ from emulator.core.errors import Conflict, Damaged, WorldBroken
 from emulator.core.facts import Fact, MessageCreated
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.journal import bulk, codec, connections, files, schema
+from emulator.journal import beginnings, bulk, codec, connections, files, schema
 from emulator.journal.connections import FileConnection
 from emulator.journal.database import Database, InMemory, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.latest import Latest
 from emulator.journal.projection import Projector, Rows
+from emulator.journal.replaying import replay
 from emulator.queries.history import Dropped
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Store:
         moment, it is there or it is not. In memory whoever first needs the database makes it (D-301).
         """
         assert isinstance(self._database, InMemory)
-        await self._database.begin(partial(_fill, checkpoint=checkpoint, meta=meta))
+        await self._database.begin(partial(beginnings.fill, checkpoint=checkpoint, meta=meta))
         if self._is_file:
             try:
                 await self._move_to_file(Path(self.path))
@@ -149,63 +149,20 @@ class Store:
     async def resume(self) -> State:
         """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
         try:
-            return self._start_writer(await self._replay())
+            async with self._exclusive() as connection:
+                found = await replay(connection)
         except files.DAMAGE as error:
             raise files.UnusableDatabase(f"{self.path}: damaged: {files.told(error)}") from error
-
-    async def _replay(self) -> State:
-        async with self._exclusive() as connection:
-            return await self._replay_from(connection)
-
-    async def _replay_from(self, connection: aiosqlite.Connection) -> State:
-        meta = codec.whole_meta(await connection.execute_fetchall(schema.SELECT_META))
-        if schema.CHECKSUM in meta:
-            # A snapshot becomes the database of a world, whose content changes.
-            await connection.execute(schema.DELETE_CHECKSUM)
-        self._projected = int(meta.get(schema.PROJECTED, b"0"))
-        self._projector = Projector(int(meta.get(schema.HISTORY_SEQ, b"0")))
-        self.dropped = codec.decode_dropped(meta.get(schema.DROPPED))
-        ((last_entry,),) = await connection.execute_fetchall(schema.SELECT_LAST_SEQ)
-        if max(last_entry, self.dropped.seq) != self._projector.seq:
-            raise ValueError(f"its history ends with entry {last_entry}, not {self._projector.seq}")
-        covers, encoded = codec.whole_checkpoint(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
-        shared = codec.Shared()
-        state = restore(codec.decode_checkpoint(encoded, shared))
-        accounts = (json.dumps(list(state.accounts)),)
-        self._projector.count_on(
-            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_USAGE_SO_FAR, accounts)),
-            codec.whole_counts(await connection.execute_fetchall(schema.SELECT_WORKFLOWS_SO_FAR, accounts)),
-        )
-        self._appended = self._written = self._covered = int(covers)
-        is_projected = True
-        async with connection.execute(schema.SELECT_FACTS, (covers,)) as cursor:
-            async for last_seq, count, payload, is_whole in cursor:
-                if not (is_whole == 1 and last_seq - count == self._appended):
-                    raise ValueError(f"what happened after the {self._appended}th fact is missing or changed")
-                for seq, fact in enumerate(codec.decode_facts(payload, shared), start=last_seq - count + 1):
-                    if seq > self._projected:
-                        if is_projected:
-                            # The first fact that history does not show: seed the projector with the live messages.
-                            self._seed_projector(state)
-                            is_projected = False
-                        self._to_project.append(fact)
-                    state.apply(fact)
-                self._appended = self._written = int(last_seq)
-        if self._projected > self._appended:
-            raise ValueError(f"facts are missing: {self._appended} of at least {self._projected}")
-        if is_projected:
-            self._seed_projector(state)
-            self._projected = self._appended
-        return state
-
-    def _seed_projector(self, state: State) -> None:
-        self._projector.seed(state.messages.values(), state.rules.values(), state.duplicates.values())
+        self._projector, self.dropped = found.projector, found.dropped
+        self._covered, self._projected, self._to_project = found.covered, found.projected, found.to_project
+        self._appended = self._written = found.written
+        return self._start_writer(found.state)
 
     def _begin(self, checkpoint: Checkpoint) -> State:
         if not self._is_file:
             self._base = checkpoint
         state = restore(checkpoint)
-        self._seed_projector(state)
+        self._projector.seed(state)
         return self._start_writer(state)
 
     def _start_writer(self, state: State) -> State:
@@ -519,7 +476,7 @@ class Store:
             fresh._to_project, fresh._body_bytes = list(self._to_project), self._body_bytes
             fresh._appended = fresh._written = self._appended
             fresh._projected, fresh.dropped = self._projected, self.dropped
-            await fresh._database.begin(partial(_copy_whole, source=connection, base=fresh._base, meta=meta))
+            await fresh._database.begin(partial(beginnings.copy_whole, source=connection, base=fresh._base, meta=meta))
             # Now, as this database goes on changing.
             async with fresh._database.use():
                 pass
@@ -601,12 +558,12 @@ class Store:
     async def _empty(self, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
         if isinstance(self._database, InMemory):
             async with self._lock:
-                await self._database.begin(partial(_fill, checkpoint=checkpoint, meta=meta))
+                await self._database.begin(partial(beginnings.fill, checkpoint=checkpoint, meta=meta))
             return
         async with self._transaction() as connection:
             for statement in schema.RESET:
                 await connection.execute(statement)
-            await _write_beginning(connection, checkpoint, meta)
+            await beginnings.write_beginning(connection, checkpoint, meta)
 
     async def take_over(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Put the world of a copy in place of this one, whole or not at all; `go_on` opens what it became.
@@ -711,29 +668,6 @@ def _resolve(waiting: list[asyncio.Future[None]], count: int) -> None:
         if not future.done():
             future.set_result(None)
     del waiting[:count]
-
-
-async def _copy_whole(
-    connection: aiosqlite.Connection, *, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]
-) -> None:
-    """Take over all that another database holds, but for what is the world's own."""
-    await source.backup(connection)
-    await connection.execute(schema.FORGET_GENERATION)
-    changed = [*meta.items(), (schema.BASE_CHECKPOINT, codec.encode_checkpoint(base))]
-    await connection.executemany(schema.WRITE_META, changed)
-
-
-async def _fill(connection: aiosqlite.Connection, *, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
-    """Make the tables, and what a world begins with. In one transaction."""
-    await connection.executescript(schema.CREATE)
-    await _write_beginning(connection, checkpoint, meta)
-    await connection.execute("COMMIT")
-
-
-async def _write_beginning(connection: aiosqlite.Connection, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
-    encoded = codec.encode_checkpoint(checkpoint)
-    await connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
-    await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
 
 
 async def open_store(

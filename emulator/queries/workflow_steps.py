@@ -14,14 +14,21 @@ from msgspec.structs import replace
 
 from emulator.core.commands import FailedRun
 from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Phase
+from emulator.core.model.messages import Message, Phase
 from emulator.core.model.names import MessageId
 from emulator.core.model.options import CallType
 from emulator.core.record import Record
 from emulator.core.workflows import RunState, Waiter
 from emulator.queries.history import DeadLetterEntry
 from emulator.queries.listings import LIVE
-from emulator.queries.published_steps import CallResponse, PublishedStep, read_step, response_of, step_of_request
+from emulator.queries.published_steps import (
+    CallResponse,
+    PublishedStep,
+    read_step,
+    response_of,
+    step_of,
+    step_of_request,
+)
 from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
 
 
@@ -289,6 +296,9 @@ def failed_outcomes(message: RunMessage) -> Iterator[tuple[int, AttemptOutcome]]
     return ((each.at_ms, each.outcome) for each in message.attempts if not each.outcome.succeeded)
 
 
+# -- failed runs ------------------------------------------------------------------------------
+
+
 def failed_run(entry: DeadLetterEntry, log: RunLog) -> FailedRun:
     """The dead letter of a run as a command takes it."""
     recorded = log.recorded
@@ -297,5 +307,24 @@ def failed_run(entry: DeadLetterEntry, log: RunLog) -> FailedRun:
         run=replace(recorded.run, steps=tuple(accepted.step for accepted in recorded.steps)),
         message=entry.message,
         outcome=entry.outcome,
+        unfinished=tuple(_unfinished(recorded, entry.message)),
         failure_call=None if log.failure is None else log.failure.phase,
     )
+
+
+def _unfinished(recorded: RecordedRun, failed: Message) -> Iterator[Message]:
+    """The calls besides the failed one without which the run would never end (D-374)."""
+    published = [(read_step(each.step.body), each.step.message_id) for each in recorded.steps[1:]]
+    results = {step.number for step, _ in published if not step.is_plan}
+    needed = {step.number: message_id for step, message_id in published if step.is_plan and step.number not in results}
+    brought = step_of(failed) if failed.run is not None and failed.run.call_type is CallType.FROM_CALLBACK else None
+    if brought is not None and brought.number not in results:
+        # The failed call brings what the step waits for.
+        needed.pop(brought.number, None)
+    elif published and not needed:
+        step, message_id = published[-1]
+        needed[step.number] = message_id
+    for message_id in needed.values():
+        call = recorded.message(message_id)
+        if call is not None and message_id != failed.message_id:
+            yield call.message

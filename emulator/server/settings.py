@@ -165,6 +165,8 @@ class Settings:
                 )
             if isinstance(entry.default, str) and entry.default and value == "":
                 raise SettingsError(f"{entry.name}: expected a value such as {entry.default}, got an empty text")
+            if isinstance(value, str) and "\0" in value:
+                raise SettingsError(f"{entry.name}: expected a text without NUL characters, got {value!r}")
             if isinstance(entry.default, bool) and not isinstance(value, bool):
                 raise SettingsError(f"{entry.name}: expected true or false, got {value!r}")
             if "choices" in limits and value not in limits["choices"]:

@@ -33,6 +33,7 @@ def test_a_brief_record_reads_and_compares_as_a_whole_one() -> None:
     assert one != Parcel(to="a", weight=2, note="fragile")
     assert one != object()
     assert type(whole(one)) is Parcel
+    assert repr(one) == repr(whole(one))
     assert whole(other) is other
     assert replace(whole(one), note="fragile") == Parcel(to="a", weight=2, note="fragile")
 

@@ -233,6 +233,23 @@ def test_the_client_resumes_a_dead_run_where_it_failed(app: App) -> None:
     assert client(app, "dlq", "list")["messages"] == []
 
 
+def test_a_parallel_run_of_which_one_step_failed_is_resumed_and_succeeds(app: App) -> None:
+    """D-374. The steps without a result are called again; the run waits for none of them for ever."""
+    trigger(app, "/mended", workflowRunId="dead")
+    app.finish()
+    assert "mended" not in app.seen()["ended"]
+    [dead] = client(app, "dlq", "list")["messages"]
+    assert dead["workflowRunId"] == "wfr_dead"
+    [run] = client(app, "dlq", "resume", arguments=[dead["dlqId"]])["workflowRuns"]
+    app.finish()
+    seen = app.seen()
+    assert seen["ended"]["mended"] == [["Ada", "mended", 200, True]]
+    assert seen["attempts"]["mended"] == ["wfr_dead", run["workflowRunId"]]
+    [log] = client(app, "logs", arguments=[{"workflowRunId": run["workflowRunId"]}])["runs"]
+    assert (log["workflowState"], [len(group["steps"]) for group in log["steps"]]) == ("RUN_SUCCESS", [1, 5, 1])
+    assert client(app, "dlq", "list")["messages"] == []
+
+
 def test_nothing_that_the_client_sends_is_outside_the_contract(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """In strict mode every request and answer is held against the contract."""
     extra = {"FRAMEWORK": "hono"}

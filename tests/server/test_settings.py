@@ -65,6 +65,8 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"allow_control_host": ("a:80",)}, "allow_control_host: expected a host", id="control-host"),
         pytest.param({"trust_proxy": ("proxy",)}, "trust_proxy: expected an IP address or network", id="proxy"),
         pytest.param({"db": ""}, "db: expected a value such as :memory:, got an empty text", id="db-empty"),
+        pytest.param({"db": "a\0b"}, "db: expected a text without NUL characters, got 'a\\x00b'", id="db-nul"),
+        pytest.param({"fixtures": "\0"}, "fixtures: expected a text without NUL characters, got '\\x00'", id="nul"),
         pytest.param({"dialect": ""}, "dialect: expected a value such as svc, got an empty text", id="dialect-empty"),
         pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
     ],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from tests.api.workflow.calls import FLOW, RUN, add, begin, steps
-from tests.harness.emulators import InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
 from tests.harness.loops import on_loop
+from tests.harness.workflow_runs import CRM, Flow
 
 FAIL = "https://app.test/fail"
 OK = {"status": 200, "headers": {"Svc-Workflow-Sdk-Version": "1"}}
@@ -53,6 +57,132 @@ def test_failed_runs_go_on_or_begin_again(word: str, count: int) -> None:
             assert (await emulator.post(f"/v2/workflows/dlq/{word}")).json == {"workflowRuns": [], "cursor": ""}
 
     test()
+
+
+# -- what else is repeated ----------------------------------------------------------------------
+
+DAY_S = 86_400
+
+
+async def answers(emulator: InProcess, *, works: bool) -> None:
+    """Let the endpoint answer with 200 or 500 from now on; the third party works."""
+    await emulator.control("DELETE", "/destinations")
+    await emulator.rule(FLOW, respond=OK if works else {"status": 500})
+    await emulator.rule(CRM, respond={"status": 200})
+
+
+async def a_parallel_step_fails(flow: Flow) -> None:
+    await flow.start(Svc_Retries="0")
+    for number, name in enumerate(("greet", "charge"), start=1):
+        await flow.plan(number, name, 4)
+    await flow.plan(3, "nap", 4, delay="1d")
+    await flow.step(1, "greet", concurrent=4)
+    await answers(flow.emulator, works=False)
+    await flow.plan(4, "breaks", 4)
+
+
+async def a_late_call_fails_while_the_run_sleeps(flow: Flow) -> None:
+    await flow.start(Svc_Retries="1", Svc_Retry_Delay="10000")
+    await answers(flow.emulator, works=False)
+    await flow.step(1, "greet")
+    await flow.sleep(2, "nap", DAY_S)
+    await flow.emulator.advance("10s")
+
+
+async def the_response_of_a_parallel_call_is_not_taken(flow: Flow) -> None:
+    await flow.start(Svc_Retries="0")
+    await flow.plan(1, "charge", 2)
+    await flow.plan(2, "nap", 2, delay="1d")
+    await answers(flow.emulator, works=False)
+    await flow.call(1, "charge")
+
+
+async def the_response_of_a_call_is_not_taken(flow: Flow) -> None:
+    await flow.start(Svc_Retries="0")
+    await flow.step(1, "greet")
+    await answers(flow.emulator, works=False)
+    await flow.call(2, "charge")
+
+
+async def a_late_response_fails_while_the_run_sleeps(flow: Flow) -> None:
+    await flow.start(Svc_Retries="1", Svc_Retry_Delay="10000")
+    await answers(flow.emulator, works=False)
+    await flow.call(1, "charge")
+    await flow.step(1, "charge", stepType="Call")
+    await flow.sleep(2, "nap", DAY_S)
+    await flow.emulator.advance("10s")
+
+
+async def resume_the_only_one(emulator: InProcess) -> str:
+    [dead] = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+    await answers(emulator, works=True)
+    answer = await emulator.post(f"/v2/workflows/dlq/resume/{dead['dlqId']}")
+    run_id: str = answer.json["workflowRunId"]
+    return run_id
+
+
+async def calls_of(emulator: InProcess, run_id: str) -> list[tuple[str, int]]:
+    """The calls of the endpoint for a run: the name of the step that each tells of, and the second since the epoch."""
+    found = []
+    for delivery in await emulator.deliveries(FLOW):
+        if delivery["headers"]["Svc-Workflow-RunId"] == [run_id]:
+            body = json.loads(delivery["body"])
+            what = (
+                "a response" if isinstance(body, dict) else json.loads(base64.b64decode(body[-1]["body"]))["stepName"]
+            )
+            found.append((what, (delivery["at_ms"] - EPOCH_MS) // 1000))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("happens", "repeated"),
+    [
+        (a_parallel_step_fails, [("charge", 0), ("breaks", 0), ("nap", DAY_S)]),
+        (a_late_call_fails_while_the_run_sleeps, [("greet", 10), ("nap", DAY_S)]),
+        (the_response_of_a_parallel_call_is_not_taken, [("a response", 0), ("nap", DAY_S)]),
+        (the_response_of_a_call_is_not_taken, [("a response", 0)]),
+        (a_late_response_fails_while_the_run_sleeps, [("a response", 10), ("nap", DAY_S)]),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_resumed_run_repeats_what_it_would_wait_for(
+    happens: Callable[[Flow], Awaitable[None]], repeated: list[tuple[str, int]]
+) -> None:
+    """D-374."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await happens(Flow(emulator))
+            run_id = await resume_the_only_one(emulator)
+            await emulator.advance("2d")
+            assert await calls_of(emulator, run_id) == repeated
+
+    test()
+
+
+@on_loop
+async def test_a_run_that_fails_again_is_resumed_again() -> None:
+    async with in_process() as emulator:
+        await a_parallel_step_fails(Flow(emulator))
+        [dead] = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+        await emulator.post(f"/v2/workflows/dlq/resume/{dead['dlqId']}")
+        run_id = await resume_the_only_one(emulator)
+        flow = Flow(emulator, run_id)
+        await emulator.advance("1d")
+        assert await calls_of(emulator, run_id) == [("charge", 0), ("breaks", 0), ("nap", DAY_S)]
+        for number, name in ((2, "charge"), (4, "breaks"), (3, "nap")):
+            await flow.step(number, name, concurrent=4)
+        await flow.finish()
+        log = await flow.log()
+    assert log["workflowState"] == "RUN_SUCCESS"
+    assert [(group["type"], [step["state"] for step in group["steps"]]) for group in log["steps"]] == [
+        ("sequential", ["STEP_SUCCESS"]),
+        ("parallel", ["STEP_SUCCESS"] * 4),
+    ]
+
+
+# -- the failure function -----------------------------------------------------------------------
 
 
 @on_loop

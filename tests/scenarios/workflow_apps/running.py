@@ -73,7 +73,9 @@ class App:
         with httpx.stream("GET", address, timeout=PATIENCE_S, trust_env=False) as stream:
             # The answer has begun, so what ends the last run is told; a line comes every few seconds if nothing is.
             lines = stream.iter_lines()
-            while any(control(self.emulator, "GET", "/clock")[name] for name in ("pending", "in_flight")):
+            while any(
+                control(self.emulator, "GET", "/clock")[name] for name in ("pending", "in_flight", "next_due_ms")
+            ):
                 assert time.monotonic() < deadline, control(self.emulator, "GET", "/upcoming")
                 while not next(lines).startswith(("data:", ":")):
                     pass

@@ -164,6 +164,23 @@ export const workflows = (origin) => {
     });
   };
 
+  const mended = async (context) => {
+    const [name, mended, , called, event] = await Promise.all([
+      context.run("greet", () => "Ada"),
+      context.run("break once", () => {
+        const made = (seen.attempts["mended"] ??= []);
+        made.push(context.workflowRunId);
+        if (made.length === 1) throw new WorkflowNonRetryableError("not yet");
+        return "mended";
+      }),
+      context.sleep("sleep", PAUSE_S),
+      call(context, "GET"),
+      context.waitForEvent("wait in vain", `${context.workflowRunId}-never`, { timeout: PAUSE_S }),
+    ]);
+    const all = [name, mended, called.status, event.timeout];
+    return context.run("end", () => ended("mended", all));
+  };
+
   const oversized = async (context) => {
     await context.call("too many retries", { url: `${origin}/third-party`, retries: 10_000 });
   };
@@ -180,7 +197,7 @@ export const workflows = (origin) => {
 
   return { steps, sleeps, parallel, calls, "three-calls": threeCalls, webhooks, waits, notifications, flaky, canceling,
     sleeper, "failing": [failing, { failureFunction }], "failing-elsewhere": [failing],
-    "hopeless": [hopeless, { failureFunction }], "oversized": [oversized, { failureFunction }] };
+    mended, "hopeless": [hopeless, { failureFunction }], "oversized": [oversized, { failureFunction }] };
 };
 
 /** Workflows that invoke each other, which have to be served together. */

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from emulator.core.model.answers import Via
 from emulator.core.model.messages import CreatedBy, HoldKind, HoldReason, Message, Phase
 from emulator.core.model.names import DeadLetterId, GroupName, MessageId, QueueName, RuleId, ScheduleId
+from emulator.core.record import whole
 from emulator.core.rules import retries
 from emulator.queries import explanations
 from emulator.queries.explanations import Explanation, FailureCause, Reason
@@ -32,7 +33,7 @@ DELAY = retries.delay_before_retry(expression="1000 * 10", retried=0, response_h
 
 def message(**changes: Any) -> Message:
     world = World(answering=None)
-    return replace(world.messages[world.publish(URL, max_retries=3)], **changes)
+    return replace(whole(world.messages[world.publish(URL, max_retries=3)]), **changes)
 
 
 MESSAGE = message()

@@ -54,9 +54,9 @@ class Delivery(Record):
     from_dead_letter: DeadLetterId | None = None
 
 
-def next_message_id(state: StateView) -> MessageId:
-    """The id of the message that is created next."""
-    return MessageId(make_message_id(state.event_key, state.counters.messages + 1))
+def next_message_id(state: StateView, *, after: int = 0) -> MessageId:
+    """The id of the message that is created next, or after so many others."""
+    return MessageId(make_message_id(state.event_key, state.counters.messages + 1 + after))
 
 
 def create(state: StateView, run: WorkflowRun, wanted: Delivery) -> Decision[MessageId]:

@@ -24,7 +24,7 @@ from emulator.core.model.names import AccountId, MessageId, RunId
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
 from emulator.core.rules import limits
 from emulator.core.rules.cancellation import cancel
-from emulator.core.rules.options import over
+from emulator.core.rules.options import first_delivery_ms, over
 from emulator.core.rules.workflows.accepting import begin
 from emulator.core.rules.workflows.conclusions import call_failure_function
 from emulator.core.rules.workflows.messages import Delivery, create, next_message_id, steps_body
@@ -33,7 +33,7 @@ from emulator.core.workflows import WorkflowRun
 
 
 def resume_runs(state: StateView, command: ResumeRuns) -> Decision[tuple[TriggeredRun, ...]]:
-    """New runs with the steps of failed ones, whose next call is the one that failed (D-374)."""
+    """New runs with the steps of failed ones, which repeat the call that failed and what had no result (D-374)."""
     entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
     resumed = []
     for entry in entries:
@@ -173,12 +173,10 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
     if part.is_init:
         return (yield from _restart(state, entry, overrides))
     run_id = _new_id(state)
-    message_id = next_message_id(state)
-    # The message is made anew, so its entry in the list has the new id.
-    steps = tuple(
-        replace(step, message_id=message_id) if step.message_id == failed.message_id else step for step in old.steps
-    )
-    cut = next((at for at, step in enumerate(steps, start=1) if step.message_id == message_id), None)
+    calls = sorted((failed, *entry.unfinished), key=lambda call: call.number)
+    # The messages are made anew, so their entries in the list have the new ids.
+    new_ids = {call.message_id: next_message_id(state, after=at) for at, call in enumerate(calls)}
+    steps = tuple(replace(step, message_id=new_ids.get(step.message_id, step.message_id)) for step in old.steps)
     run = replace(
         old,
         run_id=run_id,
@@ -192,29 +190,38 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
         from_dead_letter=entry.dead_letter_id,
     )
     yield RunStarted(run=run)
-    wanted = Delivery(
-        url=failed.url,
-        options=over(_named(overrides), _options_of(failed)),
-        body=failed.body if cut is None else steps_body(steps[:cut]),
-        call_type=part.call_type,
-        caller_ip=failed.caller_ip,
-        created_by=CreatedBy.DEAD_LETTER,
-        from_dead_letter=entry.dead_letter_id,
-    )
-    yield from create(state, run, wanted)
+    for call in calls:
+        assert call.run is not None
+        cut = next((at for at, step in enumerate(steps, start=1) if step.message_id == new_ids[call.message_id]), None)
+        wanted = Delivery(
+            url=call.url,
+            options=_options_again(call, _named(overrides), state.now_ms),
+            body=call.body if cut is None else steps_body(steps[:cut]),
+            call_type=call.run.call_type,
+            caller_ip=call.caller_ip,
+            created_by=CreatedBy.DEAD_LETTER,
+            from_dead_letter=entry.dead_letter_id,
+        )
+        yield from create(state, run, wanted)
     return TriggeredRun(run_id=run_id, created_ms=run.created_ms)
 
 
-def _options_of(failed: Message) -> MessageOptions:
+def _options_again(call: Message, overrides: MessageOptions, now_ms: int) -> MessageOptions:
+    """The options that repeat a call. A sleep ends when it would have ended; a later first delivery holds for all."""
+    due_ms = max(call.not_before_ms, first_delivery_ms(overrides, now_ms))
+    return replace(over(overrides, _options_of(call)), delay_ms=None, not_before_ms=due_ms)
+
+
+def _options_of(call: Message) -> MessageOptions:
     """The options that make a message like this one."""
     return MessageOptions(
-        method=failed.method,
-        forwarded=failed.headers,
-        max_retries=failed.max_retries,
-        retry_delay=failed.retry_delay,
-        timeout_ms=failed.timeout_ms,
-        failure_callback=failed.failure_callback,
-        labels=failed.labels,
-        redaction=failed.redaction,
-        flow_control=failed.flow_control,
+        method=call.method,
+        forwarded=call.headers,
+        max_retries=call.max_retries,
+        retry_delay=call.retry_delay,
+        timeout_ms=call.timeout_ms,
+        failure_callback=call.failure_callback,
+        labels=call.labels,
+        redaction=call.redaction,
+        flow_control=call.flow_control,
     )

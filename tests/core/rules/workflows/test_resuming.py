@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core import commands
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.names import RunId
 from emulator.core.model.options import MessageOptions
-from tests.harness.simulations import DAY, SECOND, answered, callback
+from tests.harness.simulations import DAY, EPOCH_MS, SECOND, answered, callback
 from tests.harness.workflows import FLOW, WORKFLOW, RunWorld, step, steps_in
 
 FAIL = "https://app.test/fail"
@@ -39,10 +41,13 @@ def failed(*, at: int = 3, **options: Any) -> RunWorld:
     return world
 
 
-def resume(world: RunWorld, *, strict: bool = True, **overrides: Any) -> commands.TriggeredRun:
-    entry = world.failed_run()
+def resume(world: RunWorld, **overrides: Any) -> commands.TriggeredRun:
+    return resumed(world, world.failed_run(), **overrides)
+
+
+def resumed(world: RunWorld, entry: commands.FailedRun, **overrides: Any) -> commands.TriggeredRun:
     command = commands.ResumeRuns(
-        account_id=world.account_id, entries=(entry,), overrides=MessageOptions(**overrides), strict=strict
+        account_id=world.account_id, entries=(entry,), overrides=MessageOptions(**overrides), strict=True
     )
     (run,) = world.do(command)
     return run
@@ -71,6 +76,75 @@ def test_a_resumed_run_goes_on_with_the_call_that_failed() -> None:
     assert world.dead_letter_ids() == []
     world.succeed(run_id=run.run_id)
     assert world.endings[-1] == (run.run_id, "RUN_SUCCESS")
+
+
+def plan(number: int) -> bytes:
+    """The plan of one of three parallel steps."""
+    fields = {"stepId": 0, "stepName": f"s{number}", "stepType": "Run", "concurrent": 3, "targetStep": number}
+    return json.dumps(fields).encode()
+
+
+def failed_in_parallel() -> tuple[RunWorld, commands.FailedRun]:
+    """The second of three parallel steps has failed, the third sleeps a day from the second second on; it works now."""
+    world = RunWorld()
+    world.begin(max_retries=0)
+    world.add(plan(1))
+    world.add(step(1))
+    world.run_for(SECOND)
+    world.outcomes[FLOW] = lambda message, number: BOOM
+    sleeping = world.add(plan(3), delay_ms=DAY, retry_delay="7000", labels=("nap",))
+    world.add(plan(2))
+    del world.outcomes[FLOW]
+    entry = world.failed_run()
+    return world, replace(entry, unfinished=(world.messages[sleeping.message_id],))
+
+
+def test_a_resumed_run_repeats_parallel_steps_without_a_result() -> None:
+    """D-374: in their order, each with the list up to itself and its own options; a sleep ends when it would have."""
+    world, entry = failed_in_parallel()
+    world.run_for(SECOND)
+    seen = len(world.calls)
+    run = resumed(world, entry)
+    assert [steps_in(call) for call in world.calls[seen:]] == [[b'{"a":1}', plan(1), step(1), plan(3), plan(2)]]
+    assert world.times_of_calls()[-1] == 2 * SECOND
+    world.run_for(2 * DAY)
+    call = world.calls[-1]
+    assert steps_in(call) == [b'{"a":1}', plan(1), step(1), plan(3)]
+    assert (call.retry_delay, call.labels, call.max_retries) == ("7000", ("nap",), 0)
+    assert world.times_of_calls()[-1] == SECOND + DAY
+    # Each entry of the list has the id of the message that was made for it.
+    ids = [each.message_id for each in world.run(run.run_id).steps[-2:]]
+    assert ids == [call.message_id, world.calls[seen].message_id]
+    world.add(step(3), run_id=run.run_id)
+    world.add(step(2), run_id=run.run_id)
+    assert steps_in(world.calls[-1])[-4:] == [plan(3), plan(2), step(3), step(2)]
+    world.succeed(run_id=run.run_id)
+    assert world.endings[-1] == (run.run_id, "RUN_SUCCESS")
+
+
+def test_a_sleep_that_is_over_by_now_is_not_slept_again() -> None:
+    """D-374."""
+    world, entry = failed_in_parallel()
+    world.run_for(3 * DAY)
+    resumed(world, entry)
+    assert world.times_of_calls()[-2:] == [3 * DAY + SECOND] * 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "at_ms"),
+    [
+        ({"delay_ms": 2 * SECOND}, [3 * SECOND, DAY + SECOND]),
+        ({"delay_ms": 2 * DAY}, [2 * DAY + SECOND] * 2),
+        ({"not_before_ms": EPOCH_MS + 2 * DAY}, [2 * DAY] * 2),
+    ],
+    ids=["before the sleep ends", "after it", "an instant"],
+)
+def test_a_resumed_run_makes_no_call_before_the_delay_it_was_given(overrides: dict[str, int], at_ms: list[int]) -> None:
+    """D-374."""
+    world, entry = failed_in_parallel()
+    resumed(world, entry, **overrides)
+    world.run_for(3 * DAY)
+    assert world.times_of_calls()[-2:] == at_ms
 
 
 def test_a_run_that_failed_at_its_beginning_begins_again() -> None:

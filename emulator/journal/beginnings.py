@@ -1,0 +1,31 @@
+"""What a new database of a world holds: the tables, and the state that the world begins with."""
+
+from __future__ import annotations
+
+import aiosqlite
+
+from emulator.core.checkpoint import Checkpoint
+from emulator.journal import codec, schema
+
+
+async def copy_whole(
+    connection: aiosqlite.Connection, *, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]
+) -> None:
+    """Take over all that another database holds, but for what is the world's own."""
+    await source.backup(connection)
+    await connection.execute(schema.FORGET_GENERATION)
+    changed = [*meta.items(), (schema.BASE_CHECKPOINT, codec.encode_checkpoint(base))]
+    await connection.executemany(schema.WRITE_META, changed)
+
+
+async def fill(connection: aiosqlite.Connection, *, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+    """Make the tables, and what a world begins with. In one transaction."""
+    await connection.executescript(schema.CREATE)
+    await write_beginning(connection, checkpoint, meta)
+    await connection.execute("COMMIT")
+
+
+async def write_beginning(connection: aiosqlite.Connection, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+    encoded = codec.encode_checkpoint(checkpoint)
+    await connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
+    await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
