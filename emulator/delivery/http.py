@@ -189,7 +189,10 @@ class HttpClient:
             response.close()
         response.release()
         headers = tuple(
-            [(name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in response.raw_headers]
+            [
+                (name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+                for name, value in response.raw_headers
+            ]
         )
         return Response(status=response.status, headers=headers, body=body)
 
