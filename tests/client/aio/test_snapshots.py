@@ -73,7 +73,8 @@ def test_an_exported_snapshot_is_never_in_memory_as_a_whole(tmp_path: Path) -> N
         finally:
             tracemalloc.stop()
     assert (tmp_path / "large.db").stat().st_size > size
-    assert peak < size // 2
+    # Some pieces are: their number depends on who is faster, the reader or the writer.
+    assert peak < size * 3 // 4
 
 
 def test_what_is_no_snapshot_is_refused_with_nothing_changed(emu: Emulator, tmp_path: Path) -> None:
