@@ -245,8 +245,11 @@ class History:
         more yet."""
         # Each number of the common count is an event's or an attempt's, and none behind the dropped ones is missing.
         seq = max(seq, self.dropped.seq)
-        await self._store.flush_history()
         latest = self._store.latest.since(seq, count)
+        if latest is None or len(latest.rows) < count:
+            # Only then: to write what has happened since the last group has a price however little it is.
+            await self._store.flush_history()
+            latest = self._store.latest.since(seq, count)
         if latest is not None:
             definitions = await self._definitions_of(latest)
             return [_entry(row, definitions[row[1]]) for row in latest.rows]

@@ -44,9 +44,11 @@ _SMALL_STATE = 10_000
 
 
 # A write to the log takes whole pages. A group of history changes at least one in each table and index that messages
-# have, and about one more with each fact; a body is in its fact as well.
+# have. Its rows share their pages: with each fact come about 0.6 kB in a large group and 1.4 kB in a small one; a
+# body is in its fact as well.
 _PAGE_BYTES = 4096
 _GROUP_BYTES = 16 * _PAGE_BYTES
+_FACT_BYTES = 1024
 _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
 # So much is written in less time than the way to another thread takes, or little more.
 _AT_ONCE_BYTES = 128 * 1024
@@ -337,7 +339,7 @@ class Store:
         unwritten, self._to_write = self._to_write, []
         last_seq = self._appended
         if facts:
-            async with self._transaction(_GROUP_BYTES + len(facts) * _PAGE_BYTES + 2 * body_bytes) as connection:
+            async with self._transaction(_GROUP_BYTES + len(facts) * _FACT_BYTES + 2 * body_bytes) as connection:
                 if unwritten:
                     # In one transaction: history must never show facts that a crash undoes.
                     encoded = codec.encode_facts(unwritten)

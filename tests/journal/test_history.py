@@ -547,3 +547,22 @@ async def test_who_follows_is_given_what_the_database_has() -> None:
         followed = await world.history.since(seq, 10_000)
         assert followed == (await world.trace())[seq:]
         assert len(followed) > 20
+
+
+@on_loop
+async def test_entries_that_are_there_are_read_without_writing_what_came_after_them() -> None:
+    async with kept(answering=ANSWERS) as world:
+        seq = (await world.history.position()).seq
+        await world.history.since(seq, 1)
+        fill(world)
+        end = (await world.history.position()).seq
+        found: list[Event | Delivery] = []
+        while seq < end:
+            world.publish(ONE, delay_ms=HOUR)
+            found += await world.history.since(seq, min(7, end - seq))
+            seq = found[-1].seq
+            known = world.store.latest.since(end, 1)
+            assert known is not None
+            assert known.rows == []
+        assert len(await world.history.since(end, 1)) == 1
+        assert found == (await world.trace())[:end]

@@ -170,17 +170,19 @@ class _Follower:
         """
         history = self._world.history
         await self._world.driver.commit()
-        is_up_to_date = is_burst = False
-        while not is_up_to_date:
-            entries = await history.since(self._position.seq, _PAGE)
+        end = await history.position()
+        is_burst = end.seq - self._position.seq >= _PAGE
+        # What happens meanwhile is for the next round: history is written in large groups, one for each round.
+        while self._position.seq < end.seq:
+            entries = await history.since(self._position.seq, min(_PAGE, end.seq - self._position.seq))
             if self._world.generation != self._generation:
                 return is_burst
+            if not entries:
+                break  # They were dropped meanwhile.
             shown_after = history.cleared_up_to
             content = b"".join(self._written_entry(entry, shown_after) for entry in entries)
             if content:
                 await emit(content)
-            is_up_to_date = len(entries) < _PAGE
-            is_burst = is_burst or not is_up_to_date
         for firing in refused:
             await emit(written(Kind.FIRING, event_stream.firing_view(firing), self._position))
         for call in self._world.refused_calls.after(self._told_refused):

@@ -27,6 +27,13 @@ def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     return [each for _, each in found[:most]]
 
 
+def is_alike(name: str, known: Iterable[str], likeness: float) -> bool:
+    """Whether a name is spelt like one of the known, all of it counted: 1.0 is the same name."""
+    import difflib  # As above.
+
+    return bool(difflib.get_close_matches(name, known, 1, likeness))
+
+
 def _without_shared_words(one: list[str], other: list[str]) -> tuple[str, str]:
     """What is left of two names without the words that both begin with; a last word stays."""
     shared = 0

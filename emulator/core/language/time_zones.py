@@ -10,7 +10,8 @@ import functools
 import re
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
@@ -37,13 +38,22 @@ def load_zone(name: str) -> ZoneInfo | None:
     if len(name) <= MAX_ZONE_LENGTH and _ZONE_NAME.fullmatch(name) and not _MACHINE_ZONES.fullmatch(name):
         try:
             # From the package, never from the machine's own files: those differ from machine to machine.
-            with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+            with _files().joinpath(*name.split("/")).open("rb") as file:
                 return ZoneInfo.from_file(file, key=name)
         except (ValueError, OSError):
             pass  # no such file, a file of another kind, or a folder such as `Europe`
     raise Malformed(
         f"provided bad location {excerpt(name)}: expected a name of the IANA time zone database such as Europe/Berlin"
     )
+
+
+@functools.cache
+def _files() -> Path:
+    # By its path: `importlib.resources` would make every start slower and larger.
+    package = find_spec("tzdata")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).with_name("zoneinfo")
 
 
 # Stretches are found for so many minutes at a time, and remembered.

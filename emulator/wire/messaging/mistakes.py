@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import lru_cache
 
 from emulator.core.language.headers import canonical_name
-from emulator.core.language.spelling import near
+from emulator.core.language.spelling import is_alike, near
 from emulator.wire.dialect import BUILT_IN, Dialect, load
 from emulator.wire.messaging.options import OPTION_KEYS, is_option
 
@@ -38,7 +37,7 @@ def mistake(lower_name: str, dialect: Dialect) -> str | None:
         meant = f", did you mean {dialect.header(key)}?" if is_option(key) else ""
         return f"{_shown(lower_name)}: is of the dialect {other}, this server speaks {dialect.name}{meant}"
     dashed = lower_name.replace("_", "-")
-    if dashed.startswith(prefix) or difflib.get_close_matches(dashed, _names(dialect), 1, _ALIKE):
+    if dashed.startswith(prefix) or is_alike(dashed, _names(dialect), _ALIKE):
         return _unknown(lower_name, dialect)
     return None
 
