@@ -66,9 +66,7 @@ class Control:
         with self._connected() as (api, http), progress(doing):
             return api.read(answer_of(http.send(api.request(http, method, path, body, query=query, content=content))))
 
-    def of_service(
-        self, method: str, path: str, account_id: str, *, query: Mapping[str, str] | None = None
-    ) -> Mapping[str, Any]:
+    def of_service(self, method: str, path: str, account_id: str) -> Mapping[str, Any]:
         """The JSON of a call of the service's own API, as the account does it; an object without fields for none."""
         from emulator.client.control import answer_of
 
@@ -76,7 +74,7 @@ class Control:
         token = next(each["token"] for each in accounts if each["id"] == account_id)
         with self._connected() as (api, http):
             headers = {"Authorization": f"Bearer {token}"}
-            answer = answer_of(http.send(api.request(http, method, path, query=query, headers=headers)))
+            answer = answer_of(http.send(api.request(http, method, path, headers=headers)))
             api.check(answer)
             content: Mapping[str, Any] = answer.json() if answer.body else {}
             return content

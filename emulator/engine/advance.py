@@ -79,9 +79,9 @@ class Advance:
             await self._run_to(move.from_ms + duration_ms, move)
             return await self._report(move)
 
-    async def to_next(self, max_deliveries: int = DEFAULT_MAX_DELIVERIES) -> AdvanceReport:
+    async def to_next(self) -> AdvanceReport:
         """Jump to the next instant at which something is to be done, and do it."""
-        async with self._moving(max_deliveries) as move:
+        async with self._moving(DEFAULT_MAX_DELIVERIES) as move:
             await self._outbox.drain(move.may_start)
             next_ms = self._door.state.timers.next_work_ms()
             if next_ms is not None:

@@ -3,7 +3,7 @@
 const TOKEN_KEY = "emulator-control-token";
 
 /** An answer that is no success, or no answer at all (status 0); `field` is what it names as wrong, if anything. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, text, field) {
     super(text);
     Object.assign(this, { status, field });

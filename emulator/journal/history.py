@@ -16,8 +16,8 @@ from emulator.core.model.names import AccountId, DeadLetterId, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
 from emulator.journal.latest import Found, Row
-from emulator.journal.schema import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.journal.store import Store
+from emulator.journal.tables import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.queries.history import (
     DeadLetterEntry,
     DeadLetterQuery,

@@ -12,7 +12,8 @@ from emulator.core.state_view import StateView
 from emulator.journal import bulk, codec, schema
 from emulator.journal.dropping import KEEP_ALL, Keep, drop
 from emulator.journal.latest import Latest
-from emulator.journal.projection import Projector, Rows
+from emulator.journal.projection import Projector
+from emulator.journal.rows import Rows
 from emulator.queries.history import Dropped
 
 logger = logging.getLogger(__name__)

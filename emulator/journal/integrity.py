@@ -15,7 +15,7 @@ from pathlib import Path
 
 from emulator.journal import checksums, codec, migrations, schema
 from emulator.journal.migrations import Rules
-from emulator.journal.schema import Table
+from emulator.journal.tables import Table
 
 # In the header of a SQLite file: how it is written, and that it is with a log.
 _WRITE_VERSION = 18

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from emulator.journal.projection import Rows
+from emulator.journal.rows import Rows
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -9,8 +9,8 @@ from emulator.core.lifecycle import FINAL
 from emulator.core.model.messages import Message, Phase
 from emulator.journal import codec
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
-from emulator.journal.schema import ATTEMPTS, EVENTS, MESSAGES
 from emulator.journal.store import Store
+from emulator.journal.tables import ATTEMPTS, EVENTS, MESSAGES
 from emulator.queries.history import Page
 from emulator.queries.listings import LIVE, Course, MessageQuery, Moment
 from emulator.queries.message_log import RecordedAttempt

@@ -13,7 +13,7 @@ import aiosqlite
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
-from emulator.journal import beginnings, codec, connections, files, schema
+from emulator.journal import beginnings, codec, connections, files, schema, tables
 from emulator.journal.connections import FileConnection
 from emulator.journal.database import MEMORY, Database, InMemory
 
@@ -22,7 +22,7 @@ PAGE_BYTES = 4096
 _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
 # So much is written in less time than the way to another thread takes, or little more.
 _AT_ONCE_BYTES = 128 * 1024
-_INSERT_FACTS = schema.FACTS.insert
+_INSERT_FACTS = tables.FACTS.insert
 
 
 def _whatever_has_happened() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from emulator.core.model.messages import EventState, HoldReason
 from emulator.core.model.names import MessageId
 from emulator.journal import codec
-from emulator.journal.schema import ANNOTATIONS, ANNOTATIONS_OF, ATTEMPTS, EVENTS, MESSAGES, NUMBERS_OF
+from emulator.journal.schema import ANNOTATIONS_OF, NUMBERS_OF
 from emulator.journal.store import Store
+from emulator.journal.tables import ANNOTATIONS, ATTEMPTS, EVENTS, MESSAGES
 from emulator.queries.history import EndedMessage
 from emulator.queries.message_log import (
     Annotation,

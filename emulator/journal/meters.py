@@ -7,12 +7,13 @@ deliveries as for any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from emulator.core.language.calendar import MINUTE_MS
 from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.messages import Message
+from emulator.core.model.names import AccountId
 from emulator.statistics.series import USAGE_FIELDS
 from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
 
@@ -57,11 +58,6 @@ class Meter:
         # That of the last of `_rows`.
         self._minute: int | None = None
 
-    @classmethod
-    def unused(cls, account_id: str, counts: int = len(USAGE_FIELDS)) -> Meter:
-        """Of an account through which nothing has passed."""
-        return cls((account_id, 0, *[0] * counts))
-
     def copy(self) -> Meter:
         """One that goes on from the same counts by itself. Call when the rows have been taken."""
         return Meter(self._row)
@@ -82,3 +78,33 @@ class Meter:
         """The rows of the minutes since the last call. The first may be a later state of one that was taken before."""
         taken, self._rows, self._minute = self._rows, [], None
         return taken
+
+
+class Meters:
+    """Those of all accounts of a world, of one usage table."""
+
+    def __init__(self, counts: int) -> None:
+        """`counts` is how many things are counted."""
+        self._nothing = (0,) * counts
+        self._meters: dict[AccountId, Meter] = {}
+
+    def count_on(self, so_far: Iterable[Sequence[Any]]) -> None:
+        """Begin with the last row of each account."""
+        self._meters = {row[0]: Meter(row) for row in so_far}
+
+    def of(self, account_id: AccountId) -> Meter:
+        """That of an account, through which nothing may have passed yet."""
+        meter = self._meters.get(account_id)
+        if meter is None:
+            meter = self._meters[account_id] = Meter((account_id, 0, *self._nothing))
+        return meter
+
+    def copy(self) -> Meters:
+        """As `Meter.copy`, of all."""
+        twin = Meters(len(self._nothing))
+        twin._meters = {account_id: meter.copy() for account_id, meter in self._meters.items()}
+        return twin
+
+    def take(self) -> list[UsageRow]:
+        """As `Meter.take`, of all."""
+        return [row for meter in self._meters.values() for row in meter.take()]

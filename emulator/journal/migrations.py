@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from emulator.core.record import Record
-from emulator.journal import checksums, files, schema
-from emulator.journal.schema import Table
+from emulator.journal import checksums, files, schema, tables
+from emulator.journal.tables import Table
 
 # Every format that there ever was.
 NUMBERS = range(1, schema.FORMAT + 1)
@@ -50,7 +50,7 @@ def rules_of(number: int) -> Rules:
             tables=schema_digest(ours),
             checksum=schema.CHECKSUM,
             contents=schema.SELECT_EVERYTHING,
-            rows=schema.TABLES,
+            rows=tables.TABLES,
         )
 
 
@@ -160,7 +160,7 @@ def _checkpoint_2(encoded: bytes) -> bytes:
 
 def _to_format_3(connection: sqlite3.Connection) -> None:
     """The tables of workflow runs."""
-    for table in schema.WORKFLOWS:
+    for table in tables.WORKFLOWS:
         _create(connection, table)
     connection.execute("CREATE TABLE workflow_days (account_id, day, checksum)")
 
@@ -170,7 +170,7 @@ def _to_format_3(connection: sqlite3.Connection) -> None:
 
 def _to_format_4(connection: sqlite3.Connection) -> None:
     """Counts since the beginning (D-401), indexes of ids that do not get dearer (D-402), messages as lists (D-403)."""
-    for table in (schema.META, schema.FACTS, schema.CHECKPOINT, schema.MESSAGES):
+    for table in (tables.META, tables.FACTS, tables.CHECKPOINT, tables.MESSAGES):
         # What is changed gets a right checksum, whatever it had.
         _raise_if_damaged(table.name, connection.execute(table.count_damaged))
     for last_seq, payload in connection.execute("SELECT last_seq, payload FROM facts").fetchall():
@@ -179,18 +179,18 @@ def _to_format_4(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE checkpoint SET state = ?", (_checkpoint_4(encoded),))
     for (base,) in connection.execute("SELECT value FROM meta WHERE name = 'base_checkpoint'").fetchall():
         connection.execute("UPDATE meta SET value = ? WHERE name = 'base_checkpoint'", (_checkpoint_4(base),))
-    for table in (schema.META, schema.FACTS, schema.CHECKPOINT):
+    for table in (tables.META, tables.FACTS, tables.CHECKPOINT):
         connection.execute(table.renew_checksums)
     for index in ("messages_by_id", "annotations_of_message"):
         connection.execute(f"DROP INDEX IF EXISTS {index}")
     connection.execute("ALTER TABLE messages RENAME TO old")
-    _create(connection, schema.MESSAGES)
+    _create(connection, tables.MESSAGES)
     rows = connection.execute("SELECT * FROM old ORDER BY number")
-    connection.executemany(schema.MESSAGES.insert, ((*row, _message_4(definition)) for *row, definition, _ in rows))
+    connection.executemany(tables.MESSAGES.insert, ((*row, _message_4(definition)) for *row, definition, _ in rows))
     connection.execute("DROP TABLE old")
-    for name, columns in schema.ANNOTATIONS.indexes.items():
+    for name, columns in tables.ANNOTATIONS.indexes.items():
         connection.execute(f"CREATE INDEX {name} ON annotations ({columns})")
-    for table, days in ((schema.USAGE_MINUTES, "usage_days"), (schema.WORKFLOW_MINUTES, "workflow_days")):
+    for table, days in ((tables.USAGE_MINUTES, "usage_days"), (tables.WORKFLOW_MINUTES, "workflow_days")):
         connection.execute(f"ALTER TABLE {table.name} RENAME TO old")
         _check_counts(connection, table)
         _create(connection, table)
@@ -272,7 +272,7 @@ def _checkpoint_4(encoded: bytes) -> bytes:
 
 # Those that format 4 has like format 2. It makes tables of counts anew.
 _FORMAT_2_TABLES = tuple(
-    table for table in schema.TABLES if table not in schema.WORKFLOWS and table is not schema.USAGE_MINUTES
+    table for table in tables.TABLES if table not in tables.WORKFLOWS and table is not tables.USAGE_MINUTES
 )
 _FORMAT_2_CONTENTS = (
     "SELECT * FROM meta WHERE name != 'checksum' ORDER BY name",

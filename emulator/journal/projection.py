@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, assert_never
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
 from emulator.core import facts
-from emulator.core.model.answers import ScriptedAnswer
 from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message
-from emulator.core.model.names import AccountId, MessageId, RuleId
+from emulator.core.model.names import MessageId
 from emulator.core.state_view import StateView
-from emulator.core.workflows import RunState, WorkflowRun, WorkflowStep
-from emulator.journal import codec, schema
-from emulator.journal.checksums import checked
+from emulator.journal import codec
+from emulator.journal.answering_rules import AnsweringRules
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -28,91 +23,21 @@ from emulator.journal.meters import (
     ERROR,
     FAILED,
     RETRY,
-    RUN_CANCELED,
-    RUN_FAILED,
-    RUN_MESSAGES,
-    RUN_STARTED,
-    RUN_SUCCESS,
-    Meter,
-    UsageRow,
+    Meters,
     weight_of_answer,
     weight_of_request,
 )
-from emulator.queries.message_log import HOLDS, AnnotationKind, AnsweringRule, answering
-from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
-
-Row = tuple[object, ...]
+from emulator.journal.rows import Rows
+from emulator.journal.run_projection import RunProjector
+from emulator.queries.message_log import HOLDS, AnnotationKind
+from emulator.statistics.series import USAGE_FIELDS
 
 # `value` of an enumeration takes a Python call, and every event needs it.
 _TEXT_OF = {state: state.value for state in EventState}
 
-_RUN_METRICS = {
-    RunState.SUCCESS: RUN_SUCCESS,
-    RunState.FAILED: RUN_FAILED,
-    RunState.CANCELED: RUN_CANCELED,
-}
-
 # Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
 _NEXT_DELIVERY = 5
-
-
-@dataclass(slots=True)
-class Rows:
-    """What one group of facts adds to each history table, and which dead letters it removes."""
-
-    messages: list[Row] = field(default_factory=list)
-    events: list[Row] = field(default_factory=list)
-    attempts: list[Row] = field(default_factory=list)
-    annotations: list[Row] = field(default_factory=list)
-    dead_letters: list[Row] = field(default_factory=list)
-    annotations_on_dead_letters: list[Row] = field(default_factory=list)
-    removed_dead_letters: list[Row] = field(default_factory=list)
-    removed_steps: list[Row] = field(default_factory=list)
-    workflow_runs: list[Row] = field(default_factory=list)
-    workflow_ends: list[Row] = field(default_factory=list)
-    workflow_steps: list[Row] = field(default_factory=list)
-    workflow_messages: list[Row] = field(default_factory=list)
-    workflow_waits: list[Row] = field(default_factory=list)
-    workflow_minutes: list[UsageRow] = field(default_factory=list)
-    usage_minutes: list[UsageRow] = field(default_factory=list)
-
-    def writes(self) -> Iterator[tuple[str, list[Row] | list[UsageRow]]]:
-        """Each statement with its rows, in the order in which they must run."""
-        for name, statement in WRITES.items():
-            rows = getattr(self, name)
-            if rows:
-                yield statement, _COMPLETED[name](rows) if name in _COMPLETED else rows
-
-
-# The statement for each field of `Rows`. Dead letters are annotated before they are removed.
-WRITES = {
-    "messages": schema.MESSAGES.insert_checked,
-    "events": schema.EVENTS.insert_checked,
-    "attempts": schema.ATTEMPTS.insert_checked,
-    "annotations": schema.ANNOTATIONS.insert,
-    "dead_letters": schema.DEAD_LETTERS.insert,
-    "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
-    "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
-    "removed_steps": schema.DELETE_STEPS,
-    "workflow_runs": schema.WORKFLOW_RUNS.write,
-    "workflow_ends": schema.WORKFLOW_ENDS.insert,
-    "workflow_steps": schema.WORKFLOW_STEPS.insert,
-    "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
-    "workflow_waits": schema.WORKFLOW_WAITS.insert,
-    "workflow_minutes": schema.WORKFLOW_MINUTES.write_checked,
-    "usage_minutes": schema.USAGE_MINUTES.write_checked,
-}
-
-
-# What adds the checksums to the rows of those that every message writes to.
-_COMPLETED: dict[str, Callable[[list[Any]], list[Row]]] = {
-    "messages": checked,
-    "events": checked,
-    "attempts": checked,
-    "usage_minutes": checked,
-    "workflow_minutes": checked,
-}
 
 
 @lru_cache(maxsize=4096)
@@ -130,12 +55,9 @@ class Projector:
     def __init__(self, seq: int) -> None:
         self.seq = seq
         self._live: dict[MessageId, Message] = {}
-        # The encoded rules that decided the attempts under way.
-        self._answered_by: dict[MessageId, bytes] = {}
-        self._meters: dict[AccountId, Meter] = {}
-        self._run_meters: dict[AccountId, Meter] = {}
-        # Encoded once, because most attempts of a test are decided by a rule.
-        self._rules: dict[RuleId, bytes] = {}
+        self._meters = Meters(len(USAGE_FIELDS))
+        self._runs = RunProjector()
+        self._rules = AnsweringRules()
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
@@ -145,49 +67,25 @@ class Projector:
     def seed(self, state: StateView) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
         for rule in state.rules.values():
-            self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
+            self._rules.add(rule)
         for progress in state.messages.values():
             message = progress.message
             self._live[message.message_id] = message
-            if progress.answer is not None:
-                self._note_rule(message.message_id, progress.answer)
+            self._rules.answer(message.message_id, progress.answer)
         for duplicate in state.duplicates.values():
             self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
 
     def count_on(self, usage: Iterable[Sequence[Any]], workflows: Iterable[Sequence[Any]]) -> None:
         """Begin with the counts that history has come to: the last row of each account."""
-        self._meters = {row[0]: Meter(row) for row in usage}
-        self._run_meters = {row[0]: Meter(row) for row in workflows}
+        self._meters.count_on(usage)
+        self._runs.meters.count_on(workflows)
 
     def copy(self) -> Projector:
         """One that goes on from the same history by itself. Between two groups of facts no row is left to write."""
         twin = Projector(self.seq)
-        twin._meters = {account_id: meter.copy() for account_id, meter in self._meters.items()}
-        twin._run_meters = {account_id: meter.copy() for account_id, meter in self._run_meters.items()}
-        twin._live, twin._answered_by, twin._rules = dict(self._live), dict(self._answered_by), dict(self._rules)
+        twin._meters, twin._runs, twin._rules = self._meters.copy(), self._runs.copy(), self._rules.copy()
+        twin._live, twin._duplicates = dict(self._live), dict(self._duplicates)
         return twin
-
-    def _note_rule(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
-        if answer is not None and (rule := self._encoded(answer)) is not None:
-            self._answered_by[message_id] = rule
-
-    def _meter(self, account_id: AccountId) -> Meter:
-        meter = self._meters.get(account_id)
-        if meter is None:
-            meter = self._meters[account_id] = Meter.unused(account_id)
-        return meter
-
-    def _encoded(self, answer: ScriptedAnswer) -> bytes | None:
-        """The encoded rule that decides an attempt, and what it does beside that."""
-        encoded = self._rules.get(answer.rule_id)
-        if answer.disturbance is None:
-            return encoded
-        # The rule may have been removed before a duplicate of its attempt.
-        gone = AnsweringRule(
-            rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
-        )
-        rule = gone if encoded is None else codec.decode_rule(encoded)
-        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
 
     def __len__(self) -> int:
         """How many live messages there are."""
@@ -209,7 +107,7 @@ class Projector:
                     self._created(rows, fact)
                 case facts.AttemptStarted():
                     live = self._live[fact.message_id]
-                    self._note_rule(fact.message_id, fact.answer)
+                    self._rules.answer(fact.message_id, fact.answer)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
                 case facts.AttemptFinished():
                     self._finished(rows, fact)
@@ -245,26 +143,19 @@ class Projector:
                 case facts.DuplicateFinished():
                     self._duplicate_finished(rows, fact)
                 case facts.RunStarted():
-                    self._run_meter(fact.run.account_id).add(fact.run.created_ms, RUN_STARTED)
-                    self._run_began(rows, fact.run)
+                    self._runs.started(rows, fact.run)
                 case facts.RunRewritten():
-                    rows.removed_steps.append((fact.run.number,))
-                    self._run_began(rows, fact.run)
+                    self._runs.rewritten(rows, fact.run)
                 case facts.StepAccepted():
-                    self._step(rows, fact.run_number, fact.step, fact.at_ms)
+                    self._runs.step(rows, fact.run_number, fact.step, fact.at_ms)
                 case facts.RunEnded():
-                    rows.workflow_ends.append(
-                        (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
-                    )
-                    self._run_meter(fact.account_id).add(fact.at_ms, _RUN_METRICS[fact.state])
+                    self._runs.ended(rows, fact)
                 case facts.WaitBegan():
-                    row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode_waiter(fact.waiter))
-                    rows.workflow_waits.append(row)
+                    self._runs.waits(rows, fact)
                 case facts.RuleAdded():
-                    self._rules[fact.rule.rule_id] = codec.encode_rule(answering(fact.rule))
+                    self._rules.add(fact.rule)
                 case facts.RulesRemoved():
-                    for rule_id in fact.rule_ids:
-                        self._rules.pop(rule_id, None)
+                    self._rules.remove(fact.rule_ids)
                 case (
                     facts.ResponseDelayed()
                     | facts.DeliveryPostponed()
@@ -298,17 +189,9 @@ class Projector:
                     pass  # Not shown in history.
                 case unknown:
                     assert_never(unknown)
-        for meter in self._meters.values():
-            rows.usage_minutes += meter.take()
-        for meter in self._run_meters.values():
-            rows.workflow_minutes += meter.take()
+        rows.usage_minutes += self._meters.take()
+        rows.workflow_minutes += self._runs.meters.take()
         return rows
-
-    def _run_meter(self, account_id: AccountId) -> Meter:
-        meter = self._run_meters.get(account_id)
-        if meter is None:
-            meter = self._run_meters[account_id] = Meter.unused(account_id, len(WORKFLOW_FIELDS))
-        return meter
 
     def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
         message = fact.message
@@ -332,8 +215,7 @@ class Projector:
             )
         )
         if message.run is not None:
-            rows.workflow_messages.append((message.number, message.run.run_number, message.run.call_type.value))
-            self._run_meter(message.account_id).add(message.created_ms, RUN_MESSAGES)
+            self._runs.message(rows, message, message.run)
         self._event(rows, message, message.created_ms, EventState.CREATED, CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
@@ -353,7 +235,7 @@ class Projector:
         encoded = codec.encode_outcome(outcome)
         # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
         exchange = len(encoded) if outcome.unsent is None else weight_of_request(live) + weight_of_answer(outcome)
-        self._meter(live.account_id).add(fact.at_ms, BYTES, len(live.body) + exchange)
+        self._meters.of(live.account_id).add(fact.at_ms, BYTES, len(live.body) + exchange)
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -365,7 +247,7 @@ class Projector:
                 int(outcome.succeeded),
                 status,
                 encoded,
-                self._answered_by.pop(fact.message_id, None) if self._answered_by else None,
+                self._rules.take(fact.message_id),
             )
         )
         if not outcome.succeeded:
@@ -388,7 +270,7 @@ class Projector:
                 int(outcome.succeeded),
                 0 if outcome.response is None else outcome.response.status,
                 codec.encode_outcome(outcome),
-                self._encoded(duplicate.answer),
+                self._rules.encoded(duplicate.answer),
             )
         )
         said = str(outcome.response.status) if outcome.response is not None else outcome.error
@@ -419,28 +301,6 @@ class Projector:
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
 
-    def _run_began(self, rows: Rows, run: WorkflowRun) -> None:
-        options, invoker = run.options, run.invoker
-        rows.workflow_runs.append(
-            (
-                run.number,
-                run.run_id,
-                run.account_id,
-                run.url,
-                run.created_ms,
-                run.caller_ip,
-                None if options.flow_control is None else options.flow_control.key,
-                json.dumps(options.labels) if options.labels else None,
-                None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
-                codec.encode_run(replace(run, steps=())),
-            )
-        )
-        for step in run.steps:
-            self._step(rows, run.number, step, run.created_ms)
-
-    def _step(self, rows: Rows, run_number: int, step: WorkflowStep, at_ms: int) -> None:
-        rows.workflow_steps.append((None, run_number, step.message_id, at_ms, step.call_type.value, step.body))
-
     def _annotate(
         self,
         rows: Rows,
@@ -466,4 +326,4 @@ class Projector:
         self.seq += 1
         rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
         if metric is not None:
-            self._meter(live.account_id).add(at_ms, metric)
+            self._meters.of(live.account_id).add(at_ms, metric)

@@ -12,8 +12,8 @@ from emulator.core.model.accounts import Account
 from emulator.core.model.names import AccountId
 from emulator.core.record import Record
 from emulator.journal import codec, schema
-from emulator.journal.schema import USAGE_MINUTES, WORKFLOW_MINUTES
 from emulator.journal.store import Store
+from emulator.journal.tables import USAGE_MINUTES, WORKFLOW_MINUTES
 from emulator.statistics.series import USAGE_FIELDS, RecordedUsage, Window, usage_of
 from emulator.statistics.workflow_usage import WORKFLOW_FIELDS, RecordedWorkflows, workflow_usage_of
 

@@ -12,17 +12,17 @@ from emulator.core.model.options import CallType
 from emulator.core.workflows import RunState, WorkflowStep
 from emulator.journal import codec
 from emulator.journal.conditions import LABELS, Conditions, continue_after, page_of
-from emulator.journal.schema import (
+from emulator.journal.schema import NUMBERS_OF
+from emulator.journal.store import Store
+from emulator.journal.tables import (
     ATTEMPTS,
     EVENTS,
     MESSAGES,
-    NUMBERS_OF,
     WORKFLOW_ENDS,
     WORKFLOW_RUNS,
     WORKFLOW_STEPS,
     WORKFLOW_WAITS,
 )
-from emulator.journal.store import Store
 from emulator.queries.history import Page
 from emulator.queries.message_log import RecordedAttempt
 from emulator.queries.workflow_runs import (

@@ -17,11 +17,11 @@ from emulator.core.errors import Conflict
 from emulator.core.facts import Fact
 from emulator.core.record import Record
 from emulator.core.state import State
-from emulator.journal import codec, files, schema
+from emulator.journal import codec, files, schema, tables
 from emulator.journal.backlog import Backlog
 from emulator.journal.history_writer import HistoryWriter
 from emulator.journal.locked_database import PAGE_BYTES, LockedDatabase
-from emulator.journal.projection import Rows
+from emulator.journal.rows import Rows
 
 T = TypeVar("T")
 
@@ -209,7 +209,7 @@ class Writer:
                 if unwritten:
                     # In one transaction: history must never show facts that a crash undoes.
                     encoded = codec.encode_facts(unwritten)
-                    await connection.execute(schema.FACTS.insert, (last_seq, len(unwritten), encoded))
+                    await connection.execute(tables.FACTS.insert, (last_seq, len(unwritten), encoded))
                 rows = await self._history.write(connection, facts)
                 if self._database.is_file:
                     await self._history.write_progress(connection, last_seq)

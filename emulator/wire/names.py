@@ -45,22 +45,19 @@ def read_queue_name(text: str, *, field: str = "queueName") -> QueueName:
     return QueueName(read_field(field, text, parse_name))
 
 
-def read_schedule_id(text: str, *, field: str = "scheduleId") -> ScheduleId:
-    """The schedule named in a path. Raises: InvalidInput naming `field`."""
-    return ScheduleId(read_field(field, text, parse_name))
+def read_schedule_id(text: str) -> ScheduleId:
+    """The schedule named in a path. Raises: InvalidInput."""
+    return ScheduleId(read_field("scheduleId", text, parse_name))
 
 
-def read_group_name(text: str, *, field: str = "url_group_name") -> GroupName:
-    """The URL group named in a path. Raises: InvalidInput naming `field`."""
-    return GroupName(read_field(field, text, parse_name))
+def read_group_name(text: str) -> GroupName:
+    """The URL group named in a path. Raises: InvalidInput."""
+    return GroupName(read_field("url_group_name", text, parse_name))
 
 
-def read_flow_key(raw_segment: str, *, field: str = "flowControlKey") -> FlowKey:
-    """The flow control key in a raw path: free text, and so percent-encoded there.
-
-    Raises: InvalidInput naming `field`.
-    """
-    return FlowKey(read_field(field, raw_segment, _parse_raw_free_text))
+def read_flow_key(raw_segment: str) -> FlowKey:
+    """The flow control key in a raw path: free text, and so percent-encoded there. Raises: InvalidInput."""
+    return FlowKey(read_field("flowControlKey", raw_segment, _parse_raw_free_text))
 
 
 def _parse_raw_free_text(raw: str) -> str:

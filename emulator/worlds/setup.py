@@ -32,7 +32,6 @@ def world_meta(setup: WorldSetup, anchor: Anchor) -> dict[str, bytes]:
     content = asdict(setup)
     del content["fixtures"]
     content["chaos"] = asdict(setup.chaos)
-    content["chaos"] = asdict(setup.chaos)
     return {"world": json.dumps(content).encode(), **clock_meta(anchor)}
 
 

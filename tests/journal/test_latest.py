@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.journal.latest import Latest
-from emulator.journal.projection import Rows
+from emulator.journal.rows import Rows
 
 
 def group(first: int, *, body: bytes = b"m") -> Rows:

@@ -18,7 +18,7 @@ from emulator.core.model.answers import AttemptOutcome, Via
 from emulator.core.model.messages import Message
 from emulator.core.model.names import MessageId
 from emulator.core.timers import Timer
-from emulator.journal import checksums, codec, files, integrity, migrations, schema
+from emulator.journal import checksums, codec, files, integrity, migrations, schema, tables
 from emulator.journal.history import History
 from emulator.journal.snapshots import Snapshots
 from emulator.journal.store import open_store
@@ -224,7 +224,7 @@ def test_counts_of_format_3_are_summed_up(of_format_3: Path) -> None:
         so_far[account_id] = [sum(each) for each in zip(so_far.get(account_id, [0] * len(row)), row, strict=True)]
         expected.append([account_id, minute, *so_far[account_id]])
     with connected(of_format_3) as connection:
-        assert [list(row[:-1]) for row in connection.execute(schema.USAGE_MINUTES.contents)] == expected
+        assert [list(row[:-1]) for row in connection.execute(tables.USAGE_MINUTES.contents)] == expected
         assert list(integrity.find_damage(connection)) == []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiosqlite
 import pytest
 
-from emulator.journal import checksums, codec, schema
+from emulator.journal import checksums, codec, schema, tables
 from emulator.server import bootstrap
 from emulator.server.settings import Settings
 from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
@@ -194,7 +194,7 @@ def _database(change: Callable[[sqlite3.Connection], object] | None = None, *, c
             checksums.register(connection)
             if change is not None:
                 change(connection)
-            for table in schema.TABLES if content else ():
+            for table in tables.TABLES if content else ():
                 with contextlib.suppress(sqlite3.OperationalError):
                     connection.execute(table.renew_checksums)
             connection.commit()

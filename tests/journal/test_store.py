@@ -16,8 +16,11 @@ from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model.answers import Response, ScriptedResponse
 from emulator.core.model.messages import EventState
 from emulator.core.model.names import MessageId
-from emulator.journal import schema
+from emulator.journal import schema, tables
+from emulator.journal.database import MEMORY
+from emulator.journal.store import open_store
 from emulator.journal.writer import Thresholds
+from emulator.queries.history import Delivery
 from tests.harness.loops import PATIENCE_S, on_loop
 from tests.harness.simulations import (
     DAY,
@@ -460,6 +463,32 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
         assert again.simulation.state.counters.messages == 1
 
 
+# -- forks ------------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_fork_goes_on_with_what_history_remembers() -> None:
+    """D-434: a duplicate that is due in both worlds is part of the history of both."""
+    store, _ = await open_store(MEMORY)
+    try:
+        async with kept() as world:
+            world.add_rule("https://a.example.com/", duplicate_ms=HOUR)
+            world.publish("https://a.example.com/")
+            await world.events()
+            state = await world.store.fork_to(store, lambda state: None, {})
+            fork = KeptWorld(store, state, world.answering)
+            fork.messages.update(world.messages)
+            await fork.history.load()
+
+            for each in (world, fork):
+                each.run_for(HOUR)
+            expected = await world.trace()
+            assert len([entry for entry in expected if isinstance(entry, Delivery)]) == 2
+            assert await fork.trace() == expected
+    finally:
+        await store.close()
+
+
 # -- failures ---------------------------------------------------------------------------------
 
 
@@ -528,7 +557,7 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
         executemany = connection.executemany
 
         async def pause_half_way(statement: str, rows: Any) -> Any:
-            if statement == schema.ATTEMPTS.insert_checked:
+            if statement == tables.ATTEMPTS.insert_checked:
                 half_way.set()
                 await go_on.wait()
             return await executemany(statement, rows)

@@ -20,8 +20,8 @@ def test_other_names_are_refused_by_the_field(text: str) -> None:
         names.read_queue_name(text)
     assert caught.value.field == "queueName"
     with pytest.raises(InvalidInput) as caught:
-        names.read_group_name(text, field="name")
-    assert caught.value.field == "name"
+        names.read_group_name(text)
+    assert caught.value.field == "url_group_name"
 
 
 @pytest.mark.parametrize(("raw", "key"), [("a", "a"), ("a%20b%2Fc", "a b/c"), ("%C3%A9", "é"), ("a+b", "a+b")])
