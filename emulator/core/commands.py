@@ -1,4 +1,7 @@
-"""Every input of the core, imperative. `Command[R]` says what the reply is."""
+"""Every input of the core, imperative. `Command[R]` says what the reply is.
+
+They stand in one file, by what they are about, as the facts do: what a world can be told to do is read here as a whole.
+"""
 
 from __future__ import annotations
 
@@ -24,58 +27,14 @@ from emulator.core.model.options import Destination, MessageOptions
 from emulator.core.model.resources import Endpoint
 from emulator.core.plans import PlanName
 from emulator.core.record import Record
-from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, Waiter, WorkflowRun
+from emulator.core.replies import BatchReply, NotifiedWaiter, Published, PublishReply, TriggeredRun
+from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, WorkflowRun
 
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Command(Record, Generic[R_co]):
     """Marks an input whose reply is an R_co."""
-
-
-# -- replies ----------------------------------------------------------------------------------
-
-
-class Published(Record):
-    """One message of a publish; `deduplicated` means that an earlier one stands for it."""
-
-    message_id: MessageId
-    url: str
-    deduplicated: bool
-
-
-class Accepted(Record):
-    """What one publish made: one message for a URL, one per endpoint for a group."""
-
-    is_group: bool
-    messages: tuple[Published, ...]
-
-    @property
-    def is_deduplicated(self) -> bool:
-        """Whether earlier messages stand for all of it, so that nothing new was made."""
-        return bool(self.messages) and all(message.deduplicated for message in self.messages)
-
-
-class DailyQuota(Record):
-    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
-
-    limit: int
-    remaining: int
-    reset_s: int
-
-
-class PublishReply(Record):
-    """What a publish made, and where it left the account's quota."""
-
-    accepted: Accepted
-    quota: DailyQuota
-
-
-class BatchReply(Record):
-    """What became of each item of a batch, in their order, and where the whole left the account's quota."""
-
-    items: tuple[Accepted | Refused, ...]
-    quota: DailyQuota
 
 
 # -- time and attempts ------------------------------------------------------------------------
@@ -167,14 +126,6 @@ class RetryDeadLetters(Command[tuple[Published, ...]]):
 
 
 # -- workflow runs ----------------------------------------------------------------------------
-
-
-class TriggeredRun(Record):
-    """A run that was started; `deduplicated`: it is active already and nothing was sent."""
-
-    run_id: RunId
-    created_ms: int
-    deduplicated: bool = False
 
 
 class TriggerRuns(Command[tuple[TriggeredRun, ...]]):
@@ -272,15 +223,6 @@ class WaitForEvent(Command[None]):
     timeout_headers: ListedHeaders
     timeout_options: MessageOptions
     step: bytes
-
-
-class NotifiedWaiter(Record):
-    """A waiter that an event resumed, and the message that tells its run."""
-
-    waiter: Waiter
-    message_id: MessageId
-    run_id: RunId
-    run_created_ms: int
 
 
 class Notify(Command[tuple[NotifiedWaiter, ...]]):

@@ -1,7 +1,8 @@
 """Every change of a world, in the past tense. `State.apply` is their only consumer in the core.
 
 A fact is complete: applying the recorded facts of a world again, in order, gives the same
-state without asking any rule a second time. The comment beside a fact of a message names its
+state without asking any rule a second time. They stand in one file, because a list of all that
+can happen is what one looks for in it, and `Fact` has to name each. The comment beside a fact of a message names its
 transition in `lifecycle.py`.
 """
 

@@ -6,7 +6,6 @@ Source: interface document, "Errors" (the report names the offending field). The
 
 from __future__ import annotations
 
-from emulator.core.commands import DailyQuota
 from emulator.core.errors import (
     Conflict,
     Forbidden,
@@ -25,6 +24,7 @@ from emulator.core.errors import (
     Unauthenticated,
 )
 from emulator.core.model.names import Headers
+from emulator.core.replies import DailyQuota
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import Pairs
 

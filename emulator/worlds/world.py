@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +15,6 @@ from emulator.core.decision import account_state
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
 from emulator.core.model.accounts import Account
 from emulator.core.model.names import AccountId
-from emulator.core.rules import limits
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.core.state_view import StateView
@@ -30,7 +28,9 @@ from emulator.journal.history import History
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
-from emulator.worlds.credentials import accounts_of, credentials_of, give_credentials, login_of, put_credentials
+from emulator.worlds.bursts import Bursts
+from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
+from emulator.worlds.forking import fork_in_file, fork_in_memory
 from emulator.worlds.listings import Listings
 from emulator.worlds.mismatches import Mismatches
 from emulator.worlds.options import WorldOptions
@@ -92,7 +92,7 @@ class World:
 
     def _begin(self, store: Store, state: State, history: History) -> None:
         self._store = store
-        self._bursts: dict[AccountId, limits.BurstWindow] = {}
+        self.bursts = Bursts(state, self.pace)
         self.history = history
         self.previews = Previews(state, store)
         self.runs = RunLogs(state, store, history)
@@ -228,14 +228,6 @@ class World:
         """Raises NotFound for an account of another world, or of none."""
         return account_state(self.state, account_id).account
 
-    def count_call(self, account_id: AccountId) -> None:
-        """Count a call against the account's burst limit. Raises QuotaExceeded."""
-        account = self.state.accounts[account_id].account
-        if not limits.counts_calls(account, is_frozen=self.pace.is_frozen):
-            return
-        window = limits.count_call(self._bursts.get(account_id), account, self.state.now_ms, wall_ms())
-        self._bursts[account_id] = window
-
     def credentials(self) -> Credentials:
         return credentials_of(self.state, self.login)
 
@@ -243,9 +235,7 @@ class World:
 
     async def save_snapshot(self, name: str) -> Snapshot:
         """Keep the world as it is now. Raises Conflict for a name that is taken, and during an advance (D-201)."""
-        async with self._lock:
-            self._check_is_at_rest()
-            await self.current_state()
+        async with self._at_rest():
             await self._write_clock()
             return await self.snapshots.save(name, self._store)
 
@@ -286,9 +276,7 @@ class World:
         """Move the clock; an undoable move keeps the world as it is before (D-435). Raises Conflict."""
         if not undoable:
             return await move(self.clock)
-        async with self._lock:
-            self._check_is_at_rest()
-            await self.current_state()
+        async with self._at_rest():
             await self._write_clock()
             kept = await self._undoable.keep(self._store)
         try:
@@ -310,21 +298,12 @@ class World:
 
         Raises Conflict during an advance, and UnusableDatabase.
         """
-        async with self._lock:
-            self._check_is_at_rest()
-            await self.current_state()
+        async with self._at_rest():
             anchor = Anchor(virtual_ms=self.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
-            change, meta = partial(give_credentials, setup=setup), world_meta(setup, anchor)
-            if not self._options.keeps_state:
-                state = await self._store.fork_to(store, change, meta)
+            if self._options.keeps_state:
+                store, state = await fork_in_file(self._store, store, setup, anchor, self.snapshots)
             else:
-                async with self.snapshots.taken(self._store) as saved:
-                    change(saved.state)
-                    change(saved.base)
-                    base = capture(saved.base)
-                    await store.begin(base, meta)
-                    await store.take_over(str(saved.path), capture(saved.state), base, meta)
-                    store, state = await store.go_on()
+                store, state = await fork_in_memory(self._store, store, setup, anchor)
         return PacedClock(replace(anchor, virtual_ms=state.now_ms)), store, state
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
@@ -351,6 +330,14 @@ class World:
         if failure is not None:
             kind = InsufficientStorage if failure.is_disk_full else Conflict
             raise kind(f"the snapshot cannot be restored: {str(failure).rpartition(': ')[2]}")
+
+    @contextlib.asynccontextmanager
+    async def _at_rest(self) -> AsyncIterator[None]:
+        """Meanwhile nothing else is done with the world as a whole, and what had come due is done. Raises Conflict."""
+        async with self._lock:
+            self._check_is_at_rest()
+            await self.current_state()
+            yield
 
     def _check_is_at_rest(self) -> None:
         if self.is_closed:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from emulator.core import commands, facts
 from emulator.core.checkpoint import Checkpoint, capture
-from emulator.core.commands import Accepted, Command, Published, PublishItem
+from emulator.core.commands import Command, PublishItem
 from emulator.core.identifiers import world_key
 from emulator.core.model.accounts import Account, Plan, SigningKeys
 from emulator.core.model.answers import AttemptOutcome, DestinationRule, Response, Via
@@ -32,6 +32,7 @@ from emulator.core.model.names import (
 )
 from emulator.core.model.options import CallbackOptions, Destination, DestinationKind, FlowControl, MessageOptions
 from emulator.core.model.resources import Endpoint, Queue, ScheduleProgress
+from emulator.core.replies import Accepted, Published
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
 from emulator.core.state_view import AccountState

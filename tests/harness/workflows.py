@@ -9,12 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.core import commands, facts
-from emulator.core.commands import NotifiedWaiter, Published, PublishItem, TriggeredRun
+from emulator.core import commands, facts, replies
+from emulator.core.commands import PublishItem
 from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.messages import Message, Phase
 from emulator.core.model.names import MessageId, RunId
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
+from emulator.core.replies import NotifiedWaiter, Published, TriggeredRun
 from emulator.core.workflows import Invoker, WorkflowRun
 from tests.harness.simulations import CALLER_IP, EPOCH_MS, World, answered
 
@@ -86,7 +87,7 @@ class RunWorld(World):
         (published,) = reply.accepted.messages
         return published
 
-    def batch(self, *items: PublishItem) -> commands.BatchReply:
+    def batch(self, *items: PublishItem) -> replies.BatchReply:
         return self.do(commands.PublishBatch(account_id=self.account_id, items=items))
 
     def succeed(self, response: bytes = b'"done"', run_id: RunId = RUN, *, has_existed: bool = False) -> None:

@@ -9,11 +9,12 @@ from typing import TypeAlias
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Opener, Request, Route
-from emulator.core.commands import Accepted, Command
+from emulator.core.commands import Command
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model.names import AccountId, QueueName
 from emulator.core.model.options import Destination, MessageOptions
 from emulator.core.record import Record
+from emulator.core.replies import Accepted
 from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue, queue_of_a_run
 from emulator.core.state_view import AccountView, StateView
@@ -155,7 +156,7 @@ def opener(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[MessagingCa
         if policy.burst_limit:
             # What has come due comes first. For a publish, submitting it sees to that.
             await world.current_state()
-            world.count_call(account_id)
+            world.bursts.count(account_id)
         return MessagingCall(request=request, dialect=dialect, world=world, account_id=account_id)
 
     return open_call

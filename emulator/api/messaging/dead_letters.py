@@ -6,9 +6,10 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
-from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
+from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
 from emulator.core.errors import NotFound
 from emulator.core.model.names import DeadLetterId
+from emulator.core.replies import Published
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.wire.messaging import filters, views
 from emulator.wire.messaging.options import RequestKind, read_options

@@ -6,8 +6,9 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import PUBLISH, MessagingCall, MessagingRoute
-from emulator.core.commands import Accepted, Publish, PublishBatch, PublishItem
+from emulator.core.commands import Publish, PublishBatch, PublishItem
 from emulator.core.model.names import QueueName
+from emulator.core.replies import Accepted
 from emulator.wire import names
 from emulator.wire.error_body import quota_headers
 from emulator.wire.messaging import bodies, views

@@ -6,7 +6,8 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import PUBLISH, MessagingCall, MessagingRoute
-from emulator.core.commands import TriggeredRun, TriggerRuns
+from emulator.core.commands import TriggerRuns
+from emulator.core.replies import TriggeredRun
 from emulator.wire.workflow import requests, views
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
+from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound
 from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
@@ -13,6 +13,7 @@ from emulator.core.model.messages import CreatedBy, Message
 from emulator.core.model.names import AccountId, MessageId
 from emulator.core.model.options import MessageOptions
 from emulator.core.record import whole
+from emulator.core.replies import Published
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over

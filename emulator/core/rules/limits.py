@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from emulator.core.commands import DailyQuota
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, OverLimit, PayloadTooLarge, QuotaExceeded
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.model.accounts import Account, Plan
 from emulator.core.model.options import CallbackOptions, MessageOptions
 from emulator.core.record import Record
+from emulator.core.replies import DailyQuota
 from emulator.core.state_view import AccountView
 
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}

@@ -10,16 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.core.commands import (
-    Accepted,
-    BatchReply,
-    DailyQuota,
-    Publish,
-    PublishBatch,
-    Published,
-    PublishItem,
-    PublishReply,
-)
+from emulator.core.commands import Publish, PublishBatch, PublishItem
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import Refused
 from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
@@ -29,6 +20,7 @@ from emulator.core.model.names import AccountId, GroupName, MessageId, ScheduleI
 from emulator.core.model.options import DestinationKind, MessageOptions, Method
 from emulator.core.model.resources import Endpoint
 from emulator.core.record import Record
+from emulator.core.replies import Accepted, BatchReply, DailyQuota, Published, PublishReply
 from emulator.core.rules import deduplication, limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 
-from emulator.core.commands import Accepted, Published
 from emulator.core.errors import Refused
 from emulator.core.language.headers import by_canonical_name
 from emulator.core.model.accounts import SigningKeys
@@ -18,6 +17,7 @@ from emulator.core.model.messages import Message
 from emulator.core.model.names import Headers, ScheduleId
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
 from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, UrlGroup
+from emulator.core.replies import Accepted, Published
 from emulator.core.rules import flow_control
 from emulator.core.rules.options import delivered_headers
 from emulator.queries.history import DeadLetterEntry, Event, Page

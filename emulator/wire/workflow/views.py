@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from emulator.core.commands import NotifiedWaiter, TriggeredRun
+from emulator.core.replies import NotifiedWaiter, TriggeredRun
 from emulator.core.rules.workflows.ending import completed
 from emulator.core.rules.workflows.waiting import TIMED_OUT
 from emulator.core.workflows import ListedHeaders, Waiter, WorkflowRun

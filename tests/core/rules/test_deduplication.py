@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core import commands
+from emulator.core import commands, replies
 from emulator.core.commands import PublishItem
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 from emulator.core.model.resources import Endpoint
@@ -148,7 +148,7 @@ def test_duplicates_within_one_batch_are_found() -> None:
         caller_ip="",
     )
     reply = world.do(commands.PublishBatch(account_id=world.account_id, items=(item, item)))
-    accepted = [each for each in reply.items if isinstance(each, commands.Accepted)]
+    accepted = [each for each in reply.items if isinstance(each, replies.Accepted)]
     assert [each.messages[0].deduplicated for each in accepted] == [False, True]
     assert [each.is_deduplicated for each in accepted] == [False, True]
 

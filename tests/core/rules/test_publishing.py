@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from emulator.core import commands, facts
-from emulator.core.commands import DailyQuota, PublishItem
+from emulator.core.commands import PublishItem
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, QuotaExceeded, Refused
 from emulator.core.model.names import QueueName
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
 from emulator.core.model.resources import Endpoint
+from emulator.core.replies import DailyQuota
 from tests.harness.simulations import DAY, HOUR, World, callback, flow, make_account
 
 URL = "https://api.example.com/hook"

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.commands import (
-    Accepted,
-    BatchReply,
-    Publish,
-    PublishBatch,
-    Published,
-    PublishItem,
-    PublishReply,
-)
+from emulator.core.commands import Publish, PublishBatch, PublishItem
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused, RunOver
 from emulator.core.facts import PublishDeduplicated, RunRewritten, RunStarted
@@ -24,6 +16,7 @@ from emulator.core.model.messages import CreatedBy
 from emulator.core.model.names import AccountId, DeadLetterId
 from emulator.core.model.options import CallType, DestinationKind, MessageOptions, RunOptions
 from emulator.core.record import Record
+from emulator.core.replies import Accepted, BatchReply, Published, PublishReply
 from emulator.core.rules import limits, publishing
 from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, shared, steps_body
 from emulator.core.state_view import StateView

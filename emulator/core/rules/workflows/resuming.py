@@ -13,7 +13,6 @@ from emulator.core.commands import (
     PublishItem,
     RestartRuns,
     ResumeRuns,
-    TriggeredRun,
 )
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, NotFound
@@ -22,6 +21,7 @@ from emulator.core.identifiers import run_id as make_run_id
 from emulator.core.model.messages import CreatedBy, Message, Phase
 from emulator.core.model.names import AccountId, MessageId, RunId
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
+from emulator.core.replies import TriggeredRun
 from emulator.core.rules import limits
 from emulator.core.rules.cancellation import cancel
 from emulator.core.rules.options import first_delivery_ms, over

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.commands import PublishItem, TriggeredRun, TriggerRuns
+from emulator.core.commands import PublishItem, TriggerRuns
 from emulator.core.decision import Decision
 from emulator.core.facts import PublishDeduplicated
 from emulator.core.identifiers import run_id as make_run_id
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.names import RunId
 from emulator.core.model.options import CallbackOptions, MessageOptions, RunOptions
+from emulator.core.replies import TriggeredRun
 from emulator.core.rules.workflows.accepting import begin, check_message
 from emulator.core.state_view import StateView
 

@@ -6,13 +6,14 @@ from base64 import b64encode
 
 from msgspec.structs import replace
 
-from emulator.core.commands import NotifiedWaiter, Notify, WaitForEvent
+from emulator.core.commands import Notify, WaitForEvent
 from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
 from emulator.core.facts import EventSaved, SavedEventTaken, WaitBegan, WaitEnded
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.names import MessageId
 from emulator.core.model.options import MessageOptions
+from emulator.core.replies import NotifiedWaiter
 from emulator.core.rules import limits
 from emulator.core.rules.workflows.ending import completed
 from emulator.core.rules.workflows.messages import append_step

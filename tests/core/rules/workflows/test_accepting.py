@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core import commands, facts
+from emulator.core import commands, facts, replies
 from emulator.core.errors import Forbidden, InvalidRunMessage, LimitReached, QuotaExceeded, RunOver
 from emulator.core.model.names import RunId
 from emulator.core.model.options import CallType, Destination, DestinationKind
@@ -101,7 +101,7 @@ def test_an_ordinary_item_of_a_batch_with_steps_is_refused_alone() -> None:
     reply = world.batch(item("https://other.test/", max_retries=21), item(body=b"1", workflow=part()))
     refused, accepted = reply.items
     assert isinstance(refused, Exception)
-    assert isinstance(accepted, commands.Accepted)
+    assert isinstance(accepted, replies.Accepted)
     assert len(world.run().steps) == 2
 
 
@@ -109,7 +109,7 @@ def test_a_batch_begins_many_runs_and_names_each() -> None:
     world = RunWorld()
     runs = [RunId(f"wfr_{number}") for number in range(3)]
     reply = world.batch(*(item(body=b"1", workflow=part(run, is_init=True, url=FLOW)) for run in (*runs, runs[0])))
-    assert [each.messages[0].deduplicated for each in reply.items if isinstance(each, commands.Accepted)] == [
+    assert [each.messages[0].deduplicated for each in reply.items if isinstance(each, replies.Accepted)] == [
         False,
         False,
         False,

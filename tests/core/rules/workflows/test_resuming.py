@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import commands
+from emulator.core import commands, replies
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.names import RunId
@@ -41,11 +41,11 @@ def failed(*, at: int = 3, **options: Any) -> RunWorld:
     return world
 
 
-def resume(world: RunWorld, **overrides: Any) -> commands.TriggeredRun:
+def resume(world: RunWorld, **overrides: Any) -> replies.TriggeredRun:
     return resumed(world, world.failed_run(), **overrides)
 
 
-def resumed(world: RunWorld, entry: commands.FailedRun, **overrides: Any) -> commands.TriggeredRun:
+def resumed(world: RunWorld, entry: commands.FailedRun, **overrides: Any) -> replies.TriggeredRun:
     command = commands.ResumeRuns(
         account_id=world.account_id, entries=(entry,), overrides=MessageOptions(**overrides), strict=True
     )
@@ -53,7 +53,7 @@ def resumed(world: RunWorld, entry: commands.FailedRun, **overrides: Any) -> com
     return run
 
 
-def restart(world: RunWorld, **overrides: Any) -> commands.TriggeredRun:
+def restart(world: RunWorld, **overrides: Any) -> replies.TriggeredRun:
     command = commands.RestartRuns(
         account_id=world.account_id,
         entries=(world.failed_run(),),
@@ -195,7 +195,7 @@ def test_an_entry_that_is_gone_is_not_found() -> None:
 # -- the failure function ---------------------------------------------------------------------
 
 
-def call_again(world: RunWorld) -> commands.TriggeredRun:
+def call_again(world: RunWorld) -> replies.TriggeredRun:
     return world.do(commands.CallFailureFunction(account_id=world.account_id, entry=world.failed_run()))
 
 

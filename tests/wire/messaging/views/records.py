@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.core.commands import Published
 from emulator.core.model.answers import Response
 from emulator.core.model.messages import Message
 from emulator.core.model.names import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
+from emulator.core.replies import Published
 from emulator.wire.json_fields import Json
 
 ACCOUNT = AccountId("account-1")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from qstash import message as client_message
 
-from emulator.core.commands import Accepted, Published
 from emulator.core.errors import InvalidInput, NotFound
 from emulator.core.model.names import MessageId
+from emulator.core.replies import Accepted, Published
 from emulator.wire import dialect
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views
