@@ -14,7 +14,7 @@ from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.messages import Message
 from emulator.core.workflows import Waiter, WorkflowRun
 from emulator.queries.history import Dropped
-from emulator.queries.message_log import AnsweringRule
+from emulator.queries.message_log import AnsweringRule, RecordedAttempt
 
 _MOST_SHARED = 10_000
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -117,6 +117,19 @@ def encode_row(row: Sequence[object]) -> bytes:
 
 def decode_outcome(payload: bytes) -> AttemptOutcome:
     return _OUTCOME.decode(payload)
+
+
+def decode_attempt(
+    number: int, started_ms: int, finished_ms: int, outcome: bytes, answered_by: bytes | None
+) -> RecordedAttempt:
+    """An attempt from the columns of its row."""
+    return RecordedAttempt(
+        at_ms=finished_ms,
+        started_ms=started_ms,
+        number=number,
+        outcome=decode_outcome(outcome),
+        answered_by=None if answered_by is None else decode_rule(answered_by),
+    )
 
 
 def encode_rule(rule: AnsweringRule) -> bytes:

@@ -209,15 +209,7 @@ class History:
         statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
         rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
-            Delivery(
-                seq=seq,
-                at_ms=at_ms,
-                finished_ms=finished_ms,
-                message=message_of(definition),
-                attempt=attempt,
-                outcome=codec.decode_outcome(outcome),
-                answered_by=None if rule is None else codec.decode_rule(rule),
-            )
+            _delivery(seq, at_ms, finished_ms, attempt, message_of(definition), outcome, rule)
             for seq, at_ms, finished_ms, attempt, definition, outcome, rule, _ in rows
         ]
         return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
@@ -306,13 +298,19 @@ def _entry(row: sqlite3.Row | Row, message: Message) -> Event | Delivery:
     seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule, _ = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)
+    return _delivery(seq, at_ms, finished_ms, attempt, message, encoded, rule)
+
+
+def _delivery(
+    seq: int, at_ms: int, finished_ms: int, attempt: int, message: Message, outcome: bytes, rule: bytes | None
+) -> Delivery:
     return Delivery(
         seq=seq,
         at_ms=at_ms,
         finished_ms=finished_ms,
         message=message,
         attempt=attempt,
-        outcome=codec.decode_outcome(encoded),
+        outcome=codec.decode_outcome(outcome),
         answered_by=None if rule is None else codec.decode_rule(rule),
     )
 

@@ -13,7 +13,6 @@ from emulator.journal.store import Store
 from emulator.journal.tables import ATTEMPTS, EVENTS, MESSAGES
 from emulator.queries.history import Page
 from emulator.queries.listings import LIVE, Course, MessageQuery, Moment
-from emulator.queries.message_log import RecordedAttempt
 
 # The page is chosen first: only its rows are read whole and checked.
 _SELECT_MESSAGES = f"""
@@ -77,19 +76,10 @@ def _in_phases(conditions: Conditions, phases: frozenset[Phase], at: Moment) -> 
 
 def _course(row: sqlite3.Row, message: Message) -> Course:
     _, begun, ended, ended_ms, at_ms, finished_ms, attempt, outcome, rule, _ = row
-    last: RecordedAttempt | None = None
-    if outcome is not None:
-        last = RecordedAttempt(
-            at_ms=finished_ms,
-            started_ms=at_ms,
-            number=attempt,
-            outcome=codec.decode_outcome(outcome),
-            answered_by=None if rule is None else codec.decode_rule(rule),
-        )
     return Course(
         message=message,
         attempts=begun,
-        last=last,
+        last=None if outcome is None else codec.decode_attempt(attempt, at_ms, finished_ms, outcome, rule),
         ended=None if ended is None else Phase(ended),
         ended_ms=ended_ms,
     )

@@ -19,7 +19,6 @@ from emulator.queries.message_log import (
     Failure,
     LoggedEvent,
     MessageLog,
-    RecordedAttempt,
 )
 
 _SELECT_MESSAGE = f"SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN ({NUMBERS_OF})"
@@ -68,14 +67,7 @@ class MessageLogs:
                 placed.append((seq, 0, LoggedEvent(at_ms=at_ms, state=EventState(state), next_delivery_ms=next_ms)))
             attempts = await self._store.whole_rows(_SELECT_ATTEMPTS, (number,))
             for seq, at_ms, finished_ms, attempt, outcome, rule, _ in attempts:
-                attempted = RecordedAttempt(
-                    at_ms=finished_ms,
-                    started_ms=at_ms,
-                    number=attempt,
-                    outcome=codec.decode_outcome(outcome),
-                    answered_by=None if rule is None else codec.decode_rule(rule),
-                )
-                placed.append((seq, 0, attempted))
+                placed.append((seq, 0, codec.decode_attempt(attempt, at_ms, finished_ms, outcome, rule)))
             annotations = await self._store.whole_rows(_SELECT_ANNOTATIONS, (message_id,))
             for seq, at_ms, kind, name, reason, _ in annotations:
                 hold = None if reason is None else HoldReason(reason)

@@ -150,14 +150,7 @@ class WorkflowRuns:
         attempts: dict[int, list[RecordedAttempt]] = defaultdict(list)
         rows = await self._store.whole_rows(_SELECT_ATTEMPTS, (run_number,))
         for number, at_ms, finished_ms, attempt, outcome, rule, _ in rows:
-            recorded = RecordedAttempt(
-                at_ms=finished_ms,
-                started_ms=at_ms,
-                number=attempt,
-                outcome=codec.decode_outcome(outcome),
-                answered_by=None if rule is None else codec.decode_rule(rule),
-            )
-            attempts[number].append(recorded)
+            attempts[number].append(codec.decode_attempt(attempt, at_ms, finished_ms, outcome, rule))
         found = []
         for number, call_type, definition, _ in await self._store.whole_rows(_SELECT_MESSAGES, (run_number,)):
             phase, next_ms, ended_ms = _where(events[number])

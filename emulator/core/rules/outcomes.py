@@ -15,7 +15,6 @@ from emulator.core.facts import (
     MessageDelivered,
     MessageFailed,
     ResponseDelayed,
-    RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
 from emulator.core.model.answers import AttemptOutcome
@@ -25,7 +24,7 @@ from emulator.core.model.options import RunPart
 from emulator.core.rules import destination_rules, duplicates
 from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback
-from emulator.core.rules.retries import delay_after
+from emulator.core.rules.retries import is_spent, next_retry
 from emulator.core.rules.workflows import conclusions as workflow_conclusions
 from emulator.core.state_view import StateView
 
@@ -73,16 +72,10 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
     elif progress.cancel_requested:
         # Canceled messages become no dead letters and have no callbacks (D-018).
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)
-    elif outcome.non_retryable or progress.retried >= message.max_retries:
+    elif is_spent(progress, outcome):
         yield from _fail(state, progress, outcome)
     else:
-        delay = delay_after(message, outcome, retried=progress.retried, now_ms=state.now_ms)
-        yield RetryScheduled(
-            message_id=message.message_id,
-            at_ms=state.now_ms,
-            due_ms=state.now_ms + delay.delay_ms,
-            reason=delay.reason.value,
-        )
+        yield next_retry(progress, outcome, state.now_ms)
     if message.callback is not None and (outcome.succeeded or not progress.cancel_requested):
         yield from send_callback(state, message, message.callback, outcome, progress.retried)
     yield from admit_waiting(state, message)

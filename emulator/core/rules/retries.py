@@ -1,9 +1,8 @@
 """How long to wait between a failed attempt and the next one.
 
 Three sources, the first that applies wins: a hint in the destination's response, the message's own
-expression, the default backoff. The module answers a delay and where it came from; the decision
-that schedules the retry adds it to the present. What explains a retry afterwards asks the same
-function again, with what was recorded.
+expression, the default backoff. What explains a retry afterwards asks for the delay again, with
+what was recorded.
 
 Source: interface document, "Delivery rules" 1 and Svc-Retry-Delay; decisions D-014, D-015, D-016.
 """
@@ -16,10 +15,11 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
+from emulator.core.facts import RetryScheduled
 from emulator.core.language import expressions
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Message
+from emulator.core.model.messages import Message, Progress
 from emulator.core.record import Record
 
 
@@ -67,6 +67,20 @@ _HINTS_IN_ORDER = (
     RetryReason.RATE_LIMIT_RESET_REQUESTS,
     RetryReason.RATE_LIMIT_RESET_TOKENS,
 )
+
+
+def is_spent(progress: Progress, outcome: AttemptOutcome) -> bool:
+    """Whether no retry follows a failed attempt: the message has had all it may have, or the answer forbids one."""
+    return outcome.non_retryable or progress.retried >= progress.message.max_retries
+
+
+def next_retry(progress: Progress, outcome: AttemptOutcome, now_ms: int) -> RetryScheduled:
+    """The retry that follows a failed attempt, which came back now."""
+    message = progress.message
+    delay = delay_after(message, outcome, retried=progress.retried, now_ms=now_ms)
+    return RetryScheduled(
+        message_id=message.message_id, at_ms=now_ms, due_ms=now_ms + delay.delay_ms, reason=delay.reason.value
+    )
 
 
 def delay_after(message: Message, outcome: AttemptOutcome, *, retried: int, now_ms: int) -> RetryDelay:

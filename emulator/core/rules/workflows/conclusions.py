@@ -14,7 +14,6 @@ from emulator.core.facts import (
     MessageDelivered,
     MessageFailed,
     MessageGivenUp,
-    RetryScheduled,
 )
 from emulator.core.identifiers import dead_letter_id as make_dead_letter_id
 from emulator.core.model.answers import AttemptOutcome, Via
@@ -23,7 +22,7 @@ from emulator.core.model.names import DeadLetterId
 from emulator.core.model.options import CallbackOptions, CallType, MessageOptions, RunPart
 from emulator.core.rules import callbacks
 from emulator.core.rules.options import headers_over
-from emulator.core.rules.retries import delay_after
+from emulator.core.rules.retries import is_spent, next_retry
 from emulator.core.rules.workflows.ending import end
 from emulator.core.rules.workflows.messages import SDK_VERSION, Delivery, active_run, create, inherited
 from emulator.core.state_view import StateView
@@ -66,19 +65,12 @@ def conclude(state: StateView, progress: Progress, part: RunPart, outcome: Attem
     message = progress.message
     run = active_run(state, message)
     goes_on = run is not None or part.call_type is CallType.FAILURE_CALL
-    is_spent = outcome.non_retryable or progress.retried >= message.max_retries
     if outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
     elif progress.cancel_requested:
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)
-    elif goes_on and not is_spent:
-        delay = delay_after(message, outcome, retried=progress.retried, now_ms=state.now_ms)
-        yield RetryScheduled(
-            message_id=message.message_id,
-            at_ms=state.now_ms,
-            due_ms=state.now_ms + delay.delay_ms,
-            reason=delay.reason.value,
-        )
+    elif goes_on and not is_spent(progress, outcome):
+        yield next_retry(progress, outcome, state.now_ms)
         return
     elif run is None or part.call_type in _SPARED:
         yield MessageGivenUp(message_id=message.message_id, at_ms=state.now_ms)

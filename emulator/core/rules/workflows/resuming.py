@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -31,25 +31,27 @@ from emulator.core.rules.workflows.messages import Delivery, create, next_messag
 from emulator.core.state_view import StateView
 from emulator.core.workflows import WorkflowRun
 
+# What makes a new run of a failed one.
+_Begin = Callable[[StateView, FailedRun, MessageOptions], Decision[TriggeredRun]]
+
 
 def resume_runs(state: StateView, command: ResumeRuns) -> Decision[tuple[TriggeredRun, ...]]:
     """New runs with the steps of failed ones, which repeat the call that failed and what had no result (D-374)."""
-    entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
-    resumed = []
-    for entry in entries:
-        yield _removed(state, command.account_id, entry)
-        resumed.append((yield from _resume(state, entry, command.overrides)))
-    return tuple(resumed)
+    return (yield from _again(state, command, _resume))
 
 
 def restart_runs(state: StateView, command: RestartRuns) -> Decision[tuple[TriggeredRun, ...]]:
     """New runs with the payload and the configuration of failed ones."""
+    return (yield from _again(state, command, _restart))
+
+
+def _again(state: StateView, command: ResumeRuns | RestartRuns, begin: _Begin) -> Decision[tuple[TriggeredRun, ...]]:
     entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
-    restarted = []
+    begun = []
     for entry in entries:
         yield _removed(state, command.account_id, entry)
-        restarted.append((yield from _restart(state, entry, command.overrides)))
-    return tuple(restarted)
+        begun.append((yield from begin(state, entry, command.overrides)))
+    return tuple(begun)
 
 
 def call_failure_function_again(state: StateView, command: CallFailureFunction) -> Decision[TriggeredRun]:

@@ -1,0 +1,273 @@
+"""The writer: groups, checkpoints while facts keep coming, failures, and reading meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.core import facts
+from emulator.core.errors import WorldBroken
+from emulator.core.model.answers import Response
+from emulator.core.model.messages import EventState
+from emulator.core.model.names import MessageId
+from emulator.journal import schema, tables
+from emulator.journal.writer import Thresholds
+from tests.harness.loops import PATIENCE_S, on_loop
+from tests.harness.simulations import SECOND, answered, by_url, dump
+from tests.harness.stores import connection_of, crash, kept
+
+DOWN = "https://down.example.com/"
+
+
+# -- groups -----------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db") as world:
+
+        async def publish(number: int) -> None:
+            world.publish(f"https://a.example.com/{number}")
+            await world.store.writer.commit()
+
+        await asyncio.gather(*(publish(number) for number in range(200)))
+        (row,) = await world.store.rows("SELECT count(*), sum(count) FROM facts", ())
+
+    # The first write may start with the first of them; all others are in the second.
+    assert row[0] <= 2
+    assert row[1] == len(world.facts)
+
+
+@on_loop
+async def test_commit_without_anything_new_writes_nothing(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db") as world:
+        world.publish("https://a.example.com/")
+        await world.store.writer.commit()
+        await world.store.writer.commit()
+
+        (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
+
+    assert row[0] == 1
+
+
+@on_loop
+async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db") as world:
+        world.publish("https://a.example.com/")
+        gone = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        stays = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        await asyncio.sleep(0)
+        gone.cancel()
+        await stays
+        copy = crash(tmp_path / "w.db", tmp_path / "copy")
+
+    async with kept(copy) as again:
+        assert again.simulation.state.counters.messages == 1
+
+
+@on_loop
+async def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path) -> None:
+    """Facts are written by another thread then, and two at once in SQLite could wait for each other for ever."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        began.set()
+        may_end.wait(PATIENCE_S)
+
+    async with kept(tmp_path / "w.db") as world:
+        await (await connection_of(world.store)).create_function("wait", 0, wait)
+        reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
+        await asyncio.to_thread(began.wait, PATIENCE_S)
+        world.publish("https://a.example.com/")
+        commit = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        for _ in range(3):
+            reader.cancel()
+            await asyncio.sleep(0)
+        assert not reader.done()
+        assert not commit.done()
+
+        may_end.set()
+        await commit
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+
+
+@on_loop
+async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    async with kept(path) as world:
+        world.publish("https://a.example.com/")
+        waiting = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        reading = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
+        await asyncio.sleep(0)
+        await world.store.close()
+        await waiting
+        await reading
+
+    async with kept(path) as again:
+        assert again.simulation.state.counters.messages == 1
+
+
+# -- checkpoints ------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db") as world:
+        world.publish("https://a.example.com/")
+        await world.store.writer.commit()
+        await world.store.writer.checkpoint()
+
+        (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
+
+    assert row[0] == 0
+
+
+@on_loop
+async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "w.db-wal"
+    async with kept(tmp_path / "w.db") as world:
+        longest = 0
+        for number in range(300):
+            world.publish(f"https://a.example.com/{number}", body=b"x" * 20_000)
+            await world.store.writer.flush_history()
+            longest = max(longest, len(log.read_bytes()))
+
+    # Each round writes the body twice, 12 MB in all.
+    assert longest < 8_000_000
+
+
+@pytest.mark.slow
+def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+
+    @on_loop
+    async def test() -> None:
+        acknowledged: list[MessageId] = []
+        copies: list[tuple[Path, list[MessageId]]] = []
+        async with kept(path, thresholds=Thresholds(checkpoint_at=20, project_at=7)) as world:
+
+            async def publish(publisher: int) -> None:
+                for number in range(30):
+                    message_id = world.publish(f"https://a.example.com/{publisher}/{number}", delay_ms=number * SECOND)
+                    await world.store.writer.commit()
+                    acknowledged.append(message_id)
+                    if publisher == 0:
+                        copies.append((crash(path, tmp_path / f"copy{number}"), list(acknowledged)))
+                        world.run_for(SECOND)
+
+            await asyncio.gather(*(publish(publisher) for publisher in range(5)))
+            expected = await world.trace()
+            reference = dump(world._state)
+
+        async with kept(path) as again:
+            assert dump(again._state) == reference
+            assert await again.trace() == expected
+        for copy, known in copies:
+            async with kept(copy) as again:
+                created = {e.message.message_id for e in await again.events() if e.state is EventState.CREATED}
+                assert created >= set(known)
+                live = set(again._state.messages)
+                ended = {
+                    event.message.message_id
+                    for event in await again.events()
+                    if event.state in (EventState.DELIVERED, EventState.FAILED)
+                }
+                assert live | ended == created
+                assert live & ended == set()
+
+    test()
+
+
+# -- failures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "memory"])
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("disk full"), KeyError("a fault of ours")], ids=["disk", "fault"]
+)
+def test_writer_that_fails_fails_everybody_and_stays_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_file: bool, error: Exception
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="emulator.journal")
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    @on_loop
+    async def test() -> None:
+        async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
+            world.publish("https://a.example.com/")
+            connection = await connection_of(world.store)
+            connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
+            readers = [asyncio.get_running_loop().create_task(world.store.writer.flush_history()) for _ in range(3)]
+            results = await asyncio.gather(*readers, return_exceptions=True)
+
+            assert [type(result) for result in results] == [WorldBroken] * 3
+            with pytest.raises(WorldBroken):
+                await world.store.writer.commit()
+            with pytest.raises(WorldBroken):
+                await world.events()
+
+    test()
+
+
+# -- reading while writing --------------------------------------------------------------------
+
+
+@on_loop
+async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves() -> None:
+    async with kept(answering=by_url({DOWN: answered(500, body=b"no")})) as world:
+
+        async def act() -> None:
+            for _ in range(12):
+                for _ in range(5):
+                    world.publish(DOWN, max_retries=0)
+                await world.store.writer.flush_history()
+
+        async def read() -> None:
+            for _ in range(12):
+                happened = len([fact for fact in world.facts if isinstance(fact, facts.AttemptFinished)])
+                events = await world.events()
+                errors = [event for event in events if event.state is EventState.ERROR]
+                assert len(errors) >= happened
+                assert all(event.response == Response(status=500, headers=(), body=b"no") for event in errors)
+                assert len([event for event in events if event.state is EventState.FAILED]) == len(errors)
+                # The other task goes on in between.
+                await asyncio.sleep(0)
+
+        await asyncio.gather(act(), read(), read())
+
+
+@on_loop
+async def test_reader_waits_for_the_end_of_a_transaction() -> None:
+    async with kept(answering=by_url({DOWN: answered(500)})) as world:
+        half_way, go_on = asyncio.Event(), asyncio.Event()
+        connection = await connection_of(world.store)
+        executemany = connection.executemany
+
+        async def pause_half_way(statement: str, rows: Any) -> Any:
+            if statement == tables.ATTEMPTS.insert_checked:
+                half_way.set()
+                await go_on.wait()
+            return await executemany(statement, rows)
+
+        connection.executemany = pause_half_way  # type: ignore[method-assign, assignment]  # of this store
+        world.publish(DOWN, max_retries=0)
+        first = asyncio.get_running_loop().create_task(world.events())
+        await half_way.wait()
+
+        # A reader that needs nothing of what is being written.
+        second = asyncio.get_running_loop().create_task(world.store.meta())
+        done, _ = await asyncio.wait((second,), timeout=0.02)
+        assert done == set()
+        go_on.set()
+
+        assert schema.BASE_CHECKPOINT in await second
+        assert len(await first) == 4
