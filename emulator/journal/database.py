@@ -17,6 +17,8 @@ import aiosqlite
 
 from emulator.journal import connections
 
+# The path of a database in memory.
+MEMORY = ":memory:"
 _THREADS = 16
 
 Fill = Callable[[aiosqlite.Connection], Awaitable[None]]
@@ -69,7 +71,7 @@ class InMemory:
         if self._fill is None:
             raise ValueError("the database is closed")
         content = sqlite3.connect(
-            ":memory:", isolation_level=None, cached_statements=64, check_same_thread=False, factory=_Content
+            MEMORY, isolation_level=None, cached_statements=64, check_same_thread=False, factory=_Content
         )
         connection = await _connection_to(content)
         try:

@@ -248,7 +248,7 @@ class History:
         latest = self._store.latest.since(seq, count)
         if latest is None or len(latest.rows) < count:
             # Only then: to write what has happened since the last group has a price however little it is.
-            await self._store.flush_history()
+            await self._store.writer.flush_history()
             latest = self._store.latest.since(seq, count)
         if latest is not None:
             definitions = await self._definitions_of(latest)

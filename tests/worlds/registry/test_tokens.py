@@ -177,7 +177,7 @@ async def test_idle_worlds_in_memory_have_no_database_and_no_thread() -> None:
         for _ in range(50):
             await emulator.control("POST", "/worlds")
         assert threading.active_count() == before
-        databases = [world._store._database for world in emulator.emulation.worlds.all()]
+        databases = [world._store._database._database for world in emulator.emulation.worlds.all()]
         assert all(isinstance(database, InMemory) and database._content is None for database in databases)
 
 
