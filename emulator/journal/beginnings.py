@@ -6,6 +6,7 @@ import aiosqlite
 
 from emulator.core.checkpoint import Checkpoint
 from emulator.journal import codec, schema
+from emulator.journal.statements import Statements
 
 
 async def copy_whole(
@@ -25,7 +26,7 @@ async def fill(connection: aiosqlite.Connection, *, checkpoint: Checkpoint, meta
     await connection.execute("COMMIT")
 
 
-async def write_beginning(connection: aiosqlite.Connection, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
+async def write_beginning(connection: Statements, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
     encoded = codec.encode_checkpoint(checkpoint)
     await connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, encoded)])
     await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiosqlite
 
 from emulator.journal import checksums, files, integrity, migrations, schema, write_ahead_log
+from emulator.journal.statements import Immediate
 
 _BUSY_S = 0.2
 
@@ -21,39 +22,35 @@ async def prepare_memory(connection: aiosqlite.Connection) -> None:
     await connection.executescript(schema.OPEN_MEMORY)
 
 
+@contextlib.asynccontextmanager
+async def whole_use(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """A user that is cancelled leaves when the connection's thread has done its work, however often it is cancelled."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        last = asyncio.ensure_future(connection.execute_fetchall("SELECT 1"))
+        while not last.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([last])
+        raise
+
+
 class FileConnection:
     """The connection to a file, which lasts until it is closed. See `database.Database`."""
 
     def __init__(self, connection: aiosqlite.Connection, file: sqlite3.Connection) -> None:
         self.connection = connection
-        self._file = file
+        self._immediate = Immediate(file)
 
     @contextlib.asynccontextmanager
     async def use(self) -> AsyncIterator[aiosqlite.Connection]:
-        """See `database.Database`. A user that is cancelled leaves when the connection's thread has done its work."""
-        try:
+        """See `database.Database`."""
+        async with whole_use(self.connection):
             yield self.connection
-        except asyncio.CancelledError:
-            await self._finish()
-            raise
 
-    async def _finish(self) -> None:
-        """Wait for the statements under way, however often that is cancelled.
-
-        Two threads in SQLite at once could wait for each other for ever: one for its lock, one for Python's.
-        """
-        last = asyncio.ensure_future(self.connection.execute_fetchall("SELECT 1"))
-        while not last.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([last])
-
-    def write_at_once(self, statement: str, parameters: tuple[object, ...]) -> None:
-        """Write one row, durable on return, without the connection's thread. Call while nobody uses the connection.
-
-        The way to the thread and back takes several times as long as the write, which is one to the system's
-        memory: the log is not moved into the file here. Raises sqlite3.Error.
-        """
-        self._file.execute(statement, parameters)
+    def immediate(self) -> Immediate:
+        """See `database.Database`."""
+        return self._immediate
 
     async def close(self) -> None:
         await self.connection.close()

@@ -16,6 +16,7 @@ from typing import Protocol
 import aiosqlite
 
 from emulator.journal import connections
+from emulator.journal.statements import Immediate
 
 # The path of a database in memory.
 MEMORY = ":memory:"
@@ -29,6 +30,10 @@ class Database(Protocol):
 
     def use(self) -> AbstractAsyncContextManager[aiosqlite.Connection]:
         """The connection, for a statement or a transaction. Do not use one within another."""
+        ...
+
+    def immediate(self) -> Immediate | None:
+        """The connection without its thread, for little at a time; None before the database is made."""
         ...
 
     async def close(self) -> None: ...
@@ -60,7 +65,12 @@ class InMemory:
                     await self._connect()
             connection = self._connection
             assert connection is not None
-            yield connection
+            async with connections.whole_use(connection):
+                yield connection
+
+    def immediate(self) -> Immediate | None:
+        """See `Database`."""
+        return None if self._content is None else Immediate(self._content)
 
     async def _connect(self) -> None:
         if self._connection is not None:
