@@ -1,4 +1,4 @@
-"""Connections to databases: what one in memory needs, and files that hold a world, once they are found in order."""
+"""Connections to databases: to files that hold a world, once they are found in order, and how one is used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from emulator.journal import checksums, files, integrity, migrations, schema, wr
 from emulator.journal.statements import Immediate
 
 _BUSY_S = 0.2
-
-
-async def prepare_memory(connection: aiosqlite.Connection) -> None:
-    """Make ready what is connected to a new database in memory."""
-    await _register(connection)
-    await connection.executescript(schema.OPEN_MEMORY)
 
 
 @contextlib.asynccontextmanager
@@ -48,7 +42,7 @@ class FileConnection:
         async with whole_use(self.connection):
             yield self.connection
 
-    def immediate(self) -> Immediate:
+    async def immediate(self) -> Immediate:
         """See `database.Database`."""
         return self._immediate
 
@@ -70,7 +64,7 @@ async def connected(path: str) -> FileConnection:
     except sqlite3.Error as error:
         raise files.unusable(path, error) from error
     try:
-        await _register(connection)
+        await connection.create_function(checksums.NAME, -1, checksums.row_checksum, deterministic=True)
         await connection.executescript(schema.OPEN_FILE)
     except sqlite3.Error as error:
         await connection.close()
@@ -112,7 +106,3 @@ async def opened(path: str) -> FileConnection | None:
 
 def _damage_before_opening(path: Path) -> str | None:
     return write_ahead_log.damage_in(path) or integrity.damage_in_snapshot(path)
-
-
-async def _register(connection: aiosqlite.Connection) -> None:
-    await connection.create_function(checksums.NAME, -1, checksums.row_checksum, deterministic=True)

@@ -88,10 +88,9 @@ class LockedDatabase:
     async def begin_as_copy(self, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Fill a new database in memory with what another one holds at this moment, but for what is the world's own."""
         assert isinstance(self._database, InMemory)
-        await self._database.begin(partial(beginnings.copy_whole, source=source, base=base, meta=meta))
-        # Now, as the other one goes on changing.
-        async with self._database.use():
-            pass
+        await self._database.begin(beginnings.fill_with_nothing)
+        async with self._database.use() as connection:
+            await beginnings.copy_whole(connection, source, base, meta)
 
     async def take_copy(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Hold what the copy at `path` holds, whole or not at all, with these checkpoints and entries of `meta`.
@@ -141,8 +140,8 @@ class LockedDatabase:
         """As `exclusive`, but little work is done without the connection's thread."""
         async with self._lock:
             check()
-            if is_little and (immediate := self._database.immediate()) is not None:
-                yield immediate
+            if is_little:
+                yield await self._database.immediate()
             else:
                 async with self._database.use() as connection:
                     yield connection
