@@ -224,7 +224,7 @@ class History:
 
     async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
         """Every event and attempt in order that was not dropped, read `step` at a time."""
-        last = await self._last_seq()
+        last = await self._store.last_seq()
         for start in range(self.dropped.seq, last, step):
             entries = await self.since(start, min(step, last - start))
             if len(entries) < min(step, last - start):
@@ -260,7 +260,7 @@ class History:
 
     async def position(self) -> HistoryPosition:
         """Where history ends now."""
-        return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
+        return HistoryPosition(generation=await self.generation(), seq=await self._store.last_seq())
 
     async def generation(self) -> str:
         """What distinguishes this history from that before a reset or restore; it survives a restart."""
@@ -280,11 +280,6 @@ class History:
     def cleared_up_to(self) -> int:
         """The last entry whose delivery was removed from view."""
         return self._cleared_up_to
-
-    async def _last_seq(self) -> int:
-        for (seq,) in await self._store.rows(schema.SELECT_LAST_SEQ, ()):
-            return int(seq)
-        return 0
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))

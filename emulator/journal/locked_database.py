@@ -14,14 +14,14 @@ import aiosqlite
 from emulator.core.checkpoint import Checkpoint
 from emulator.core.facts import Fact
 from emulator.journal import beginnings, codec, connections, files, schema, tables
-from emulator.journal.connections import FileConnection
 from emulator.journal.database import MEMORY, Database, InMemory
+from emulator.journal.statements import Statements
 
 # A write to the log takes whole pages.
 PAGE_BYTES = 4096
 _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
 # So much is written in less time than the way to another thread takes, or little more.
-_AT_ONCE_BYTES = 128 * 1024
+_LITTLE_BYTES = 128 * 1024
 _INSERT_FACTS = tables.FACTS.insert
 
 
@@ -88,10 +88,9 @@ class LockedDatabase:
     async def begin_as_copy(self, source: aiosqlite.Connection, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Fill a new database in memory with what another one holds at this moment, but for what is the world's own."""
         assert isinstance(self._database, InMemory)
-        await self._database.begin(partial(beginnings.copy_whole, source=source, base=base, meta=meta))
-        # Now, as the other one goes on changing.
-        async with self._database.use():
-            pass
+        await self._database.begin(beginnings.fill_with_nothing)
+        async with self._database.use() as connection:
+            await beginnings.copy_whole(connection, source, base, meta)
 
     async def take_copy(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
         """Hold what the copy at `path` holds, whole or not at all, with these checkpoints and entries of `meta`.
@@ -135,12 +134,25 @@ class LockedDatabase:
                 yield connection
 
     @contextlib.asynccontextmanager
-    async def transaction(self, log_bytes: int = _MOVE_LOG_AT_BYTES) -> AsyncIterator[aiosqlite.Connection]:
+    async def statements(
+        self, check: Callable[[], None] = _whatever_has_happened, *, is_little: bool
+    ) -> AsyncIterator[Statements]:
+        """As `exclusive`, but little work is done without the connection's thread."""
+        async with self._lock:
+            check()
+            if is_little:
+                yield await self._database.immediate()
+            else:
+                async with self._database.use() as connection:
+                    yield connection
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, log_bytes: int = _MOVE_LOG_AT_BYTES) -> AsyncIterator[Statements]:
         """Write all or nothing. `log_bytes` is about what that adds to the log; much, unless it is known.
 
         Raises UnusableDatabase if the file is gone.
         """
-        async with self.exclusive() as connection:
+        async with self.statements(is_little=log_bytes <= _LITTLE_BYTES) as connection:
             await connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -149,34 +161,25 @@ class LockedDatabase:
                 with contextlib.suppress(sqlite3.Error):
                     await connection.execute("ROLLBACK")
                 raise
+        if self.is_file:
             self._log_bytes += log_bytes
-            if self.is_file and self._log_bytes >= _MOVE_LOG_AT_BYTES:
-                await self._move_log(connection)
+            await self.keep_log_short()
         self.check_file()
 
     async def write_facts(self, last_seq: int, facts: Sequence[Fact]) -> None:
         """Write a group of facts to the file, durable on return. Raises sqlite3.Error."""
         encoded = codec.encode_facts(facts)
         values = (last_seq, len(facts), encoded)
-        if len(encoded) <= _AT_ONCE_BYTES:
-            async with self._lock:
-                assert isinstance(self._database, FileConnection)
-                self._database.write_at_once(_INSERT_FACTS, values)
-        else:
-            async with self.exclusive() as connection:
-                await connection.execute(_INSERT_FACTS, values)
+        async with self.statements(is_little=len(encoded) <= _LITTLE_BYTES) as connection:
+            await connection.execute(_INSERT_FACTS, values)
         self._log_bytes += len(encoded) + PAGE_BYTES
 
     async def keep_log_short(self) -> None:
         """Move what the log holds into the file if that is much. Raises sqlite3.Error."""
         if self._log_bytes >= _MOVE_LOG_AT_BYTES:
             async with self.exclusive() as connection:
-                await self._move_log(connection)
-
-    async def _move_log(self, connection: aiosqlite.Connection) -> None:
-        """Move what the log holds into the file, so that the log begins again and stays short."""
-        await connection.execute_fetchall(schema.MOVE_LOG)
-        self._log_bytes = 0
+                await connection.execute_fetchall(schema.MOVE_LOG)
+            self._log_bytes = 0
 
     async def meta(self, check: Callable[[], None] = _whatever_has_happened) -> dict[str, bytes]:
         """What the database says of its world. Raises ValueError if that is damaged, and what `check` raises."""

@@ -187,6 +187,11 @@ class Store:
 
     # -- meta and history -------------------------------------------------------------------
 
+    async def last_seq(self) -> int:
+        """The last entry of history, after everything that has happened so far."""
+        await self.writer.flush_history()
+        return self._history.last_seq
+
     @property
     def dropped(self) -> Dropped:
         """Of the oldest history."""
@@ -220,7 +225,7 @@ class Store:
         await self.writer.flush_history()
         try:
             # While this waits for the lock, the store may be closed or replaced.
-            async with self._database.exclusive(self.writer.check) as connection:
+            async with self._database.statements(self.writer.check, is_little=self._history.is_short) as connection:
                 return await connection.execute_fetchall(statement, tuple(parameters))
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error

@@ -214,7 +214,7 @@ class Writer:
                 if self._database.is_file:
                     await self._history.write_progress(connection, last_seq)
             self._backlog.projected = self._backlog.written = last_seq
-            self._history.latest.take(rows)
+            self._history.written(rows)
         _resolve(self._readers, count)
 
     @property
@@ -237,7 +237,7 @@ class Writer:
             await connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, covers, encoded))
             await connection.execute(schema.DELETE_FACTS, (covers,))
         backlog.projected = backlog.written = backlog.covered = covers
-        self._history.latest.take(rows)
+        self._history.written(rows)
 
     async def _run_errand(self) -> None:
         run, done, needs_checkpoint = self._errands[0]

@@ -17,12 +17,22 @@ from emulator.core.model.answers import Response
 from emulator.core.model.messages import EventState
 from emulator.core.model.names import MessageId
 from emulator.journal import schema, tables
+from emulator.journal.database import MEMORY
 from emulator.journal.writer import Thresholds
 from tests.harness.loops import PATIENCE_S, on_loop
 from tests.harness.simulations import SECOND, answered, by_url, dump
-from tests.harness.stores import connection_of, crash, kept
+from tests.harness.stores import KeptWorld, connection_of, crash, kept
 
 DOWN = "https://down.example.com/"
+
+
+# More than is written without the connection's thread.
+_MANY = 100
+
+
+def _publish_many(world: KeptWorld, url: str, **options: Any) -> None:
+    for _ in range(_MANY):
+        world.publish(url, **options)
 
 
 # -- groups -----------------------------------------------------------------------------------
@@ -71,31 +81,38 @@ async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> Non
         assert again.simulation.state.counters.messages == 1
 
 
-@on_loop
-async def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path) -> None:
-    """Facts are written by another thread then, and two at once in SQLite could wait for each other for ever."""
+@pytest.mark.parametrize("place", ["w.db", MEMORY])
+def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path, place: str) -> None:
+    """Little is written by another thread than its, and two at once in SQLite could wait for each other for ever."""
     began, may_end = threading.Event(), threading.Event()
 
     def wait() -> None:
         began.set()
         may_end.wait(PATIENCE_S)
 
-    async with kept(tmp_path / "w.db") as world:
-        await (await connection_of(world.store)).create_function("wait", 0, wait)
-        reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
-        await asyncio.to_thread(began.wait, PATIENCE_S)
-        world.publish("https://a.example.com/")
-        commit = asyncio.get_running_loop().create_task(world.store.writer.commit())
-        for _ in range(3):
-            reader.cancel()
-            await asyncio.sleep(0)
-        assert not reader.done()
-        assert not commit.done()
+    @on_loop
+    async def test() -> None:
+        async with kept(place if place == MEMORY else tmp_path / place) as world:
+            for _ in range(1_001):
+                world.publish("https://a.example.com/", delay_ms=SECOND)
+            await world.store.writer.flush_history()
+            await (await connection_of(world.store)).create_function("wait", 0, wait)
+            reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
+            await asyncio.to_thread(began.wait, PATIENCE_S)
+            world.publish("https://a.example.com/")
+            flush = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
+            for _ in range(3):
+                reader.cancel()
+                await asyncio.sleep(0)
+            assert not reader.done()
+            assert not flush.done()
 
-        may_end.set()
-        await commit
-        with pytest.raises(asyncio.CancelledError):
-            await reader
+            may_end.set()
+            await flush
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+
+    test()
 
 
 @on_loop
@@ -202,8 +219,8 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(
 
     @on_loop
     async def test() -> None:
-        async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
-            world.publish("https://a.example.com/")
+        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+            _publish_many(world, "https://a.example.com/")
             connection = await connection_of(world.store)
             connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
             readers = [asyncio.get_running_loop().create_task(world.store.writer.flush_history()) for _ in range(3)]
@@ -214,6 +231,22 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(
                 await world.store.writer.commit()
             with pytest.raises(WorldBroken):
                 await world.events()
+
+    test()
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "memory"])
+def test_little_that_cannot_be_written_stops_the_store_as_well(tmp_path: Path, is_file: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+            await (await connection_of(world.store)).execute("DROP TABLE usage_minutes")
+            world.publish("https://a.example.com/")
+            with pytest.raises(WorldBroken, match="no such table"):
+                await world.store.writer.flush_history()
+            connection = await connection_of(world.store)
+            # What was written before it in the same transaction is undone.
+            assert [tuple(row) for row in await connection.execute_fetchall("SELECT count(*) FROM messages")] == [(0,)]
 
     test()
 
@@ -259,7 +292,7 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
             return await executemany(statement, rows)
 
         connection.executemany = pause_half_way  # type: ignore[method-assign, assignment]  # of this store
-        world.publish(DOWN, max_retries=0)
+        _publish_many(world, DOWN, max_retries=0)
         first = asyncio.get_running_loop().create_task(world.events())
         await half_way.wait()
 
@@ -270,4 +303,4 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
         go_on.set()
 
         assert schema.BASE_CHECKPOINT in await second
-        assert len(await first) == 4
+        assert len(await first) == 4 * _MANY
