@@ -18,7 +18,7 @@ from emulator.cli.failures import WrongUsage
 from emulator.core.errors import Malformed
 from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, check_variables, read_file
 from emulator.wire.durations import parse_control_duration_ms
-from emulator.wire.instants import number_or_text, read_instant_ms
+from emulator.wire.instants import number_or_text, read_clock_instant_ms
 from emulator.wire.urls import read_target
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -128,7 +128,7 @@ class Instant(click.ParamType[int]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return read_instant_ms(number_or_text(str(value)))
+            return read_clock_instant_ms(number_or_text(str(value)))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 
