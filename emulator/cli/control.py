@@ -87,7 +87,7 @@ class Control:
 
     def download(self, path: str, to: BinaryIO) -> None:
         """Write the file that is there to a stream, piece by piece."""
-        with self._connected() as (api, http):
+        with self._connected() as (api, http), progress("exporting"):
             answer = http.send(api.request(http, "GET", path), stream=True)
             if answer.status_code != 200 or "json" in answer.headers.get("content-type", ""):
                 _refuse(api, answer)

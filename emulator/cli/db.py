@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from emulator.cli.failures import Failure
-from emulator.cli.output import counted
+from emulator.cli.output import counted, progress
 
 
 @click.group(epilog="Example: svc-emulator db check ./state.db")
@@ -32,7 +32,8 @@ def check(*, file: Path) -> None:
     damaged = 0
     for path in _all_of(file):
         try:
-            found = examine(path)
+            with progress(f"reading {path}"):
+                found = examine(path)
         except UnusableDatabase as error:
             # The file's own name is in front already.
             raise Failure(str(error)) from error

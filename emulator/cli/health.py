@@ -18,6 +18,7 @@ import click
 
 from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import Duration, Url, ca_option, read_settings, settings_options
+from emulator.cli.output import progress
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, SettingsError
 
@@ -55,8 +56,10 @@ def health(*, url: str | None, ca: str | None, wait: int | None, as_json: bool, 
     It is the one at --url, or else the one that `serve` starts with the same options, variables and emulator.toml,
     which makes this the health check of a container. Exit code 0 if it is well, 1 if it does not answer.
     """
-    ask = partial(_ask, _server(url, ca, values))
-    text = ask() if wait is None else ask_until(ask, wait / 1000)
+    server = _server(url, ca, values)
+    ask = partial(_ask, server)
+    with progress(f"waiting for {server.url}"):
+        text = ask() if wait is None else ask_until(ask, wait / 1000)
     click.echo(text if as_json else "ok")
 
 
