@@ -106,6 +106,16 @@ _CONFIG = click.option(
 )
 
 
+ca_option = click.option(
+    "--ca",
+    # The second is what other programs of the same shell read.
+    envvar=[f"{PREFIX}CA", "SSL_CERT_FILE"],
+    show_envvar=True,
+    metavar="FILE",
+    help="PEM file of the certificate, or its authority's, that an https server is trusted by.",
+)
+
+
 # -- types ------------------------------------------------------------------------------------
 
 

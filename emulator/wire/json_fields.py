@@ -83,7 +83,8 @@ def read_choice(value: Json, path: str, choices: Sequence[str]) -> str:
 def read_duration_ms(value: Json, path: str) -> int:
     """A duration of the control API: `1d2h30m` or milliseconds. Raises: InvalidInput."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {kind_of(value)}")
+        given = repr(value) if isinstance(value, float) else kind_of(value)
+        raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {given}")
     return read_field(path, value, parse_control_duration_ms)
 
 
