@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -151,17 +150,3 @@ def heap_bytes(page: Page) -> int:
     metrics: list[dict[str, Any]] = session.send("Performance.getMetrics")["metrics"]
     session.detach()
     return next(int(each["value"]) for each in metrics if each["name"] == "JSHeapUsedSize")
-
-
-def resident_bytes(page: Page) -> int:
-    """What the process of the page occupies, on Linux."""
-    session = _browser().new_browser_cdp_session()
-    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
-    session.detach()
-    sizes = [_resident(each["id"]) for each in processes if each["type"] == "renderer"]
-    return max(sizes)
-
-
-def _resident(process_id: int) -> int:
-    with open(f"/proc/{process_id}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
