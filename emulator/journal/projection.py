@@ -68,10 +68,10 @@ class Rows:
     dead_letters: list[Row] = field(default_factory=list)
     annotations_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
-    removed_steps: list[Row] = field(default_factory=list)
     workflow_runs: list[Row] = field(default_factory=list)
     workflow_ends: list[Row] = field(default_factory=list)
     workflow_steps: list[Row] = field(default_factory=list)
+    replaced_steps: list[Row] = field(default_factory=list)
     workflow_messages: list[Row] = field(default_factory=list)
     workflow_waits: list[Row] = field(default_factory=list)
     workflow_minutes: list[UsageRow] = field(default_factory=list)
@@ -94,10 +94,10 @@ WRITES = {
     "dead_letters": schema.DEAD_LETTERS.insert,
     "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
     "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
-    "removed_steps": schema.DELETE_STEPS,
     "workflow_runs": schema.WORKFLOW_RUNS.write,
     "workflow_ends": schema.WORKFLOW_ENDS.insert,
     "workflow_steps": schema.WORKFLOW_STEPS.insert,
+    "replaced_steps": schema.DELETE_STEPS_BEFORE,
     "workflow_messages": schema.WORKFLOW_MESSAGES.insert,
     "workflow_waits": schema.WORKFLOW_WAITS.insert,
     "workflow_minutes": schema.WORKFLOW_MINUTES.write_checked,
@@ -248,8 +248,7 @@ class Projector:
                     self._run_meter(fact.run.account_id).add(fact.run.created_ms, RUN_STARTED)
                     self._run_began(rows, fact.run)
                 case facts.RunRewritten():
-                    rows.removed_steps.append((fact.run.number,))
-                    self._run_began(rows, fact.run)
+                    self._run_rewritten(rows, fact.run)
                 case facts.StepAccepted():
                     self._step(rows, fact.run_number, fact.step, fact.at_ms)
                 case facts.RunEnded():
@@ -419,6 +418,13 @@ class Projector:
                 (self.seq, fact.at_ms, kind, fact.cause, each) for each in fact.dead_letter_ids
             )
 
+    def _run_rewritten(self, rows: Rows, run: WorkflowRun) -> None:
+        """A handshake replaces the steps by its payload (D-452); a run that is invoked on its way keeps its steps."""
+        is_handshake = len(run.steps) == 1
+        self._run_began(rows, run if is_handshake else replace(run, steps=()))
+        if is_handshake:
+            rows.replaced_steps.append((run.number, run.number, run.steps[0].message_id))
+
     def _run_began(self, rows: Rows, run: WorkflowRun) -> None:
         options, invoker = run.options, run.invoker
         rows.workflow_runs.append(
@@ -432,7 +438,7 @@ class Projector:
                 None if options.flow_control is None else options.flow_control.key,
                 json.dumps(options.labels) if options.labels else None,
                 None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
-                codec.encode_run(replace(run, steps=())),
+                codec.encode_run(replace(run, steps=(), waiters=(), saved_events=())),
             )
         )
         for step in run.steps:

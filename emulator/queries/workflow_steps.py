@@ -169,7 +169,7 @@ class _Placing:
             self._add_unfinished(number, read_step(wait.waiter.step), wait.at_ms)
         for number, invoked in sorted(self._invoked.items()):
             assert invoked.run.invoker is not None
-            self._add_unfinished(number, read_step(invoked.run.invoker.step), invoked.run.created_ms)
+            self._add_unfinished(number, read_step(invoked.run.invoker.step), self._invoked_ms(invoked))
 
     def _add_unfinished(self, number: int, step: PublishedStep, at_ms: int) -> None:
         group = self._group_with(number)
@@ -206,8 +206,12 @@ class _Placing:
         if number in self._waits:
             return self._waits[number].at_ms
         if number in self._invoked:
-            return self._invoked[number].run.created_ms
+            return self._invoked_ms(self._invoked[number])
         return otherwise_ms
+
+    def _invoked_ms(self, invoked: RunSummary) -> int:
+        """When a run was invoked, as far as is known: it may have begun long before the one that invoked it (D-450)."""
+        return max(invoked.run.created_ms, self._recorded.run.created_ms)
 
     def _planned(self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None) -> StepLog:
         number = step.number
