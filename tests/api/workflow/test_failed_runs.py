@@ -60,6 +60,18 @@ def test_failed_runs_go_on_or_begin_again(word: str, count: int) -> None:
 
 
 @on_loop
+async def test_steps_that_a_resumed_run_took_over_have_their_messages() -> None:
+    """As its endpoint gets them."""
+    async with in_process() as emulator:
+        letter = await fail(emulator)
+        resumed = (await emulator.post(f"/v2/workflows/dlq/resume/{letter}")).json["workflowRunId"]
+        (run,) = (await emulator.get(f"/v2/workflows/logs?workflowRunId={resumed}")).json["runs"]
+        listed = (await emulator.get(f"/v2/workflows/runs/{resumed}")).json
+        shown = [step["messageId"] for group in run["steps"][:2] for step in group["steps"]]
+    assert shown == [step["messageId"] for step in listed]
+
+
+@on_loop
 async def test_the_webhook_of_a_failed_run_resumes_the_run_that_goes_on() -> None:
     """D-451. Its URL was given away before the failure."""
     async with in_process() as emulator:
