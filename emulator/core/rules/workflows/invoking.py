@@ -38,11 +38,14 @@ def check(state: StateView, run: WorkflowRun, invoker: Invoker) -> None:
         if (run.invoker.run_id, run.invoker.step) != (invoker.run_id, invoker.step):
             raise _refused(f"{run.run_id} is active, and {waiting.run_id} waits for its end")
         return
+    seen: set[int] = set()
     outer = waiting_run(state, run.account_id, invoker)
-    while outer is not None:
-        if outer.number == run.number:
-            raise _refused(f"{run.run_id} is active, and would wait for itself")
+    # An id that is used again can close a circle if a client does not say when its run was created.
+    while outer is not None and outer.number not in seen:
+        seen.add(outer.number)
         outer = waiting_run(state, run.account_id, outer.invoker)
+    if run.number in seen:
+        raise _refused(f"{run.run_id} is active, and would wait for itself")
 
 
 def check_batch(items: Iterable[PublishItem | Refused]) -> None:

@@ -91,6 +91,18 @@ def test_runs_do_not_wait_for_each_other_in_a_circle() -> None:
             invoke(world, RUN, by)
 
 
+def test_a_circle_that_an_id_closed_is_no_endless_search() -> None:
+    """D-450. A client may leave out when the invoking run was created, and another run may have its id by now."""
+    world = RunWorld()
+    world.begin()
+    unnamed = replace(parent(RUN), run_created_ms=0)
+    world.send(item(FLOW, workflow=part(CHILD, is_init=True, invokes=True), invoker=unnamed))
+    world.succeed()
+    invoke(world, RUN, CHILD)
+    world.begin(TWO)
+    assert invoke(world, TWO, RUN).deduplicated
+
+
 def test_a_batch_invokes_a_run_once() -> None:
     """D-450."""
     world = RunWorld()
