@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from asgi_lifespan import LifespanManager, LifespanNotSupported
 
@@ -13,6 +14,36 @@ logger = logging.getLogger(__name__)
 
 # A start-up may open connections and fill caches.
 _PATIENCE_S = 30
+
+
+def _answering(app: AsgiApp) -> AsgiApp:
+    """The application, for the manager that waits for answers about its lifespan.
+
+    One that returns without an answer, or answers as it would a request, does not implement the protocol,
+    and is not waited for. Servers treat it in the same way.
+    """
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        answers = {}
+
+        async def send_own(message: Any) -> None:
+            kind = message["type"]
+            if not kind.startswith("lifespan."):
+                raise LifespanNotSupported(f"the application answered its start-up with {kind}")
+            answers[kind] = message
+            await send(message)
+
+        await app(scope, receive, send_own)
+        if failed := answers.get("lifespan.startup.failed"):
+            raise RuntimeError(f"the application did not start: {failed.get('message', '')}")
+        if "lifespan.startup.complete" not in answers:
+            raise LifespanNotSupported("the application did not answer its start-up")
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return answering
 
 
 class Lifespan:
@@ -36,7 +67,7 @@ class Lifespan:
 
     async def _run(self, started: asyncio.Future[None]) -> None:
         try:
-            async with LifespanManager(self.app, _PATIENCE_S, _PATIENCE_S) as manager:
+            async with LifespanManager(_answering(self.app), _PATIENCE_S, _PATIENCE_S) as manager:
                 # This wrapper adds the state of the start-up to every request.
                 self.app = manager.app
                 started.set_result(None)

@@ -338,7 +338,10 @@ class RunStarted(Record):
 
 
 class RunRewritten(Record):
-    """The endpoint of a triggered run published the init message itself: other options and payload from now on."""
+    """The endpoint of a triggered run published the init message itself: other options and payload from now on.
+
+    Or a run was invoked on its way, and keeps all but its invoker.
+    """
 
     run: WorkflowRun
 

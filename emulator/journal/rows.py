@@ -24,10 +24,10 @@ class Rows:
     dead_letters: list[Row] = field(default_factory=list)
     annotations_on_dead_letters: list[Row] = field(default_factory=list)
     removed_dead_letters: list[Row] = field(default_factory=list)
-    removed_steps: list[Row] = field(default_factory=list)
     workflow_runs: list[Row] = field(default_factory=list)
     workflow_ends: list[Row] = field(default_factory=list)
     workflow_steps: list[Row] = field(default_factory=list)
+    replaced_steps: list[Row] = field(default_factory=list)
     workflow_messages: list[Row] = field(default_factory=list)
     workflow_waits: list[Row] = field(default_factory=list)
     workflow_minutes: list[UsageRow] = field(default_factory=list)
@@ -50,10 +50,10 @@ WRITES = {
     "dead_letters": tables.DEAD_LETTERS.insert,
     "annotations_on_dead_letters": schema.INSERT_ANNOTATIONS_ON_DEAD_LETTERS,
     "removed_dead_letters": schema.DELETE_DEAD_LETTERS,
-    "removed_steps": schema.DELETE_STEPS,
     "workflow_runs": tables.WORKFLOW_RUNS.write,
     "workflow_ends": tables.WORKFLOW_ENDS.insert,
     "workflow_steps": tables.WORKFLOW_STEPS.insert,
+    "replaced_steps": schema.DELETE_STEPS_BEFORE,
     "workflow_messages": tables.WORKFLOW_MESSAGES.insert,
     "workflow_waits": tables.WORKFLOW_WAITS.insert,
     "workflow_minutes": tables.WORKFLOW_MINUTES.write_checked,

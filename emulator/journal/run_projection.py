@@ -42,9 +42,11 @@ class RunProjector:
         self._began(rows, run)
 
     def rewritten(self, rows: Rows, run: WorkflowRun) -> None:
-        """The endpoint of a run has published the init message itself."""
-        rows.removed_steps.append((run.number,))
-        self._began(rows, run)
+        """A handshake replaces the steps by its payload (D-452); a run that is invoked on its way keeps its steps."""
+        is_handshake = len(run.steps) == 1
+        self._began(rows, run if is_handshake else replace(run, steps=()))
+        if is_handshake:
+            rows.replaced_steps.append((run.number, run.number, run.steps[0].message_id))
 
     def _began(self, rows: Rows, run: WorkflowRun) -> None:
         options, invoker = run.options, run.invoker
@@ -59,7 +61,7 @@ class RunProjector:
                 None if options.flow_control is None else options.flow_control.key,
                 json.dumps(options.labels) if options.labels else None,
                 None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
-                codec.encode_run(replace(run, steps=())),
+                codec.encode_run(replace(run, steps=(), waiters=(), saved_events=())),
             )
         )
         for step in run.steps:

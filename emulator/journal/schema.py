@@ -148,7 +148,11 @@ SELECT {", ".join(_ANNOTATION.values())}, {ANNOTATIONS.checksum_of(_ANNOTATION)}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number WHERE dead_letters.dead_letter_id = ?5
 """
 # Of a run whose endpoint has published the init message itself.
-DELETE_STEPS = "DELETE FROM workflow_steps WHERE run_number = ?"
+DELETE_STEPS_BEFORE = """
+DELETE FROM workflow_steps WHERE run_number = ? AND id < (
+    SELECT max(id) FROM workflow_steps WHERE run_number = ? AND message_id = ?
+)
+"""
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
 
 # -- dropping the oldest history ----------------------------------------------------------------

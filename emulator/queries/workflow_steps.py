@@ -43,7 +43,8 @@ class StepState(StrEnum):
 
 
 class StepLog(Record):
-    """One step. `message` is the one that its result, or its plan, went out with; `errors_of` has failed attempts.
+    """One step. `message` is the one that its result, or its plan, went out with; `message_id` is its id, or that of
+    `request`. Of a step that a resumed run took over, the message is another run's, and only its id is here.
 
     `at_ms` is when it was accepted, or what it does was; `ended_ms` is None until it is done. `request` is the
     message to the third party of a call step, `response` what came back.
@@ -53,16 +54,12 @@ class StepLog(Record):
     state: StepState
     at_ms: int
     ended_ms: int | None = None
+    message_id: MessageId | None = None
     message: RunMessage | None = None
     request: RunMessage | None = None
     response: CallResponse | None = None
     wait: Waiter | None = None
     invoked: RunSummary | None = None
-
-    @property
-    def message_id(self) -> MessageId | None:
-        shown = self.message or self.request
-        return None if shown is None else shown.message.message_id
 
 
 class StepGroup(Record):
@@ -116,6 +113,7 @@ def run_log(recorded: RecordedRun, now_ms: int) -> RunLog:
         state=StepState.SUCCESS,
         at_ms=first.at_ms,
         ended_ms=first.at_ms,
+        message_id=first.step.message_id,
         message=recorded.message(first.step.message_id),
     )
     groups = [StepGroup(is_parallel=False, steps=(initial,))]
@@ -169,7 +167,7 @@ class _Placing:
             self._add_unfinished(number, read_step(wait.waiter.step), wait.at_ms)
         for number, invoked in sorted(self._invoked.items()):
             assert invoked.run.invoker is not None
-            self._add_unfinished(number, read_step(invoked.run.invoker.step), invoked.run.created_ms)
+            self._add_unfinished(number, read_step(invoked.run.invoker.step), self._invoked_ms(invoked))
 
     def _add_unfinished(self, number: int, step: PublishedStep, at_ms: int) -> None:
         group = self._group_with(number)
@@ -193,7 +191,14 @@ class _Placing:
     ) -> StepLog:
         state, ended_ms = StepState.SUCCESS, accepted.at_ms
         begun_ms = accepted.at_ms if planned is None else planned.at_ms
-        log = StepLog(step=step, state=state, at_ms=begun_ms, ended_ms=ended_ms, message=message)
+        log = StepLog(
+            step=step,
+            state=state,
+            at_ms=begun_ms,
+            ended_ms=ended_ms,
+            message_id=accepted.step.message_id,
+            message=message,
+        )
         if planned is None and step.is_sleep and message is not None:
             log = _sleeping(log, message, self._recorded.state, self._now_ms)
         elif planned is None:
@@ -206,8 +211,12 @@ class _Placing:
         if number in self._waits:
             return self._waits[number].at_ms
         if number in self._invoked:
-            return self._invoked[number].run.created_ms
+            return self._invoked_ms(self._invoked[number])
         return otherwise_ms
+
+    def _invoked_ms(self, invoked: RunSummary) -> int:
+        """When a run was invoked, as far as is known: it may have begun long before the one that invoked it (D-450)."""
+        return max(invoked.run.created_ms, self._recorded.run.created_ms)
 
     def _planned(self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None) -> StepLog:
         number = step.number
@@ -216,7 +225,14 @@ class _Placing:
         else:
             state, ended_ms = _trial_state(message, self._recorded.state), message.ended_ms
         return self._with_details(
-            StepLog(step=step, state=state, at_ms=accepted.at_ms, ended_ms=ended_ms, message=message)
+            StepLog(
+                step=step,
+                state=state,
+                at_ms=accepted.at_ms,
+                ended_ms=ended_ms,
+                message_id=accepted.step.message_id,
+                message=message,
+            )
         )
 
     def _unfinished_state(self, number: int) -> tuple[StepState, int | None]:
@@ -232,9 +248,11 @@ class _Placing:
     def _with_details(self, log: StepLog) -> StepLog:
         number = log.step.number
         wait: RecordedWait | None = self._waits.get(number)
+        request = self._requests.get(number)
         return msgspec.structs.replace(
             log,
-            request=self._requests.get(number),
+            message_id=log.message_id if request is None else log.message_id or request.message.message_id,
+            request=request,
             response=response_of(log.step),
             wait=None if wait is None else wait.waiter,
             invoked=self._invoked.get(number),

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
 from emulator.core.errors import NotFound
-from emulator.core.model.names import DeadLetterId
+from emulator.core.model.names import AccountId
 from emulator.core.replies import Published
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
+from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import filters, views
 from emulator.wire.messaging.options import RequestKind, read_options
+from emulator.wire.parts import RequestParts
 from emulator.wire.workflow import dead_letters as workflow_views
 from emulator.wire.workflow.filters import read_dead_letter_query as read_workflow_query
+from emulator.wire.workflow.filters import read_deletion
 
 DeadLetters = Page[DeadLetterEntry]
+ReadQuery = Callable[[RequestParts, Dialect, AccountId], DeadLetterQuery | None]
 
 
 async def list_dead_letters(call: MessagingCall) -> Response:
     if filters.asks_for_workflows(call.parts, call.dialect):
         wanted = read_workflow_query(call.parts, call.dialect, call.account_id)
         return Answer(workflow_views.dead_letters_page(await call.world.runs.dead_letters(wanted)))
-    return Answer(views.dead_letters_page(await _selected(call)))
+    return Answer(views.dead_letters_page(await selected(call)))
 
 
 async def get_dead_letter(call: MessagingCall) -> Response:
@@ -31,13 +37,14 @@ async def get_dead_letter(call: MessagingCall) -> Response:
 
 
 async def delete_dead_letter(call: MessagingCall) -> Response:
-    wanted = (DeadLetterId(call.name),)
+    wanted = tuple(entry.dead_letter_id for entry in (await _named(call)).items)
     return await call.carry_out(DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=True))
 
 
 async def delete_dead_letters(call: MessagingCall) -> Response:
     """Without ids and filters, one page of all of them (D-061)."""
-    page = await _selected(call)
+    read = read_deletion if filters.asks_for_workflows(call.parts, call.dialect) else filters.read_dead_letter_query
+    page = await selected(call, read)
     wanted = tuple(entry.dead_letter_id for entry in page.items)
     command = DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=False)
     return Answer(views.dead_letters_deleted(await call.world.submit(command), page.cursor))
@@ -49,7 +56,7 @@ async def retry_dead_letter(call: MessagingCall) -> Response:
 
 
 async def retry_dead_letters(call: MessagingCall) -> Response:
-    page = await _selected(call)
+    page = await selected(call)
     return Answer(views.dead_letters_retried(await _retry(call, page, strict=False), page.cursor), 201)
 
 
@@ -63,9 +70,9 @@ async def _retry(call: MessagingCall, page: DeadLetters, *, strict: bool) -> tup
     )
 
 
-async def _selected(call: MessagingCall) -> DeadLetters:
-    """The dead letters that a listing or bulk call means."""
-    query = filters.read_dead_letter_query(call.parts, call.dialect, call.account_id)
+async def selected(call: MessagingCall, read: ReadQuery = filters.read_dead_letter_query) -> DeadLetters:
+    """The dead letters that a listing or bulk call means, as `read` finds; none if that answers None."""
+    query = read(call.parts, call.dialect, call.account_id)
     return Page(items=(), cursor=None) if query is None else await call.world.history.dead_letters(query)
 
 

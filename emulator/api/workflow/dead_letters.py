@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
+from emulator.api.messaging.dead_letters import selected
 from emulator.core.commands import DeleteDeadLetters
 from emulator.core.errors import NotFound
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, WorkflowDeadLetters
@@ -31,8 +32,7 @@ async def delete_dead_letter(call: MessagingCall) -> Response:
 
 
 async def delete_dead_letters(call: MessagingCall) -> Response:
-    query = filters.read_dead_letter_query(call.parts, call.dialect, call.account_id)
-    page = await call.world.history.dead_letters(query)
+    page = await selected(call, filters.read_deletion)
     wanted = tuple(entry.dead_letter_id for entry in page.items)
     command = DeleteDeadLetters(account_id=call.account_id, dead_letter_ids=wanted, strict=False)
     return Answer(views.dead_letters_deleted(await call.world.submit(command), page.cursor))

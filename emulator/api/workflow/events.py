@@ -12,8 +12,9 @@ from emulator.api.workflow.runs import OF_RUNNING
 from emulator.core.errors import NotFound
 from emulator.core.model.names import RunId
 from emulator.core.rules.limits import check_account_is_active
-from emulator.core.rules.workflows.waiting import waiters_of
+from emulator.core.rules.workflows.waiting import run_of_event, waiters_of
 from emulator.wire.workflow import requests, views
+from emulator.worlds.callers import Caller
 from emulator.worlds.registry import Worlds
 
 
@@ -49,14 +50,17 @@ def open_webhook(worlds: Worlds, policies: Mapping[str, Policy]) -> Opener[Messa
         if not callers:
             raise NotFound(f"user {named['userId']} not found")
         run_id = RunId(named["runId"])
-        caller = next(
-            (each for each in callers if run_id in each.world.state.accounts[each.account_id].runs), callers[0]
-        )
+        caller = next((each for each in callers if _has_run(each, run_id, named["name"])), callers[0])
         world, account_id = caller.world, caller.account_id
         check_account_is_active(world.state.accounts[account_id].account)
         return MessagingCall(request=request, dialect=worlds.dialect, world=world, account_id=account_id)
 
     return open_call
+
+
+def _has_run(caller: Caller, run_id: RunId, event_id: str) -> bool:
+    owner = caller.world.state.accounts[caller.account_id]
+    return run_of_event(owner, run_id, event_id) in owner.runs
 
 
 ROUTES: tuple[MessagingRoute, ...] = (

@@ -14,6 +14,7 @@ from emulator.queries.history import CallbackState, DeadLetterQuery, WorkflowDea
 from emulator.queries.workflow_runs import RunQuery
 from emulator.wire.dialect import Dialect
 from emulator.wire.fields import parse_number
+from emulator.wire.messaging import bodies
 from emulator.wire.messaging.filters import (
     MAX_DEAD_LETTERS,
     WORKFLOW_DEAD_LETTER_FILTERS,
@@ -107,6 +108,17 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
         workflow=workflow,
     )
     return replace(query, **given.lists(_DEAD_LETTERS), **given.dates())
+
+
+def read_deletion(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery | None:
+    """The dead letters of workflow runs to delete, also by ids in the body; None if those are none (D-082).
+
+    Raises: InvalidInput naming the parameter or the field of the body.
+    """
+    query = read_dead_letter_query(parts, dialect, account_id)
+    listed = bodies.read_dead_letter_ids(parts.body)
+    wanted = (*query.dead_letter_ids, *(listed or ()))
+    return replace(query, dead_letter_ids=wanted) if wanted or listed is None else None
 
 
 def _parse_group_by(text: str) -> str:

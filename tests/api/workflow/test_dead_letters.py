@@ -78,6 +78,41 @@ async def test_runs_and_other_messages_have_queues_of_their_own() -> None:
         assert (await emulator.get(f"/v2/workflows/dlq/{other['dlqId']}")).status == 404
         assert (await emulator.get(f"/v2/dlq/{of_run}")).status == 404
         assert (await emulator.delete(f"/v2/workflows/dlq/{other['dlqId']}")).status == 404
+        assert (await emulator.delete(f"/v2/dlq/{of_run}")).status == 404
+        assert (await emulator.delete(f"/v2/dlq?dlqIds={of_run}")).json == {"deleted": 0}
+
+
+@pytest.mark.parametrize("path", ["/v2/workflows/dlq", "/v2/dlq?source=workflow"])
+def test_dead_letters_of_runs_are_deleted_by_ids_in_a_body(path: str) -> None:
+    """D-082, D-389. The others stay."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            first, second = [await failed(emulator, f"wfr_{number}") for number in range(2)]
+            for ids, count in (([], 0), ([first, "gone"], 1)):
+                assert (await emulator.delete(path, body={"dlqIds": ids})).json == {"deleted": count}
+            [left] = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+            assert left["dlqId"] == second
+
+    test()
+
+
+@pytest.mark.parametrize("query", ["source=workflow", "workflowRunId=wfr_two"])
+def test_dead_letters_of_runs_are_deleted_where_they_are_listed(query: str) -> None:
+    """D-389."""
+
+    @on_loop
+    async def test() -> None:
+        async with in_process() as emulator:
+            await failed(emulator, "wfr_two")
+            await emulator.rule("https://api.test/*", respond={"status": 500})
+            await emulator.publish("https://api.test/hook", {"Svc-Retries": "0"})
+            assert (await emulator.delete(f"/v2/dlq?{query}")).json == {"deleted": 1}
+            assert (await emulator.get("/v2/workflows/dlq")).json == {"messages": []}
+            assert len((await emulator.get("/v2/dlq")).json["messages"]) == 1
+
+    test()
 
 
 @on_loop

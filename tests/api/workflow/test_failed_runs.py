@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.workflow.calls import FLOW, RUN, add, begin, steps
+from tests.api.workflow.calls import FLOW, RUN, add, begin, headers, steps, wait
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process
 from tests.harness.loops import on_loop
 from tests.harness.workflow_runs import CRM, Flow
@@ -57,6 +57,40 @@ def test_failed_runs_go_on_or_begin_again(word: str, count: int) -> None:
             assert (await emulator.post(f"/v2/workflows/dlq/{word}")).json == {"workflowRuns": [], "cursor": ""}
 
     test()
+
+
+@on_loop
+async def test_steps_that_a_resumed_run_took_over_have_their_messages() -> None:
+    """As its endpoint gets them."""
+    async with in_process() as emulator:
+        letter = await fail(emulator)
+        resumed = (await emulator.post(f"/v2/workflows/dlq/resume/{letter}")).json["workflowRunId"]
+        (run,) = (await emulator.get(f"/v2/workflows/logs?workflowRunId={resumed}")).json["runs"]
+        listed = (await emulator.get(f"/v2/workflows/runs/{resumed}")).json
+        shown = [step["messageId"] for group in run["steps"][:2] for step in group["steps"]]
+    assert shown == [step["messageId"] for step in listed]
+
+
+@on_loop
+async def test_the_webhook_of_a_failed_run_resumes_the_run_that_goes_on() -> None:
+    """D-451. Its URL was given away before the failure."""
+    async with in_process() as emulator:
+        user = json.loads(base64.b64decode(emulator.token))["UserID"]
+        path = f"/v2/workflows/hooks/{user}/{RUN}/evt_1"
+        out = json.dumps({"webhookUrl": f"http://127.0.0.1:8080{path}", "eventId": "evt_1"})
+        created = {"stepId": 1, "stepName": "hook", "stepType": "CreateWebhook", "out": out, "concurrent": 1}
+        await emulator.rule(FLOW, sequence=[OK, {"status": 500}], times=2)
+        await emulator.rule(FLOW, respond=OK)
+        await begin(emulator, **{"Svc-Retries": "0"})
+        await emulator.post(f"/v2/publish/{FLOW}", headers(), created)
+        (letter,) = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+        resumed = (await emulator.post(f"/v2/workflows/dlq/resume/{letter['dlqId']}")).json["workflowRunId"]
+        waiting = {"stepId": 2, "stepName": "w", "stepType": "WaitForWebhook", "concurrent": 1}
+        assert (await wait(emulator, "evt_1", resumed, step=waiting)).status == 200
+        assert (await emulator.call("POST", path, {}, b"paid", token=None)).status == 200
+        result = json.loads((await steps(emulator, resumed))[-1])
+        event = json.loads(base64.b64decode(result["out"]))
+        assert (result["stepId"], base64.b64decode(event["body"]), event["url"]) == (2, b"paid", path)
 
 
 # -- what else is repeated ----------------------------------------------------------------------

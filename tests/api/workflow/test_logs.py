@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.emulators import EPOCH_MS, in_process
 from tests.harness.loops import on_loop
-from tests.harness.workflow_runs import ANSWER, CRM, FLOW, RUN, Flow
+from tests.harness.workflow_runs import CRM, FLOW, RUN, Flow
 
 DAY_MS = 86_400_000
 
@@ -350,40 +350,3 @@ async def test_wrong_input_names_the_parameter(query: str, field: str) -> None:
     async with in_process() as emulator:
         answer = await emulator.get(f"/v2/workflows/logs?{query}")
     assert (answer.status, answer.json["field"]) == (400, field)
-
-
-@on_loop
-async def test_an_invoked_run_and_its_invoker_know_each_other() -> None:
-    """A run that has failed does not end the run that it invoked, whose end completes the step."""
-    async with in_process() as emulator:
-        parent = Flow(emulator)
-        await parent.start()
-        body = {
-            "body": "payload",
-            "headers": {"Svc-Workflow-RunId": ["wfr_one"], "Svc-Workflow-Init": ["false"]},
-            "workflowRunId": "wfr_one",
-            "workflowRunCreatedAt": EPOCH_MS,
-            "workflowUrl": FLOW,
-            "step": {"stepId": 1, "stepName": "invoke", "stepType": "Invoke", "concurrent": 1},
-        }
-        child = Flow(emulator, "wfr_child")
-        await emulator.rule(CRM, respond=ANSWER)
-        headers = {"Svc-Workflow-Init": "true", "Svc-Workflow-Invoke": "true", "Svc-Workflow-Url": CRM}
-        await child.publish(CRM, body, **headers)
-        under_way = (await parent.log())["steps"][1]["steps"][0]
-        await child.finish({"ok": 1})
-        done = (await parent.log())["steps"][1]["steps"][0]
-        invoked = await child.log()
-    assert under_way == under_way | {
-        "state": "STEP_PROGRESS",
-        "invokedWorkflowRunId": "wfr_child",
-        "invokedWorkflowUrl": CRM,
-        "invokedWorkflowCreatedAt": EPOCH_MS,
-        "invokedWorkflowRunBody": "payload",
-    }
-    assert done["state"] == "STEP_SUCCESS"
-    assert invoked["invoker"] == {
-        "workflowRunId": "wfr_one",
-        "workflowUrl": FLOW,
-        "workflowRunCreatedAt": EPOCH_MS,
-    }

@@ -9,8 +9,9 @@ import jwt
 import pytest
 
 from tests.api.workflow.calls import FLOW, RUN, add, answer_as_workflow, begin, headers, steps
-from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
 from tests.harness.loops import on_loop
+from tests.harness.workflow_runs import ANSWER, CRM, Flow
 
 
 @pytest.mark.parametrize(("dialect", "prefix"), [("svc", "Svc-"), ("upstash", "Upstash-")])
@@ -227,3 +228,74 @@ async def test_runs_survive_a_restored_snapshot_and_not_a_reset() -> None:
         await emulator.control("POST", "/reset")
         assert (await emulator.get(f"/v2/workflows/runs/{RUN}")).status == 404
         assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 404
+
+
+# -- invoked runs ----------------------------------------------------------------------------
+
+
+async def invoke(emulator: InProcess, child: Flow, parent_ms: int = EPOCH_MS) -> Answer:
+    """A step of `wfr_one` invokes another run."""
+    body = {
+        "body": "payload",
+        "headers": {"Svc-Workflow-RunId": ["wfr_one"], "Svc-Workflow-Init": ["false"]},
+        "workflowRunId": "wfr_one",
+        "workflowRunCreatedAt": parent_ms,
+        "workflowUrl": FLOW,
+        "step": {"stepId": 1, "stepName": "invoke", "stepType": "Invoke", "concurrent": 1},
+    }
+    await emulator.rule(CRM, respond=ANSWER)
+    own = {"Svc-Workflow-Url": CRM, "Svc-Workflow-Invoke": "true"}
+    return await emulator.post(f"/v2/publish/{CRM}", headers(child.run_id, init=True) | own, body)
+
+
+@on_loop
+async def test_an_invoked_run_and_its_invoker_know_each_other() -> None:
+    """A run that has failed does not end the run that it invoked, whose end completes the step."""
+    async with in_process() as emulator:
+        parent = Flow(emulator)
+        await parent.start()
+        child = Flow(emulator, "wfr_child")
+        await invoke(emulator, child)
+        under_way = (await parent.log())["steps"][1]["steps"][0]
+        await child.finish({"ok": 1})
+        done = (await parent.log())["steps"][1]["steps"][0]
+        invoked = await child.log()
+    assert under_way == under_way | {
+        "state": "STEP_PROGRESS",
+        "invokedWorkflowRunId": "wfr_child",
+        "invokedWorkflowUrl": CRM,
+        "invokedWorkflowCreatedAt": EPOCH_MS,
+        "invokedWorkflowRunBody": "payload",
+    }
+    assert done["state"] == "STEP_SUCCESS"
+    assert invoked["invoker"] == {
+        "workflowRunId": "wfr_one",
+        "workflowUrl": FLOW,
+        "workflowRunCreatedAt": EPOCH_MS,
+    }
+
+
+@on_loop
+async def test_a_run_that_is_invoked_on_its_way_keeps_its_log() -> None:
+    """D-450. The invoking step begins after the run that it waits for; of two such steps one is refused."""
+    async with in_process() as emulator:
+        child = Flow(emulator, "wfr_child")
+        await child.start()
+        await emulator.advance("10s")
+        await child.step(1, "one")
+        await emulator.advance("10s")
+        before = await child.log()
+        parent = Flow(emulator)
+        await parent.start()
+        assert (await invoke(emulator, child, EPOCH_MS + 20_000)).json["deduplicated"] is True
+        (step,) = (await parent.log())["steps"][1]["steps"]
+        assert (step["state"], step["invokedWorkflowRunId"]) == ("STEP_PROGRESS", "wfr_child")
+        assert step["createdAt"] == EPOCH_MS + 20_000
+        invoked = await child.log()
+        assert invoked.pop("invoker")["workflowRunId"] == "wfr_one"
+        assert invoked == before
+        refused = await invoke(emulator, Flow(emulator, "wfr_one"), EPOCH_MS + 20_000)
+        assert (refused.status, refused.json["field"]) == (412, "Svc-Workflow-RunId")
+        await child.finish({"ok": 1})
+        (step,) = (await parent.log())["steps"][1]["steps"]
+    assert (step["state"], json.loads(step["out"])["body"]) == ("STEP_SUCCESS", '{"ok": 1}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.workflow.calls import FLOW, RUN, answer_as_workflow, headers
+from tests.api.workflow.calls import FLOW, RUN, add, answer_as_workflow, headers
 from tests.harness.emulators import EPOCH_MS, in_process
 from tests.harness.loops import on_loop
 
@@ -82,3 +82,15 @@ async def test_wrong_triggers_begin_nothing() -> None:
         wrong = await emulator.post(f"/v2/trigger/{FLOW}", {"Svc-Retries": "x"})
         assert (wrong.status, wrong.json["field"]) == (400, "Svc-Retries")
         assert await emulator.deliveries() == []
+
+
+@on_loop
+async def test_a_run_has_the_payload_of_its_handshake_alone() -> None:
+    """D-452. In its logs, and so in a run that it is resumed as."""
+    async with in_process() as emulator:
+        await emulator.post(f"/v2/trigger/{FLOW}", {"Svc-Workflow-RunId": RUN}, "first")
+        own = headers(init=True, Svc_Workflow_Trigger_By_Sdk="true")
+        await emulator.post(f"/v2/publish/{FLOW}", own, "own")
+        await add(emulator, 1)
+        (run,) = (await emulator.get("/v2/workflows/logs")).json["runs"]
+        assert [[step["out"] for step in group["steps"]] for group in run["steps"][:2]] == [["own"], ['"é"']]

@@ -18,6 +18,7 @@ from emulator.core.model.options import CallType, DestinationKind, MessageOption
 from emulator.core.record import Record
 from emulator.core.replies import Accepted, BatchReply, Published, PublishReply
 from emulator.core.rules import limits, publishing
+from emulator.core.rules.workflows import invoking
 from emulator.core.rules.workflows.messages import Delivery, append_step, create, next_message_id, shared, steps_body
 from emulator.core.state_view import StateView
 from emulator.core.workflows import WorkflowRun, WorkflowStep
@@ -62,6 +63,7 @@ def _publish(state: StateView, command: Publish) -> Decision[PublishReply]:
 
 
 def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
+    invoking.check_batch(command.items)
     planned: list[RunPublishPlan | publishing.PublishPlan | Refused] = []
     for item in command.items:
         if isinstance(item, Refused):
@@ -96,8 +98,11 @@ def plan(state: StateView, account_id: AccountId, item: PublishItem, created_by:
     assert part is not None
     owner = account_state(state, account_id)
     check_message(state, account_id, item, counts=1 if part.is_init else 0)
-    if not part.is_init and part.run_id not in owner.runs:
+    run = owner.runs.get(part.run_id)
+    if run is None and not part.is_init:
         raise RunOver(f"workflow run {part.run_id} has ended, or never began")
+    if run is not None and item.invoker is not None:
+        invoking.check(state, run, item.invoker)
     return RunPublishPlan(account_id=account_id, item=item, part=part, created_by=created_by)
 
 
@@ -124,14 +129,16 @@ def check_message(state: StateView, account_id: AccountId, item: PublishItem, *,
 
 
 def carry_out(state: StateView, planned: RunPublishPlan) -> Decision[Published]:
-    """Begin the run, or add to it; an init message of an active run sends nothing."""
+    """Begin the run, or add to it; an init message of an active run sends nothing, but for its handshake (D-452)."""
     item, part = planned.item, planned.part
     owner = state.accounts[planned.account_id]
     url = item.destination.url or item.destination.text
     run = owner.runs.get(part.run_id)
     if part.is_init:
-        if run is not None and not part.by_sdk:
+        if run is not None and not (part.by_sdk and run.awaits_sdk):
             first = run.steps[0].message_id
+            if invoking.is_to_be_told(state, run, item.invoker):
+                yield RunRewritten(run=replace(run, invoker=item.invoker))
             yield PublishDeduplicated(message_id=first, at_ms=state.now_ms)
             return Published(message_id=first, url=url, deduplicated=True)
         run = yield from begin(state, planned.account_id, item, part, planned.created_by)
@@ -194,7 +201,14 @@ def begin(
     if old is None:
         yield RunStarted(run=run)
     else:
-        run = replace(run, number=old.number, created_ms=old.created_ms, invoker=item.invoker or old.invoker)
+        run = replace(
+            run,
+            number=old.number,
+            created_ms=old.created_ms,
+            invoker=item.invoker or old.invoker,
+            waiters=old.waiters,
+            saved_events=old.saved_events,
+        )
         yield RunRewritten(run=run)
     yield from create(
         state,

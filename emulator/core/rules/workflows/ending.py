@@ -15,6 +15,7 @@ from emulator.core.model.messages import CreatedBy, Phase
 from emulator.core.model.names import AccountId, DeadLetterId, RunId
 from emulator.core.model.options import CallType
 from emulator.core.rules.cancellation import cancel
+from emulator.core.rules.workflows.invoking import waiting_run
 from emulator.core.rules.workflows.messages import append_step
 from emulator.core.state_view import StateView
 from emulator.core.workflows import RunFilter, RunState, WorkflowRun
@@ -105,16 +106,13 @@ def end(
         if is_call and progress.phase is not Phase.ACTIVE and not progress.cancel_requested:
             waiting.append(message_id)
     yield from cancel(state, waiting)
-    if run.invoker is not None:
-        yield from _tell_invoker(state, run, ending, response)
+    yield from _tell_invoker(state, run, ending, response)
 
 
 def _tell_invoker(state: StateView, run: WorkflowRun, ending: RunState, response: bytes | None) -> Decision[None]:
     """The invoke step of the parent has its result; a parent that has ended gets no call."""
-    invoker = run.invoker
-    assert invoker is not None
-    parent = state.accounts[run.account_id].runs.get(invoker.run_id)
-    if parent is None or (invoker.run_created_ms and invoker.run_created_ms != parent.created_ms):
+    invoker, parent = run.invoker, waiting_run(state, run.account_id, run.invoker)
+    if invoker is None or parent is None:
         return
     out: dict[str, object] = {
         "isFailed": ending is RunState.FAILED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -31,26 +31,30 @@ from emulator.core.rules.workflows.messages import Delivery, create, next_messag
 from emulator.core.state_view import StateView
 from emulator.core.workflows import WorkflowRun
 
-# What makes a new run of a failed one.
-_Begin = Callable[[StateView, FailedRun, MessageOptions], Decision[TriggeredRun]]
-
 
 def resume_runs(state: StateView, command: ResumeRuns) -> Decision[tuple[TriggeredRun, ...]]:
     """New runs with the steps of failed ones, which repeat the call that failed and what had no result (D-374)."""
-    return (yield from _again(state, command, _resume))
+    return (yield from _begin_again(state, command, _resume))
 
 
 def restart_runs(state: StateView, command: RestartRuns) -> Decision[tuple[TriggeredRun, ...]]:
     """New runs with the payload and the configuration of failed ones."""
-    return (yield from _again(state, command, _restart))
+    return (yield from _begin_again(state, command, _restart))
 
 
-def _again(state: StateView, command: ResumeRuns | RestartRuns, begin: _Begin) -> Decision[tuple[TriggeredRun, ...]]:
-    entries = _present(state, command.account_id, command.entries, command.overrides, strict=command.strict)
+def _begin_again(
+    state: StateView,
+    command: ResumeRuns | RestartRuns,
+    again: Callable[[StateView, FailedRun, MessageOptions], Decision[TriggeredRun]],
+) -> Decision[tuple[TriggeredRun, ...]]:
+    """Take failed runs out of the queue, each with the run that it becomes."""
     begun = []
-    for entry in entries:
-        yield _removed(state, command.account_id, entry)
-        begun.append((yield from begin(state, entry, command.overrides)))
+    for entry in _present(state, command):
+        removed = (entry.dead_letter_id,)
+        yield DeadLettersRemoved(
+            account_id=command.account_id, dead_letter_ids=removed, at_ms=state.now_ms, cause="retried"
+        )
+        begun.append((yield from again(state, entry, command.overrides)))
     return tuple(begun)
 
 
@@ -88,22 +92,15 @@ def _failure_calls(state: StateView, account_id: AccountId, entry: FailedRun) ->
     return found
 
 
-def _present(
-    state: StateView,
-    account_id: AccountId,
-    entries: Iterable[FailedRun],
-    overrides: MessageOptions,
-    *,
-    strict: bool,
-) -> list[FailedRun]:
-    """The entries that are still in the queue, each once. With `strict`, Raises NotFound for one that is not."""
-    owner = account_state(state, account_id)
+def _present(state: StateView, command: ResumeRuns | RestartRuns) -> list[FailedRun]:
+    """The entries that are still in the queue, each once. Raises NotFound for one that is not, if that is strict."""
+    owner = account_state(state, command.account_id)
     limits.check_account_is_active(owner.account)
-    limits.check_options(owner.account, overrides, state.now_ms)
-    named = {entry.dead_letter_id: entry for entry in entries}
+    limits.check_options(owner.account, command.overrides, state.now_ms)
+    named = {entry.dead_letter_id: entry for entry in command.entries}
     for dead_letter_id in list(named):
         if dead_letter_id not in owner.dead_letters:
-            if strict:
+            if command.strict:
                 raise NotFound(f"dlq message {dead_letter_id} not found")
             del named[dead_letter_id]
     limits.check_daily_quota(owner, state.now_ms, len(named))
@@ -113,12 +110,6 @@ def _present(
 def _check_present(state: StateView, account_id: AccountId, entry: FailedRun) -> None:
     if entry.dead_letter_id not in account_state(state, account_id).dead_letters:
         raise NotFound(f"dlq message {entry.dead_letter_id} not found")
-
-
-def _removed(state: StateView, account_id: AccountId, entry: FailedRun) -> DeadLettersRemoved:
-    return DeadLettersRemoved(
-        account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
-    )
 
 
 def _new_id(state: StateView) -> RunId:

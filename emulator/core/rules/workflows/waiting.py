@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import Notify, WaitForEvent
@@ -11,17 +12,31 @@ from emulator.core.decision import Decision, account_state
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
 from emulator.core.facts import EventSaved, SavedEventTaken, WaitBegan, WaitEnded
 from emulator.core.model.messages import CreatedBy
-from emulator.core.model.names import MessageId
+from emulator.core.model.names import MessageId, RunId
 from emulator.core.model.options import MessageOptions
 from emulator.core.replies import NotifiedWaiter
 from emulator.core.rules import limits
 from emulator.core.rules.workflows.ending import completed
 from emulator.core.rules.workflows.messages import append_step
 from emulator.core.state_view import AccountView, StateView, split_waiter_subject
-from emulator.core.workflows import SavedEvent, Waiter, WorkflowRun
+from emulator.core.workflows import SavedEvent, Waiter, WorkflowRun, WorkflowStep
 
 # What the step of a wait says whose time is over.
 TIMED_OUT = {"waitTimeout": True}
+
+
+class _WebhookStep(msgspec.Struct):
+    # Named as on the wire; `out` is JSON in a text.
+    stepType: str  # noqa: N815
+    out: str
+
+
+class _Webhook(msgspec.Struct):
+    webhookUrl: str  # noqa: N815
+
+
+_WEBHOOK_STEP = msgspec.json.Decoder(_WebhookStep)
+_WEBHOOK = msgspec.json.Decoder(_Webhook)
 
 
 def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
@@ -71,15 +86,17 @@ def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
 def notify(state: StateView, command: Notify) -> Decision[tuple[NotifiedWaiter, ...]]:
     """An event resumes the waiters in the order of waiting.
 
-    For one run, it resumes all that wait in it, or else is saved; for a run that has ended it is lost (D-369).
+    For one run, it resumes all that wait in it, or else is saved; for a run that has ended it is lost (D-369),
+    unless another one goes on with its webhooks (D-451).
     """
     owner = account_state(state, command.account_id)
+    wanted = None if command.run_id is None else run_of_event(owner, command.run_id, command.event_id)
     limits.check_account_is_active(owner.account)
     limits.check_message_size(owner.account, len(command.body))
     waiting = [
         (number, run_id)
         for number, run_id in owner.waiting_runs.get(command.event_id, {}).items()
-        if command.run_id in (None, run_id)
+        if wanted in (None, run_id)
     ]
     notified = []
     for number, run_id in waiting:
@@ -90,10 +107,30 @@ def notify(state: StateView, command: Notify) -> Decision[tuple[NotifiedWaiter, 
         notified.append(
             NotifiedWaiter(waiter=waiter, message_id=message_id, run_id=run_id, run_created_ms=run.created_ms)
         )
-    if not waiting and command.run_id is not None and command.run_id in owner.runs:
+    if not waiting and wanted is not None and wanted in owner.runs:
         event = SavedEvent(event_id=command.event_id, body=command.body)
-        yield EventSaved(account_id=command.account_id, run_id=command.run_id, event=event)
+        yield EventSaved(account_id=command.account_id, run_id=wanted, event=event)
     return tuple(notified)
+
+
+def run_of_event(owner: AccountView, run_id: RunId, event_id: str) -> RunId:
+    """The run that an event for one run reaches: the named one, or a resumed run that has its webhook (D-451)."""
+    if run_id in owner.waiting_runs.get(event_id, {}).values():
+        return run_id
+    path = f"/{run_id}/{event_id}"
+    resumed = (run for run in owner.runs.values() if run.from_dead_letter is not None)
+    return next((run.run_id for run in resumed if any(_has_webhook(step, path) for step in run.steps)), run_id)
+
+
+def _has_webhook(step: WorkflowStep, path: str) -> bool:
+    """Whether a step is the result of creating the webhook whose URL ends so."""
+    if path.encode() not in step.body:
+        return False
+    try:
+        result = _WEBHOOK_STEP.decode(step.body)
+        return result.stepType == "CreateWebhook" and _WEBHOOK.decode(result.out).webhookUrl.endswith(path)
+    except msgspec.MsgspecError:
+        return False
 
 
 def deadline(state: StateView, subject: str) -> Decision[None]:

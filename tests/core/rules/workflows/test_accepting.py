@@ -207,6 +207,34 @@ def test_an_endpoint_that_forwards_an_unknown_client_says_itself_what_it_is() ->
     assert world.endings == []
 
 
+def test_a_handshake_is_answered_once() -> None:
+    """D-452. A first call that is made again is answered again; by then the run has gone on."""
+    own = item(body=b"own", workflow=part(is_init=True, url=FLOW, by_sdk=True))
+    world = RunWorld()
+    world.acts[1] = lambda world: len(world.calls) == 1 and world.send(own)
+    world.begin(forwarded=(("Svc-Workflow-Unknown-Sdk", "true"),))
+    world.wait()
+    again = world.send(own)
+    assert (again.deduplicated, again.message_id) == (True, world.run().steps[0].message_id)
+    world.run_for(DAY)
+    assert [json.loads(each.body)["stepId"] for each in world.run().steps[1:]] == [1]
+
+
+def test_what_came_before_the_handshake_is_kept() -> None:
+    """D-452. An event for the run, and whatever waits in it."""
+
+    def answer(world: RunWorld) -> None:
+        if len(world.calls) == 1:
+            world.notify("early", run_id=RUN)
+            world.wait()
+            world.send(item(body=b"own", workflow=part(is_init=True, url=FLOW, by_sdk=True)))
+
+    world = RunWorld({1: answer})
+    world.begin(forwarded=(("Svc-Workflow-Unknown-Sdk", "true"),))
+    assert [event.event_id for event in world.run().saved_events] == ["early"]
+    assert len(world.notify()) == 1
+
+
 def test_an_unanswered_handshake_fails_the_run() -> None:
     world = RunWorld()
     world.begin(forwarded=(("Svc-Workflow-Unknown-Sdk", "true"),))

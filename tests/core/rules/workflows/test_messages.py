@@ -52,6 +52,7 @@ def test_a_run_without_the_feature_inherits_nothing() -> None:
 
 
 def test_requests_of_call_steps_inherit_nothing() -> None:
+    """D-362: not even the run's retries."""
     world = RunWorld()
     world.begin(**CONFIG)
     world.send(item("https://third.test/", workflow=part(call_type=CallType.TO_CALLBACK)))

@@ -147,6 +147,65 @@ def test_a_resumed_run_makes_no_call_before_the_delay_it_was_given(overrides: di
     assert world.times_of_calls()[-2:] == at_ms
 
 
+def webhook(run_id: str, event_id: str, kind: str = "CreateWebhook") -> bytes:
+    """The result of a step that created a webhook, as a client publishes it."""
+    url = f"http://127.0.0.1:8080/v2/workflows/hooks/user/{run_id}/{event_id}"
+    return step(1, {"webhookUrl": url, "eventId": event_id}, stepType=kind)
+
+
+def with_webhook(created: bytes) -> tuple[RunWorld, RunId]:
+    """A resumed run that waits for an event; the first of its steps is the one given."""
+    world = RunWorld()
+    world.begin(max_retries=0)
+    world.outcomes[FLOW] = lambda message, number: BOOM
+    world.add(created)
+    del world.outcomes[FLOW]
+    run_id = resume(world).run_id
+    world.wait("evt_1", run_id=run_id)
+    return world, run_id
+
+
+def test_a_webhook_of_a_failed_run_reaches_the_run_that_goes_on_with_it() -> None:
+    """D-451: also one that comes before the wait, and after the run was resumed twice."""
+    world, first = with_webhook(webhook("wfr_one", "evt_1"))
+    assert [each.run_id for each in world.notify("evt_1", run_id=RunId("wfr_one"))] == [first]
+    assert world.notify("evt_1", run_id=RunId("wfr_one")) == ()
+    assert [event.event_id for event in world.run(first).saved_events] == ["evt_1"]
+    world.outcomes[FLOW] = lambda message, number: BOOM
+    world.add(step(2), run_id=first)
+    del world.outcomes[FLOW]
+    second = resume(world).run_id
+    world.notify("evt_1", b"again", RunId("wfr_one"))
+    assert [event.body for event in world.run(second).saved_events] == [b"again"]
+
+
+def test_a_new_run_with_the_id_of_the_failed_one_has_its_own_webhooks() -> None:
+    """D-451."""
+    world, resumed_id = with_webhook(webhook("wfr_one", "evt_1"))
+    world.begin()
+    world.wait("evt_2")
+    assert [each.run_id for each in world.notify("evt_2", run_id=RunId("wfr_one"))] == ["wfr_one"]
+    assert [each.run_id for each in world.notify("evt_1", run_id=RunId("wfr_one"))] == [resumed_id]
+
+
+@pytest.mark.parametrize(
+    "created",
+    [
+        webhook("wfr_one", "evt_12"),
+        webhook("wfr_other", "evt_1"),
+        webhook("wfr_one", "evt_1", "Run"),
+        b'{"stepType":"CreateWebhook","out":"/wfr_one/evt_1"}',
+        b"/wfr_one/evt_1",
+    ],
+    ids=["another event", "another run", "no webhook", "no URL", "no JSON"],
+)
+def test_what_is_no_webhook_of_a_failed_run_leads_nowhere(created: bytes) -> None:
+    """D-451."""
+    world, run_id = with_webhook(created)
+    assert world.notify("evt_1", run_id=RunId("wfr_one")) == ()
+    assert world.run(run_id).saved_events == ()
+
+
 def test_a_run_that_failed_at_its_beginning_begins_again() -> None:
     world = failed(at=1)
     run = resume(world)
