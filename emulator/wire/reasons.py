@@ -142,6 +142,11 @@ def ignored(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: only schedules have an id of their own"
 
 
+def beside_a_batch(names: Sequence[str]) -> str:
+    """The options of the call of a batch itself, which mean nothing (D-074)."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: expected in the headers of the items"
+
+
 def dropped(names: Sequence[str]) -> str:
     """The headers to forward that are not, because they belong to the connection (D-075)."""
     it_belongs = "it belongs" if len(names) == 1 else "they belong"

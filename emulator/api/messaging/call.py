@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from starlette.responses import Response
@@ -23,7 +23,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.messaging.options import Unused
 from emulator.wire.parts import RequestParts
-from emulator.wire.reasons import dropped, ignored, not_applied
+from emulator.wire.reasons import beside_a_batch, dropped, ignored, not_applied
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -75,6 +75,11 @@ class MessagingCall(Record, gc=True):
         """Log the queue that is named for a run: the answer does not tell of it (D-325)."""
         if queue is not None:
             logger.warning("queue %s is not applied: runs are in no queue (to %s)", queue, destination.text)
+
+    def warn_of_options_beside_a_batch(self, names: Sequence[str]) -> None:
+        """Log the options that stand on the call of a batch itself: the answer does not tell of them (D-074)."""
+        if names:
+            logger.warning("%s (%s %s)", beside_a_batch(names), self.parts.method, self.parts.path)
 
     def note_deduplicated(self, accepted: Accepted) -> None:
         """Keep what a publish did not make: no message and no event tells of it (D-332)."""
