@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.core.language.headers import by_canonical_name
-from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.answers import AttemptOutcome, Response
 from emulator.core.model.messages import Phase
 from emulator.core.model.names import Headers
 from emulator.core.model.options import CallType, Redaction
+from emulator.core.rules.responses import as_read
 from emulator.queries.history import Page
 from emulator.queries.workflow_runs import RecordedRun, RunMessage
 from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes
@@ -210,11 +211,11 @@ def _failing_step(message: RunMessage) -> str | None:
 
 
 def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
-    return (_error(at_ms, outcome, shown) for at_ms, outcome in failed_outcomes(message))
+    return (_error(message, at_ms, outcome, shown) for at_ms, outcome in failed_outcomes(message))
 
 
-def _error(at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
-    response = outcome.response
+def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
+    response = _as_read(message, outcome)
     return {
         "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
         "body": "" if response is None else shown.bytes(response.body),
@@ -232,15 +233,23 @@ def callback_state(message: RunMessage) -> str:
     return _CALLBACK_STATES.get(message.phase, "CALLBACK_INPROGRESS")
 
 
+def last_response(message: RunMessage) -> Response | None:
+    """What the last attempt of a message was answered, None without an answer."""
+    return _as_read(message, message.attempts[-1].outcome) if message.attempts else None
+
+
+def _as_read(message: RunMessage, outcome: AttemptOutcome) -> Response | None:
+    return None if outcome.response is None else as_read(outcome.response, message.message.headers)
+
+
 def _failure_function(log: RunLog, shown: Shown) -> Json:
     """The call of the failure function, what it was called for, and what it answered."""
     call = log.failure
     if call is None:
         return None
     failed = next((each for each in log.trials if each.state is StepState.FAILED), None)
-    attempts = () if failed is None else failed.message.attempts
-    failure = attempts[-1].outcome.response if attempts else None
-    answer = call.attempts[-1].outcome.response if call.attempts and call.phase is not Phase.RETRYING else None
+    failure = None if failed is None else last_response(failed.message)
+    answer = last_response(call) if call.phase is not Phase.RETRYING else None
     ending = log.recorded.summary.ending
     return _present(
         {

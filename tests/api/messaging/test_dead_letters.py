@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from typing import Any
 
 import pytest
@@ -75,6 +78,33 @@ async def test_a_response_that_is_no_text_is_shown_in_base64() -> None:
         (entry,) = await entries(emulator)
         assert entry["responseBodyBase64"] == "/wA="
         assert "responseBody" not in entry
+
+
+@on_loop
+async def test_a_response_in_gzip_is_shown_unpacked_and_kept_packed() -> None:
+    """D-440."""
+    packed = base64.b64encode(gzip.compress("zu früh".encode(), mtime=0)).decode()
+    asked = {"Svc-Callback": "https://back.test", "Svc-Failure-Callback": "https://back.test/failed"}
+    async with in_process() as emulator:
+        headers = {"Content-Encoding": "gzip", "X-Why": "down"}
+        await emulator.rule(f"{DOWN}/*", respond={"status": 425, "body_base64": packed, "headers": headers})
+        message_id = await fail(emulator, headers=asked)
+        (entry,) = await entries(emulator)
+        assert (entry["responseBody"], entry["responseHeader"]) == ("zu früh", {"X-Why": ["down"]})
+        failure = (await emulator.get(f"/v2/events?messageId={message_id}&state=ERROR")).json["events"][0]
+        assert base64.b64decode(failure["responseBody"]).decode() == "zu früh"
+        assert failure["responseHeaders"] == {"X-Why": ["down"]}
+        first, *told = await emulator.deliveries()
+        assert first["response"]["body_base64"] == packed
+        assert first["response"]["headers"]["Content-Encoding"] == ["gzip"]
+        callbacks = [json.loads(each["body"]) for each in told]
+        assert [base64.b64decode(each["body"]).decode() for each in callbacks] == ["zu früh"] * 2
+        assert [each["header"] for each in callbacks] == [{"X-Why": ["down"]}] * 2
+
+        await fail(emulator, "/own", {**asked, "Svc-Forward-Accept-Encoding": "gzip"})
+        (_, entry) = await entries(emulator)
+        assert entry["responseBodyBase64"] == packed
+        assert json.loads((await emulator.deliveries())[-1]["body"])["body"] == packed
 
 
 @on_loop

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from typing import Any
 
@@ -184,6 +186,29 @@ async def test_a_failed_run_tells_of_its_failure_function() -> None:
         "responseBody": "seen",
     }
     assert shown(run)[-1] == ("next", [(None, None, "STEP_FAILED")])
+
+
+@on_loop
+async def test_answers_in_gzip_are_shown_unpacked() -> None:
+    """D-440."""
+
+    def packed(text: str) -> dict[str, Any]:
+        body = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+        return {"body_base64": body, "headers": {"Content-Encoding": "gzip"}}
+
+    async with in_process() as emulator:
+        flow = Flow(emulator)
+        await emulator.rule(FLOW, respond={"status": 500, **packed("oops")}, times=1)
+        await emulator.rule(CRM, respond={"status": 200, **packed("seen")})
+        await flow.start(
+            Svc_Retries="0", Svc_Failure_Callback=CRM, Svc_Failure_Callback_Workflow_CallType="failureCall"
+        )
+        run = await flow.log()
+        [dead] = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+    call, [failed] = run["failureFunction"], run["steps"][-1]["steps"]
+    assert (call["failResponse"], call["failHeaders"], call["responseBody"]) == ("oops", {}, "seen")
+    assert [(each["body"], each["headers"]) for each in failed["errors"]] == [("oops", {})]
+    assert (dead["responseBody"], dead["failureCallbackInfo"]["responseBody"]) == ("oops", "seen")
 
 
 @on_loop
