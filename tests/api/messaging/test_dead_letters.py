@@ -166,6 +166,27 @@ async def test_configuration_headers_of_a_retry_win() -> None:
         assert (record["header"], record["label"], record["method"]) == ({"A": ["2"]}, "new", "PUT")
 
 
+def test_deduplication_options_of_a_retry_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-046."""
+    given = {"Svc-Queue-Name": "q", "Svc-Deduplication-Id": "d", "Svc-Content-Based-Deduplication": "true"}
+
+    @on_loop
+    async def retry() -> None:
+        async with in_process() as emulator:
+            await broken(emulator)
+            await fail(emulator)
+            assert (await emulator.post("/v2/dlq/retry", given)).status == 201
+            (entry,) = await entries(emulator)
+            assert entry["queueName"] == "q"
+            assert (await emulator.post("/v2/publish/https://ok.test", {"Svc-Deduplication-Id": "d"})).status == 200
+
+    retry()
+    assert [message for message in caplog.messages if "ignored" in message] == [
+        "Svc-Deduplication-Id, Svc-Content-Based-Deduplication are ignored: a dead letter is always published again"
+        " (POST /v2/dlq/retry)"
+    ]
+
+
 @on_loop
 async def test_bulk_retry_answers_201_and_an_empty_cursor() -> None:
     async with in_process() as emulator:
