@@ -28,7 +28,7 @@ _CALLBACK_STATES = {
 
 
 def logs_page(page: Page[RunLog], trim: int | None) -> dict[str, Json]:
-    """A page of runs; `trim` cuts every body after so many characters."""
+    """A page of runs; `trim` cuts every body after so many bytes (D-387)."""
     runs: list[Json] = [run_log_view(each, trim) for each in page.items]
     return _present({"cursor": page.cursor, "runs": runs})
 
@@ -77,7 +77,10 @@ class Shown:
     def text(self, text: str | None) -> str | None:
         if text and self._redaction is not None and self._redaction.body:
             return redacted_text(text.encode("utf-8", "replace"))
-        return text if text is None or self._trim is None else text[: self._trim]
+        if text is None or self._trim is None:
+            return text
+        # A character that would be cut in the middle is left out.
+        return text.encode("utf-8", "replace")[: self._trim].decode("utf-8", "ignore")
 
     def bytes(self, content: bytes) -> str | None:
         return self.text(content.decode("utf-8", "replace"))
