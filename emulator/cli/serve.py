@@ -160,7 +160,7 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     """Where the server is, the variables to copy, and where the clock stands."""
     from emulator.cli.clock import status_text
     from emulator.cli.env import Format, variables_of, written
-    from emulator.journal.store import MEMORY
+    from emulator.journal.database import MEMORY
     from emulator.wire.control.clock import clock_view
     from emulator.worlds.setup import DEFAULT
 

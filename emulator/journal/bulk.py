@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
-import aiosqlite
+from emulator.journal.statements import Statements
 
 # Enough that the waiting is no matter. The text of the statement and its program grow with it.
 _ROWS = 500
@@ -20,7 +20,7 @@ _MOST_PARAMETERS = 32_766 if sqlite3.sqlite_version_info >= (3, 32) else 999
 _ONE_ROW = re.compile(r"(?<= VALUES )\((?:\?, )*\?\)")
 
 
-async def insert(connection: aiosqlite.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
+async def insert(connection: Statements, statement: str, rows: Sequence[Sequence[object]]) -> None:
     """Run an insertion of one row for each of `rows`, which are not empty. Raises sqlite3.Error."""
     at_once = min(_ROWS, _MOST_PARAMETERS // len(rows[0]))
     whole = len(rows) - len(rows) % at_once if _ONE_ROW.search(statement) else 0

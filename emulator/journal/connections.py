@@ -1,4 +1,4 @@
-"""Connections to databases: what one in memory needs, and files that hold a world, once they are found in order."""
+"""Connections to databases: to files that hold a world, once they are found in order, and how one is used."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from pathlib import Path
 import aiosqlite
 
 from emulator.journal import checksums, files, integrity, migrations, schema, write_ahead_log
+from emulator.journal.statements import Immediate
 
 _BUSY_S = 0.2
 
 
-async def prepare_memory(connection: aiosqlite.Connection) -> None:
-    """Make ready what is connected to a new database in memory."""
-    await _register(connection)
-    await connection.executescript(schema.OPEN_MEMORY)
+@contextlib.asynccontextmanager
+async def whole_use(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """A user that is cancelled leaves when the connection's thread has done its work, however often it is cancelled."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        last = asyncio.ensure_future(connection.execute_fetchall("SELECT 1"))
+        while not last.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([last])
+        raise
 
 
 class FileConnection:
@@ -26,34 +34,17 @@ class FileConnection:
 
     def __init__(self, connection: aiosqlite.Connection, file: sqlite3.Connection) -> None:
         self.connection = connection
-        self._file = file
+        self._immediate = Immediate(file)
 
     @contextlib.asynccontextmanager
     async def use(self) -> AsyncIterator[aiosqlite.Connection]:
-        """See `database.Database`. A user that is cancelled leaves when the connection's thread has done its work."""
-        try:
+        """See `database.Database`."""
+        async with whole_use(self.connection):
             yield self.connection
-        except asyncio.CancelledError:
-            await self._finish()
-            raise
 
-    async def _finish(self) -> None:
-        """Wait for the statements under way, however often that is cancelled.
-
-        Two threads in SQLite at once could wait for each other for ever: one for its lock, one for Python's.
-        """
-        last = asyncio.ensure_future(self.connection.execute_fetchall("SELECT 1"))
-        while not last.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([last])
-
-    def write_at_once(self, statement: str, parameters: tuple[object, ...]) -> None:
-        """Write one row, durable on return, without the connection's thread. Call while nobody uses the connection.
-
-        The way to the thread and back takes several times as long as the write, which is one to the system's
-        memory: the log is not moved into the file here. Raises sqlite3.Error.
-        """
-        self._file.execute(statement, parameters)
+    async def immediate(self) -> Immediate:
+        """See `database.Database`."""
+        return self._immediate
 
     async def close(self) -> None:
         await self.connection.close()
@@ -73,7 +64,7 @@ async def connected(path: str) -> FileConnection:
     except sqlite3.Error as error:
         raise files.unusable(path, error) from error
     try:
-        await _register(connection)
+        await connection.create_function(checksums.NAME, -1, checksums.row_checksum, deterministic=True)
         await connection.executescript(schema.OPEN_FILE)
     except sqlite3.Error as error:
         await connection.close()
@@ -115,7 +106,3 @@ async def opened(path: str) -> FileConnection | None:
 
 def _damage_before_opening(path: Path) -> str | None:
     return write_ahead_log.damage_in(path) or integrity.damage_in_snapshot(path)
-
-
-async def _register(connection: aiosqlite.Connection) -> None:
-    await connection.create_function(checksums.NAME, -1, checksums.row_checksum, deterministic=True)

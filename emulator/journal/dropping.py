@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 
-import aiosqlite
-
 from emulator.core.record import Record
 from emulator.journal import schema
+from emulator.journal.statements import Statements
 from emulator.queries.history import Dropped
 
 # History is dropped in groups: a quarter of what is kept, and no more than so many entries at a time.
@@ -36,7 +35,7 @@ KEEP_ALL = Keep()
 
 
 async def drop(
-    connection: aiosqlite.Connection, keep: Keep, dropped: int, last: int, live: Callable[[], Iterable[int]]
+    connection: Statements, keep: Keep, dropped: int, last: int, live: Callable[[], Iterable[int]]
 ) -> Dropped | None:
     """Drop what is more than is to be kept of a history with the entries `dropped` + 1 to `last`; None if nothing is.
 
@@ -60,7 +59,7 @@ async def drop(
     return Dropped(seq=end, at_ms=ends_ms)
 
 
-async def _time_of(connection: aiosqlite.Connection, seq: int) -> int:
+async def _time_of(connection: Statements, seq: int) -> int:
     """The instant of an entry, or of the one before it."""
     for (at_ms,) in await connection.execute_fetchall(schema.SELECT_TIME_OF_ENTRY, (seq,)):
         return int(at_ms)

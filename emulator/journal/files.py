@@ -55,6 +55,11 @@ def unusable(path: Path | str, error: OSError | sqlite3.Error) -> UnusableDataba
     return UnusableDatabase(f"{path}: {reason}", is_disk_full=is_disk_full(error))
 
 
+def broken(failure: BaseException) -> WorldBroken:
+    """A failed write as why a world has stopped."""
+    return WorldBroken(f"the database cannot be written: {failure}", is_disk_full=is_disk_full(failure))
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Whether something failed because there was no room for it."""
     if isinstance(error, OSError):

@@ -232,7 +232,7 @@ class History:
 
     async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
         """Every event and attempt in order that was not dropped, read `step` at a time."""
-        last = await self._last_seq()
+        last = await self._store.last_seq()
         for start in range(self.dropped.seq, last, step):
             entries = await self.since(start, min(step, last - start))
             if len(entries) < min(step, last - start):
@@ -248,7 +248,7 @@ class History:
         latest = self._store.latest.since(seq, count)
         if latest is None or len(latest.rows) < count:
             # Only then: to write what has happened since the last group has a price however little it is.
-            await self._store.flush_history()
+            await self._store.writer.flush_history()
             latest = self._store.latest.since(seq, count)
         if latest is not None:
             definitions = await self._definitions_of(latest)
@@ -268,7 +268,7 @@ class History:
 
     async def position(self) -> HistoryPosition:
         """Where history ends now."""
-        return HistoryPosition(generation=await self.generation(), seq=await self._last_seq())
+        return HistoryPosition(generation=await self.generation(), seq=await self._store.last_seq())
 
     async def generation(self) -> str:
         """What distinguishes this history from that before a reset or restore; it survives a restart."""
@@ -288,11 +288,6 @@ class History:
     def cleared_up_to(self) -> int:
         """The last entry whose delivery was removed from view."""
         return self._cleared_up_to
-
-    async def _last_seq(self) -> int:
-        for (seq,) in await self._store.rows(schema.SELECT_LAST_SEQ, ()):
-            return int(seq)
-        return 0
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))

@@ -22,8 +22,13 @@ SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (
 ) ORDER BY number DESC
 """
 _ENDED = "events.state IN ('DELIVERED', 'FAILED', 'CANCELED')"
+# Most messages are delivered, so a page of those is found at once. To find the few that were not, one pass over all
+# events is ten times as fast as a look at those of each message.
 _HAS_ENDED = """EXISTS (
     SELECT 1 FROM events WHERE events.number = messages.number AND events.state IN (SELECT value FROM json_each(?))
+)"""
+_IS_ONE_THAT_ENDED = """messages.number IN (
+    SELECT number FROM events WHERE state IN (SELECT value FROM json_each(?))
 )"""
 # The attempt that came back last: the event of an error names it, and that of a delivery follows it at once.
 _SELECT_COURSES = f"""
@@ -70,7 +75,7 @@ def _in_phases(conditions: Conditions, phases: frozenset[Phase], at: Moment) -> 
         texts.append("messages.number IN (SELECT value FROM json_each(?))")
         lists.append(json.dumps(at.numbers_in(phases)))
     if phases & FINAL:
-        texts.append(_HAS_ENDED)
+        texts.append(_HAS_ENDED if Phase.DELIVERED in phases else _IS_ONE_THAT_ENDED)
         lists.append(json.dumps(sorted(phases & FINAL)))
     conditions.add(f"({' OR '.join(texts)})", *lists)
 

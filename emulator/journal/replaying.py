@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import aiosqlite
 
 from emulator.core.checkpoint import restore
-from emulator.core.facts import Fact
 from emulator.core.state import State
 from emulator.journal import codec, schema
+from emulator.journal.backlog import Backlog
 from emulator.journal.projection import Projector
 from emulator.queries.history import Dropped
 
 
 @dataclass(slots=True, kw_only=True)
 class Replayed:
-    """What a store goes on from.
-
-    `covered`, `projected` and `written` count facts from the first: how many of them the checkpoint covers, history
-    shows, and the database has. `to_project` are those that history does not show yet.
-    """
+    """What a store goes on from."""
 
     state: State
     projector: Projector
     dropped: Dropped
-    covered: int
-    projected: int
-    written: int
-    to_project: list[Fact] = field(default_factory=list)
+    backlog: Backlog
 
 
 async def replay(connection: aiosqlite.Connection) -> Replayed:
@@ -44,9 +37,7 @@ async def replay(connection: aiosqlite.Connection) -> Replayed:
         state=restore(codec.decode_checkpoint(encoded, shared)),
         projector=Projector(int(meta.get(schema.HISTORY_SEQ, b"0"))),
         dropped=codec.decode_dropped(meta.get(schema.DROPPED)),
-        covered=int(covers),
-        projected=int(meta.get(schema.PROJECTED, b"0")),
-        written=int(covers),
+        backlog=Backlog(covered=int(covers), projected=int(meta.get(schema.PROJECTED, b"0")), written=int(covers)),
     )
     await _check_history(connection, found)
     await _count_on(connection, found)
@@ -71,22 +62,23 @@ async def _count_on(connection: aiosqlite.Connection, found: Replayed) -> None:
 
 async def _apply_facts(connection: aiosqlite.Connection, found: Replayed, shared: codec.Shared) -> None:
     """Apply the facts after the checkpoint."""
-    state, is_projected = found.state, True
-    async with connection.execute(schema.SELECT_FACTS, (found.covered,)) as cursor:
+    state, backlog, is_projected = found.state, found.backlog, True
+    async with connection.execute(schema.SELECT_FACTS, (backlog.covered,)) as cursor:
         async for last_seq, count, payload, is_whole in cursor:
-            if not (is_whole == 1 and last_seq - count == found.written):
-                raise ValueError(f"what happened after the {found.written}th fact is missing or changed")
+            if not (is_whole == 1 and last_seq - count == backlog.written):
+                raise ValueError(f"what happened after the {backlog.written}th fact is missing or changed")
             for seq, fact in enumerate(codec.decode_facts(payload, shared), start=last_seq - count + 1):
-                if seq > found.projected:
+                if seq > backlog.projected:
                     if is_projected:
                         # The first fact that history does not show: seed the projector with the live messages.
                         found.projector.seed(state)
                         is_projected = False
-                    found.to_project.append(fact)
+                    backlog.to_project.append(fact)
                 state.apply(fact)
-            found.written = int(last_seq)
-    if found.projected > found.written:
-        raise ValueError(f"facts are missing: {found.written} of at least {found.projected}")
+            backlog.written = int(last_seq)
+    if backlog.projected > backlog.written:
+        raise ValueError(f"facts are missing: {backlog.written} of at least {backlog.projected}")
     if is_projected:
         found.projector.seed(state)
-        found.projected = found.written
+        backlog.projected = backlog.written
+    backlog.appended = backlog.written

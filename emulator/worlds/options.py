@@ -10,9 +10,10 @@ from emulator.core.world_setup import DEFAULT
 from emulator.engine.limits import Limits
 from emulator.fixtures.records import Fixtures
 from emulator.journal import files
-from emulator.journal.database import Threads
+from emulator.journal.database import MEMORY, Threads
 from emulator.journal.dropping import KEEP_ALL, Keep
-from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, open_store
+from emulator.journal.store import Store, open_store
+from emulator.journal.writer import DEFAULT_THRESHOLDS
 from emulator.wire.dialect import Dialect
 
 

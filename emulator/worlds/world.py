@@ -100,7 +100,7 @@ class World:
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
-            store,
+            store.writer,
             self.transport,
             self.pace,
             limits=self._options.limits,
@@ -170,7 +170,7 @@ class World:
     def _stopped(self, reason: str, error: BaseException | None) -> None:
         logger.error("the world %s has stopped: %s", self.id, reason, exc_info=error)
         self.failure = reason
-        self._store.abandon()
+        self._store.writer.abandon()
         if self._store.can_be_opened_again:
             self._keep_task(self._mend(), name=f"mending of {self.id}")
 

@@ -14,9 +14,11 @@ from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
+from emulator.journal.database import MEMORY
 from emulator.journal.dropping import KEEP_ALL, Keep
 from emulator.journal.history import History
-from emulator.journal.store import DEFAULT_THRESHOLDS, MEMORY, Store, Thresholds, open_store
+from emulator.journal.store import Store, open_store
+from emulator.journal.writer import DEFAULT_THRESHOLDS, Thresholds
 from emulator.queries.history import Delivery, Event, EventQuery
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
 
@@ -39,7 +41,7 @@ class KeptWorld(World):
     def submit(self, command: Command[R]) -> R:
         count = len(self.facts)
         reply = super().submit(command)
-        self.store.append(self.facts[count:])
+        self.store.writer.append(self.facts[count:])
         return reply
 
     async def events(self) -> list[Event]:
@@ -72,7 +74,7 @@ async def kept(
 
 async def connection_of(store: Store) -> aiosqlite.Connection:
     """The connection of a store: of a file for good, of a database in memory while few others are used."""
-    async with store._database.use() as connection:
+    async with store._database.exclusive() as connection:
         return connection
 
 

@@ -6,16 +6,16 @@ import asyncio
 import sqlite3
 import threading
 
-import aiosqlite
 import pytest
 
 from emulator.journal.database import InMemory, Threads
+from emulator.journal.statements import Statements
 from tests.harness.loops import on_loop
 
 FEW = 3
 
 
-async def fill(connection: aiosqlite.Connection) -> None:
+async def fill(connection: Statements) -> None:
     await connection.execute("CREATE TABLE t (n INTEGER)")
 
 
@@ -48,6 +48,37 @@ async def test_database_that_nobody_uses_is_not_made_and_has_no_thread() -> None
     assert all(database._content is None for database in databases)
     for database in databases:
         await database.close()
+
+
+@on_loop
+async def test_little_is_done_without_a_thread_and_there_for_whoever_has_one() -> None:
+    before = threading.active_count()
+    database = await database_of(Threads())
+    await (await database.immediate()).execute("INSERT INTO t VALUES (?)", (1,))
+    await (await database.immediate()).executemany("INSERT INTO t VALUES (?)", [(2,), (3,)])
+    (row,) = await (await database.immediate()).execute_fetchall("SELECT count(*) FROM t")
+
+    assert row[0] == 3
+    assert threading.active_count() == before
+    assert await numbers_in(database) == [1, 2, 3]
+    await database.close()
+    with pytest.raises(ValueError, match="closed"):
+        await database.immediate()
+
+
+@pytest.mark.parametrize("size", [1, 10_000_000])
+def test_what_a_database_held_is_freed_with_it(size: int) -> None:
+    @on_loop
+    async def test() -> None:
+        database = await database_of(Threads())
+        await (await database.immediate()).execute("INSERT INTO t VALUES (zeroblob(?))", (size,))
+        content = database._content
+        assert content is not None
+        await database.close()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            content.execute("SELECT 1")
+
+    test()
 
 
 @on_loop
@@ -89,9 +120,9 @@ async def test_the_database_that_was_used_last_keeps_its_connection() -> None:
 
 @on_loop
 async def test_first_users_at_once_find_one_database() -> None:
-    filled: list[aiosqlite.Connection] = []
+    filled: list[Statements] = []
 
-    async def count(connection: aiosqlite.Connection) -> None:
+    async def count(connection: Statements) -> None:
         filled.append(connection)
         await fill(connection)
 
@@ -108,7 +139,7 @@ async def test_first_users_at_once_find_one_database() -> None:
 async def test_database_that_could_not_be_filled_is_made_again_by_the_next_user() -> None:
     failures = [sqlite3.OperationalError("no room")]
 
-    async def fill_at_the_second_try(connection: aiosqlite.Connection) -> None:
+    async def fill_at_the_second_try(connection: Statements) -> None:
         await fill(connection)
         if failures:
             raise failures.pop()

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.journal.dropping import Keep
 from emulator.journal.message_logs import MessageLogs
-from emulator.journal.store import Thresholds
+from emulator.journal.writer import Thresholds
 from emulator.queries.history import Dropped
 from tests.harness.loops import on_loop
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, by_url, unreachable
@@ -31,7 +31,7 @@ async def test_history_does_not_grow_beyond_what_is_kept_and_a_group() -> None:
         largest = 0
         for number in range(500):
             world.publish(f"{URL}{number}")
-            await world.store.flush_history()
+            await world.store.writer.flush_history()
             largest = max(largest, sum((await sizes(world)).values()))
 
         # A message has three events and an attempt, and its row.
@@ -50,8 +50,8 @@ def test_same_history_is_cut_in_the_same_place_whenever_it_is_written(thresholds
             for number in range(333):
                 world.publish(f"{URL}{number}")
                 if thresholds.project_at == 1:
-                    await world.store.flush_history()
-            await world.store.flush_history()
+                    await world.store.writer.flush_history()
+            await world.store.writer.flush_history()
             assert world.history.dropped == Dropped(seq=900, at_ms=EPOCH_MS)
             assert (await world.trace())[0].seq == 901
 
@@ -66,7 +66,7 @@ async def test_live_messages_and_dead_letters_stay_whole() -> None:
         ended = world.publish(URL)
         for _ in range(50):
             world.publish(URL)
-        await world.store.flush_history()
+        await world.store.writer.flush_history()
 
         logs = MessageLogs(world.store)
         assert world.history.dropped.seq > 100
@@ -85,7 +85,7 @@ async def test_what_is_older_than_an_age_is_dropped() -> None:
     async with kept(keep=Keep(age_ms=2 * DAY)) as world:
         world.write_schedule("*/1 * * * *", URL)
         world.run_for(6 * DAY)
-        await world.store.flush_history()
+        await world.store.writer.flush_history()
 
         oldest = (await world.events())[0].at_ms - EPOCH_MS
         assert 1 * DAY < oldest <= 4 * DAY + HOUR
@@ -98,7 +98,7 @@ def test_what_was_dropped_is_known_after_a_restart(tmp_path: Path) -> None:
         async with kept(tmp_path / "w.db", keep=Keep(entries=40)) as world:
             for _ in range(50):
                 world.publish(URL)
-            await world.store.flush_history()
+            await world.store.writer.flush_history()
             dropped, trace = world.history.dropped, await world.trace()
         async with kept(tmp_path / "w.db") as again:
             assert again.history.dropped == dropped

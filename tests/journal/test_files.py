@@ -16,9 +16,11 @@ import pytest
 
 from emulator.core.checkpoint import capture
 from emulator.journal import checksums, schema
+from emulator.journal.database import InMemory, Threads
 from emulator.journal.files import UnusableDatabase
+from emulator.journal.locked_database import LockedDatabase
 from emulator.journal.schema import APPLICATION_ID, FORMAT
-from emulator.journal.store import open_store
+from emulator.journal.store import Store, open_store
 from tests.harness.loops import on_loop
 from tests.harness.simulations import World, make_account
 from tests.harness.stores import crash, kept
@@ -146,7 +148,7 @@ from tests.harness.stores import kept
 async def main():
     async with kept(Path(sys.argv[1])) as world:
         world.publish("https://a.example.com/")
-        await world.store.commit()
+        await world.store.writer.commit()
         print("open", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
@@ -245,8 +247,8 @@ def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
 
     @on_loop
     async def test() -> None:
-        store, _ = await open_store(str(path))
-        use = store._database.use
+        database = InMemory(Threads())
+        use = database.use
 
         @contextlib.asynccontextmanager
         async def watched() -> AsyncIterator[aiosqlite.Connection]:
@@ -255,7 +257,8 @@ def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
                 yield connection
             seen.append(os.listdir(tmp_path))
 
-        store._database.use = watched  # type: ignore[method-assign]  # to see the files when it was written
+        database.use = watched  # type: ignore[method-assign]  # to see the files when it was written
+        store = Store(LockedDatabase(database, str(path)))
         await store.begin(capture(World(make_account())._state), {})
         await store.close()
 
@@ -274,7 +277,7 @@ def test_log_of_a_file_that_is_gone_is_no_part_of_the_next_one(tmp_path: Path) -
     async def leave_a_log() -> None:
         async with kept(path) as world:
             world.publish("https://a.example.com/")
-            await world.store.commit()
+            await world.store.writer.commit()
             crash(path, tmp_path / "copy")
 
     leave_a_log()
@@ -309,7 +312,7 @@ def test_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:
 PUBLISH = """
 import asyncio, sys
 from pathlib import Path
-from emulator.journal.store import Thresholds
+from emulator.journal.writer import Thresholds
 from tests.harness.stores import kept
 
 async def main():
@@ -317,7 +320,7 @@ async def main():
         async def publish(publisher):
             while True:
                 message_id = world.publish("https://a.example.com/", delay_ms=publisher * 1000)
-                await world.store.commit()
+                await world.store.writer.commit()
                 print(message_id, flush=True)
 
         await asyncio.gather(*(publish(publisher) for publisher in range(8)))

@@ -17,7 +17,8 @@ from emulator.core.model.answers import Response, ScriptedResponse
 from emulator.core.model.messages import EventState
 from emulator.core.model.names import MessageId
 from emulator.journal import schema
-from emulator.journal.store import Thresholds
+from emulator.journal.database import MEMORY
+from emulator.journal.writer import Thresholds
 from tests.harness.loops import PATIENCE_S, on_loop
 from tests.harness.simulations import (
     DAY,
@@ -86,7 +87,7 @@ async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
 
         async def publish(number: int) -> None:
             world.publish(f"https://a.example.com/{number}")
-            await world.store.commit()
+            await world.store.writer.commit()
 
         await asyncio.gather(*(publish(number) for number in range(200)))
         (row,) = await world.store.rows("SELECT count(*), sum(count) FROM facts", ())
@@ -100,8 +101,8 @@ async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
 async def test_commit_without_anything_new_writes_nothing(tmp_path: Path) -> None:
     async with kept(tmp_path / "w.db") as world:
         world.publish("https://a.example.com/")
-        await world.store.commit()
-        await world.store.commit()
+        await world.store.writer.commit()
+        await world.store.writer.commit()
 
         (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
 
@@ -112,8 +113,8 @@ async def test_commit_without_anything_new_writes_nothing(tmp_path: Path) -> Non
 async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> None:
     async with kept(tmp_path / "w.db") as world:
         world.publish("https://a.example.com/")
-        gone = asyncio.get_running_loop().create_task(world.store.commit())
-        stays = asyncio.get_running_loop().create_task(world.store.commit())
+        gone = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        stays = asyncio.get_running_loop().create_task(world.store.writer.commit())
         await asyncio.sleep(0)
         gone.cancel()
         await stays
@@ -123,31 +124,38 @@ async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> Non
         assert again.simulation.state.counters.messages == 1
 
 
-@on_loop
-async def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path) -> None:
-    """Facts are written by another thread then, and two at once in SQLite could wait for each other for ever."""
+@pytest.mark.parametrize("place", ["w.db", MEMORY])
+def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path, place: str) -> None:
+    """Little is written by another thread than its, and two at once in SQLite could wait for each other for ever."""
     began, may_end = threading.Event(), threading.Event()
 
     def wait() -> None:
         began.set()
         may_end.wait(PATIENCE_S)
 
-    async with kept(tmp_path / "w.db") as world:
-        await (await connection_of(world.store)).create_function("wait", 0, wait)
-        reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
-        await asyncio.to_thread(began.wait, PATIENCE_S)
-        world.publish("https://a.example.com/")
-        commit = asyncio.get_running_loop().create_task(world.store.commit())
-        for _ in range(3):
-            reader.cancel()
-            await asyncio.sleep(0)
-        assert not reader.done()
-        assert not commit.done()
+    @on_loop
+    async def test() -> None:
+        async with kept(place if place == MEMORY else tmp_path / place) as world:
+            for _ in range(1_001):
+                world.publish("https://a.example.com/", delay_ms=SECOND)
+            await world.store.writer.flush_history()
+            await (await connection_of(world.store)).create_function("wait", 0, wait)
+            reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
+            await asyncio.to_thread(began.wait, PATIENCE_S)
+            world.publish("https://a.example.com/")
+            flush = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
+            for _ in range(3):
+                reader.cancel()
+                await asyncio.sleep(0)
+            assert not reader.done()
+            assert not flush.done()
 
-        may_end.set()
-        await commit
-        with pytest.raises(asyncio.CancelledError):
-            await reader
+            may_end.set()
+            await flush
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+
+    test()
 
 
 # -- restarts ---------------------------------------------------------------------------------
@@ -162,7 +170,7 @@ def test_restart_goes_on_exactly(tmp_path: Path, how: str) -> None:
         first_day(reference)
         async with kept(path, ANSWERS) as world:
             first_day(world)
-            await world.store.commit()
+            await world.store.writer.commit()
             if how == "killed":
                 path = crash(path, tmp_path / "copy")
         count = len(reference.facts)
@@ -215,9 +223,9 @@ def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: P
                 for step, wait in zip(habit.split(", "), (3, 5), strict=False):
                     if number % wait == 0:
                         await {
-                            "commit": world.store.commit,
+                            "commit": world.store.writer.commit,
                             "read": world.events,
-                            "checkpoint": world.store.checkpoint,
+                            "checkpoint": world.store.writer.checkpoint,
                         }[step]()
                 copies.append((crash(path, tmp_path / f"copy{number}"), len(world.facts)))
 
@@ -239,7 +247,7 @@ def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: P
                     for fact in recorded[:survived]:
                         reference._state.apply(fact)
                     reference.messages.update(world.messages)
-                    reference.store.append(recorded[:survived])
+                    reference.store.writer.append(recorded[:survived])
                     assert await again.trace() == await reference.trace()
                     for each in (again, reference):
                         each.run_for(MINUTE)
@@ -266,7 +274,7 @@ async def test_committed_facts_survive_a_kill(tmp_path: Path) -> None:
     async with kept(path) as world:
         for number in range(5):
             world.publish("https://a.example.com/")
-            await world.store.commit()
+            await world.store.writer.commit()
             copy = crash(path, tmp_path / f"copy{number}")
             async with kept(copy) as again:
                 assert again.simulation.state.counters.messages == number + 1
@@ -313,7 +321,7 @@ async def test_deleted_dead_letter_does_not_return(tmp_path: Path) -> None:
         deleted, remaining = world.dead_letter_ids()
         await world.events()
         world.delete_dead_letters(deleted)
-        await world.store.commit()
+        await world.store.writer.commit()
         copy = crash(path, tmp_path / "copy")
 
     for each in (path, copy):
@@ -330,8 +338,8 @@ async def test_deleted_dead_letter_does_not_return(tmp_path: Path) -> None:
 async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
     async with kept(tmp_path / "w.db") as world:
         world.publish("https://a.example.com/")
-        await world.store.commit()
-        await world.store.checkpoint()
+        await world.store.writer.commit()
+        await world.store.writer.checkpoint()
 
         (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
 
@@ -345,7 +353,7 @@ async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> 
         longest = 0
         for number in range(300):
             world.publish(f"https://a.example.com/{number}", body=b"x" * 20_000)
-            await world.store.flush_history()
+            await world.store.writer.flush_history()
             longest = max(longest, len(log.read_bytes()))
 
     # Each round writes the body twice, 12 MB in all.
@@ -365,7 +373,7 @@ def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> Non
             async def publish(publisher: int) -> None:
                 for number in range(30):
                     message_id = world.publish(f"https://a.example.com/{publisher}/{number}", delay_ms=number * SECOND)
-                    await world.store.commit()
+                    await world.store.writer.commit()
                     acknowledged.append(message_id)
                     if publisher == 0:
                         copies.append((crash(path, tmp_path / f"copy{number}"), list(acknowledged)))
@@ -433,7 +441,7 @@ def test_starting_over_leaves_the_first_state_and_no_history(tmp_path: Path, is_
             assert fresh.facts == world.facts
             assert len(await fresh.trace()) > 0
             with pytest.raises(Conflict):
-                await world.store.commit()
+                await world.store.writer.commit()
             with pytest.raises(Conflict):
                 await world.events()
             with pytest.raises(Conflict):
@@ -449,8 +457,8 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
     path = tmp_path / "w.db"
     async with kept(path) as world:
         world.publish("https://a.example.com/")
-        waiting = asyncio.get_running_loop().create_task(world.store.commit())
-        reading = asyncio.get_running_loop().create_task(world.store.flush_history())
+        waiting = asyncio.get_running_loop().create_task(world.store.writer.commit())
+        reading = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
         await asyncio.sleep(0)
         await world.store.close()
         await waiting
@@ -458,6 +466,15 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
 
     async with kept(path) as again:
         assert again.simulation.state.counters.messages == 1
+
+
+# More than is written without the connection's thread.
+_MANY = 100
+
+
+def _publish_many(world: KeptWorld, url: str, **options: Any) -> None:
+    for _ in range(_MANY):
+        world.publish(url, **options)
 
 
 # -- failures ---------------------------------------------------------------------------------
@@ -477,18 +494,34 @@ def test_writer_that_fails_fails_everybody_and_stays_failed(
 
     @on_loop
     async def test() -> None:
-        async with kept(tmp_path / "w.db" if is_file else ":memory:") as world:
-            world.publish("https://a.example.com/")
+        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+            _publish_many(world, "https://a.example.com/")
             connection = await connection_of(world.store)
             connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
-            readers = [asyncio.get_running_loop().create_task(world.store.flush_history()) for _ in range(3)]
+            readers = [asyncio.get_running_loop().create_task(world.store.writer.flush_history()) for _ in range(3)]
             results = await asyncio.gather(*readers, return_exceptions=True)
 
             assert [type(result) for result in results] == [WorldBroken] * 3
             with pytest.raises(WorldBroken):
-                await world.store.commit()
+                await world.store.writer.commit()
             with pytest.raises(WorldBroken):
                 await world.events()
+
+    test()
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "memory"])
+def test_little_that_cannot_be_written_stops_the_store_as_well(tmp_path: Path, is_file: bool) -> None:
+    @on_loop
+    async def test() -> None:
+        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+            await (await connection_of(world.store)).execute("DROP TABLE usage_minutes")
+            world.publish("https://a.example.com/")
+            with pytest.raises(WorldBroken, match="no such table"):
+                await world.store.writer.flush_history()
+            connection = await connection_of(world.store)
+            # What was written before it in the same transaction is undone.
+            assert [tuple(row) for row in await connection.execute_fetchall("SELECT count(*) FROM messages")] == [(0,)]
 
     test()
 
@@ -504,7 +537,7 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
             for _ in range(12):
                 for _ in range(5):
                     world.publish(DOWN, max_retries=0)
-                await world.store.flush_history()
+                await world.store.writer.flush_history()
 
         async def read() -> None:
             for _ in range(12):
@@ -534,7 +567,7 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
             return await executemany(statement, rows)
 
         connection.executemany = pause_half_way  # type: ignore[method-assign, assignment]  # of this store
-        world.publish(DOWN, max_retries=0)
+        _publish_many(world, DOWN, max_retries=0)
         first = asyncio.get_running_loop().create_task(world.events())
         await half_way.wait()
 
@@ -545,4 +578,4 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
         go_on.set()
 
         assert schema.BASE_CHECKPOINT in await second
-        assert len(await first) == 4
+        assert len(await first) == 4 * _MANY

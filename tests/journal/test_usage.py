@@ -222,12 +222,12 @@ def test_a_restart_changes_no_count(tmp_path: Path, how: str) -> None:
         async with kept(path, ANSWERS) as world:
             some_of_everything(world)
             if how == "killed":
-                await world.store.flush_history()
+                await world.store.writer.flush_history()
             if how == "killed after a checkpoint":
-                await world.store.checkpoint()
+                await world.store.writer.checkpoint()
             # In the middle of a minute that has counts already, with a message under way.
             world.publish(DOWN, max_retries=3, retry_delay="60000")
-            await world.store.commit()
+            await world.store.writer.commit()
             if how != "closed":
                 path = crash(path, tmp_path / "copy")
 

@@ -107,7 +107,7 @@ def test_world_whose_log_is_damaged_is_refused_and_left_as_it_is(tmp_path: Path)
         async with kept(tmp_path / "w.db") as world:
             for number in range(5):
                 world.publish(f"https://a.example.com/{number}")
-                await world.store.commit()
+                await world.store.writer.commit()
             copy = crash(tmp_path / "w.db", tmp_path / "copy")
         content = bytearray(log_of(copy).read_bytes())
         content[32 + 2000] ^= 1

@@ -177,7 +177,7 @@ async def test_idle_worlds_in_memory_have_no_database_and_no_thread() -> None:
         for _ in range(50):
             await emulator.control("POST", "/worlds")
         assert threading.active_count() == before
-        databases = [world._store._database for world in emulator.emulation.worlds.all()]
+        databases = [world._store._database._database for world in emulator.emulation.worlds.all()]
         assert all(isinstance(database, InMemory) and database._content is None for database in databases)
 
 
@@ -192,6 +192,11 @@ async def test_worlds_in_memory_share_a_few_threads() -> None:
         for world in worlds:
             answer = await emulator.control("GET", f"/deliveries?world={world.id}")
             assert len(answer.json["deliveries"]) == 1
+        # Little is done without one.
+        assert threading.active_count() == before
+        for world in worlds:
+            async with world._store._database.exclusive():
+                pass
         assert before < threading.active_count() <= before + 17
 
 
