@@ -95,6 +95,26 @@ def test_world(emulator, emulator_server, turn):
     run().assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ('emulator.publish("https://a.test", dely="1d")', "no option is named dely, did you mean delay?"),
+        ('emulator.publish("https://a.test", delay="1x")', "delay: expected a duration such as 10s"),
+        ('emulator.schedules.create("https://a.test", "0 9 * * *", dely="1d")', "no option is named dely"),
+    ],
+)
+def test_a_wrong_argument_is_shown_at_the_line_of_the_test(
+    pytester: pytest.Pytester, run: Run, call: str, told: str
+) -> None:
+    pytester.makepyfile(f"def test_it(emulator):\n    {call}\n")
+
+    output = run().stdout.str()
+
+    assert told in output
+    assert "def check_names" not in output
+    assert re.search(r"^test_a_wrong\w+\.py:2: (TypeError|ValueError)$", output, re.MULTILINE)
+
+
 def test_ids_and_tokens_of_a_test_do_not_depend_on_the_tests_around_it(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest("""
 import random

@@ -275,6 +275,33 @@ def test_emulator_example_of_the_readme_runs() -> None:
     assert len(seen) == 1
 
 
+def test_conftest_of_the_readme_wires_an_application_to_its_world(tmp_path: Path) -> None:
+    code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "# conftest.py" in match["code"])
+    (tmp_path / "conftest.py").write_text(code)
+    (tmp_path / "shop.py").write_text("seen = []\napp = seen.append\n")
+    (tmp_path / "test_shop.py").write_text(
+        """
+import os
+import shop as application
+
+def test_it_is_called_back(shop):
+    assert os.environ["SVC_TOKEN"] == shop.token
+    shop.publish("https://shop.example.com/remind", delay="1d")
+    shop.clock.advance("1d")
+    assert len(application.seen) == 1
+"""
+    )
+    completed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "1 passed" in completed.stdout, completed.stdout
+
+
 def test_fixture_for_a_module_of_the_readme_works(tmp_path: Path) -> None:
     code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if 'scope="module"' in match["code"])
     tests = """

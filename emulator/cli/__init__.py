@@ -16,38 +16,53 @@ from typing import Any
 import click
 
 from emulator.cli.failures import WrongUsage
+from emulator.core.language.spelling import near
 from emulator.version import VERSION
 
-# Every command with the module that holds it, in the order in which the help lists them.
-_MODULES = {
-    "serve": "emulator.cli.serve",
-    "demo": "emulator.cli.demo.command",
-    "env": "emulator.cli.env",
-    "health": "emulator.cli.health",
-    "clock": "emulator.cli.clock",
-    "tail": "emulator.cli.tail",
-    "upcoming": "emulator.cli.upcoming",
-    "explain": "emulator.cli.explain",
-    "when": "emulator.cli.when",
-    "messages": "emulator.cli.messages",
-    "show": "emulator.cli.messages",
-    "cancel": "emulator.cli.messages",
-    "deliveries": "emulator.cli.deliveries",
-    "schedules": "emulator.cli.schedules",
-    "queues": "emulator.cli.queues",
-    "flow-control": "emulator.cli.queues",
-    "groups": "emulator.cli.queues",
-    "dead-letters": "emulator.cli.dead_letters",
-    "destinations": "emulator.cli.destinations",
-    "refused": "emulator.cli.refused",
-    "worlds": "emulator.cli.worlds",
-    "reset": "emulator.cli.worlds",
-    "snapshot": "emulator.cli.snapshot",
-    "db": "emulator.cli.db",
-    "fixtures": "emulator.cli.fixtures",
-    "contract": "emulator.cli.contract",
-    "check": "emulator.cli.check",
+# Every command with the module that holds it, under the headings of the help.
+_SECTIONS = {
+    "Start": {
+        "serve": "emulator.cli.serve",
+        "demo": "emulator.cli.demo.command",
+        "env": "emulator.cli.env",
+        "health": "emulator.cli.health",
+    },
+    "Move time": {
+        "clock": "emulator.cli.clock",
+        "upcoming": "emulator.cli.upcoming",
+        "when": "emulator.cli.when",
+    },
+    "See what happened, and why": {
+        "tail": "emulator.cli.tail",
+        "messages": "emulator.cli.messages",
+        "show": "emulator.cli.messages",
+        "explain": "emulator.cli.explain",
+        "deliveries": "emulator.cli.deliveries",
+        "dead-letters": "emulator.cli.dead_letters",
+        "schedules": "emulator.cli.schedules",
+        "queues": "emulator.cli.queues",
+        "flow-control": "emulator.cli.queues",
+        "groups": "emulator.cli.queues",
+        "refused": "emulator.cli.refused",
+    },
+    "Change things": {
+        "cancel": "emulator.cli.messages",
+        "destinations": "emulator.cli.destinations",
+        "worlds": "emulator.cli.worlds",
+        "reset": "emulator.cli.worlds",
+        "snapshot": "emulator.cli.snapshot",
+    },
+    "Check": {
+        "check": "emulator.cli.check",
+        "contract": "emulator.cli.contract",
+        "fixtures": "emulator.cli.fixtures",
+        "db": "emulator.cli.db",
+    },
 }
+_MODULES = {name: module for section in _SECTIONS.values() for name, module in section.items()}
+
+# What every command says of itself in a list of 80 columns.
+_LONGEST_HELP = 62
 
 
 class Program(click.Group):
@@ -62,6 +77,23 @@ class Program(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in _SECTIONS.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(_LONGEST_HELP)) for name, each in found if each is not None],
+                    # The same column under every heading.
+                    col_spacing=2 + max(map(len, _MODULES)) - max(map(len, names)),
+                )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _MODULES and not args[0].startswith("-") and (close := near(args[0], _MODULES)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # as click declares it
         # Not every system's encoding has every character, above all in a pipe of Windows.

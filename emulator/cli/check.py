@@ -62,8 +62,7 @@ def _read_url(context: click.Context, parameter: click.Parameter, value: str | N
     "--method",
     type=click.Choice(list(Method), case_sensitive=False),
     default=Method.POST,
-    show_default=True,
-    help="The method that messages are published with.",
+    help="The method that messages are published with. Default: post.",
 )
 @click.option(
     "--timeout",
@@ -108,12 +107,12 @@ def check(
     as_json: bool,
     junit_xml: Path | None,
 ) -> None:
-    """Check the receiver at URL with good deliveries and bad ones, and tell how to mend it.
+    """Check the receiver at URL, and tell how to mend it.
 
-    No server has to run. At most 31 requests are sent to URL, nearly all of them one after the other,
-    each of at most --timeout; a quick endpoint is done in about two seconds. The deliveries are real to
-    the endpoint: it does its work for the good ones. Exit code 0 if no check failed, 1 otherwise; a
-    check that is not judged is no failure.
+    It gets good deliveries and bad ones. No server has to run. At most 31 requests are sent to URL, nearly all
+    of them one after the other, each of at most --timeout; a quick endpoint is done in about two seconds. The
+    deliveries are real to the endpoint: it does its work for the good ones. Exit code 0 if no check failed, 1
+    otherwise; a check that is not judged is no failure.
     """
     names = _dialect(dialect)
     current, following = _keys(names, current_signing_key, next_signing_key)

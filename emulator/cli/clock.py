@@ -98,10 +98,10 @@ _undoable = click.option(
 @answered(_report_lines)
 @on_world
 def advance(control: Control, *, duration: int, max_deliveries: int | None, undoable: bool) -> Any:
-    """Move the clock ahead by DURATION, such as 1d2h30m, doing all due work on the way.
+    """Move the clock ahead by DURATION, such as 1d2h30m.
 
-    On a terminal a long one shows how far it is. Ctrl-C ends it between two steps: the clock stands where it is
-    then, and nothing is lost.
+    All due work on the way is done. On a terminal a long one shows how far it is. Ctrl-C ends it between
+    two steps: the clock stands where it is then, and nothing is lost.
     """
     # One that can be taken back has to be a single one.
     if undoable or not sys.stderr.isatty():
@@ -115,7 +115,10 @@ def advance(control: Control, *, duration: int, max_deliveries: int | None, undo
 @answered(lambda world: _status_lines(world["clock"]))
 @on_world
 def undo(control: Control) -> Any:
-    """Take the last undoable advance back, with all that has happened since; again, the one before."""
+    """Take the last undoable advance back.
+
+    All that has happened since goes with it. Once more, and the advance before is taken back.
+    """
     return control.call("POST", "clock/undo")
 
 
@@ -154,7 +157,10 @@ def drain(control: Control, *, horizon: int | None, max_deliveries: int | None, 
 @answered(_status_lines)
 @on_world
 def rate(control: Control, *, rate: float) -> Any:
-    """Let time pass at RATE: 0 or frozen, 1 or realtime, 60 for a virtual minute a second."""
+    """Let time pass at RATE, by itself.
+
+    0 or frozen, 1 or realtime, 60 for a virtual minute a second.
+    """
     return control.call("PUT", "clock", {"rate": rate})
 
 

@@ -38,8 +38,7 @@ _api = click.option(
     "form",
     type=click.Choice(list(Format), case_sensitive=False),
     default=Format.YAML,
-    show_default=True,
-    help="How it is written.",
+    help="How it is written. Default: yaml.",
 )
 @settings_options("dialect")
 @click.option(
@@ -47,7 +46,10 @@ _api = click.option(
 )
 @click.pass_context
 def contract(context: click.Context, *, api: str, form: str, dialect: str, url: str) -> None:
-    """Print the OpenAPI description of the APIs, in a dialect's names. No server has to run."""
+    """Print the OpenAPI description of the APIs.
+
+    It is in a dialect's names. No server has to run.
+    """
     if context.invoked_subcommand is not None:
         for parameter in context.command.params:
             if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
@@ -92,11 +94,11 @@ def _dialect(name: str) -> Dialect:
 @settings_options("dialect")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
 def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: bool) -> None:
-    """Compare an OpenAPI file with the emulator's contract, in both directions.
+    """Compare an OpenAPI file with the emulator's contract.
 
-    Paths, methods, parameters, fields, what is required, types and enumerations count. OTHER is compared in
-    the names that it is written in, unless --dialect names others. Exit code 1 if a difference breaks a
-    client, 0 if none does.
+    Both directions are compared: paths, methods, parameters, fields, what is required, types and enumerations.
+    OTHER is compared in the names that it is written in, unless --dialect names others. Exit code 1 if a
+    difference breaks a client, 0 if none does.
     """
     from emulator.contract import files as contract_files
     from emulator.contract.diff import Side, compare

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 import click
 
 from emulator.cli.failures import Failure, WrongUsage
-from emulator.cli.options import Url, read_settings, settings_options
+from emulator.cli.options import Url, ca_option, read_settings, settings_options
 from emulator.cli.output import expected_of, progress
 from emulator.core.world_setup import DEFAULT
 from emulator.server.serving import local_url
@@ -59,11 +59,15 @@ class Control:
         query: Mapping[str, str] | None = None,
         content: bytes | Iterator[bytes] | None = None,
         doing: str = "waiting",
+        named: Mapping[str, str] | None = None,
     ) -> Any:
-        """The JSON object of an answer, None without one."""
+        """The JSON object of an answer, None without one.
+
+        `named` has what the user gave for a field of the call, under the field's name: a refusal names that.
+        """
         from emulator.client.control import answer_of
 
-        with self._connected() as (api, http), progress(doing):
+        with self._connected(named) as (api, http), progress(doing):
             return api.read(answer_of(http.send(api.request(http, method, path, body, query=query, content=content))))
 
     def of_service(
@@ -83,7 +87,7 @@ class Control:
 
     def download(self, path: str, to: BinaryIO) -> None:
         """Write the file that is there to a stream, piece by piece."""
-        with self._connected() as (api, http):
+        with self._connected() as (api, http), progress("exporting"):
             answer = http.send(api.request(http, "GET", path), stream=True)
             if answer.status_code != 200 or "json" in answer.headers.get("content-type", ""):
                 _refuse(api, answer)
@@ -109,12 +113,15 @@ class Control:
                 yield from answer.iter_lines()
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[tuple[ControlApi, httpx.Client]]:
-        """The API and a client to send with, which is closed at the end with what it has open."""
+    def _connected(self, named: Mapping[str, str] | None = None) -> Iterator[tuple[ControlApi, httpx.Client]]:
+        """The API and a client to send with, which is closed at the end with what it has open.
+
+        A value that the server does not take is wrong usage (D-460).
+        """
         import httpx
 
         from emulator.client.control import ControlApi, trusted
-        from emulator.client.errors import EmulatorError, NotAnEmulator, Unreachable
+        from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
 
         api = ControlApi(url=self.url, world=self.world, token=self.token)
         try:
@@ -127,6 +134,11 @@ class Control:
             raise Failure(text) from error
         except Unreachable as error:
             raise _no_answer(self.url, error.__cause__) from error
+        except Refused as error:
+            text, field = str(error), error.field or ""
+            if field in (named or {}):
+                text = f"{(named or {})[field]}{text.removeprefix(field)}"
+            raise (WrongUsage if error.status == 400 else Failure)(text) from error
         except EmulatorError as error:
             raise Failure(str(error)) from error
 
@@ -194,14 +206,7 @@ def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
         metavar="FILE",
         help="File that holds the bearer token.",
     )
-    @click.option(
-        "--ca",
-        # The second is what other programs of the same shell read.
-        envvar=[f"{PREFIX}CA", "SSL_CERT_FILE"],
-        show_envvar=True,
-        metavar="FILE",
-        help="PEM file of the certificate, or its authority's, that an https server is trusted by.",
-    )
+    @ca_option
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         given = {

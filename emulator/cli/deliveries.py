@@ -38,7 +38,7 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
 @answered(_listed)
 @on_world
 def deliveries(control: Control, /, *, message: str | None, **wanted: Any) -> Any:
-    """List attempts, the newest last: when, of what, where to, and what came of it.
+    """List attempts to deliver, the newest last.
 
     `show ID` has the requests and responses whole.
     """

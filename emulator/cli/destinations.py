@@ -19,7 +19,7 @@ from emulator.core.model.answers import Fault
 
 @click.group(cls=ListingGroup, epilog="Example: svc-emulator destinations add 'https://api.example.com/*' --status 503")
 def destinations() -> None:
-    """List, add and remove rules that answer in place of destinations. Alone it lists them."""
+    """List, add and remove rules that answer for destinations. Alone it lists them."""
 
 
 def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -67,7 +67,10 @@ def _late(what: Mapping[str, Any]) -> str:
 @answered(_listed)
 @on_world
 def list_(control: Control) -> Any:
-    """List the rules in their order: the first that matches and has attempts left decides."""
+    """List the rules in their order.
+
+    The first that matches and has attempts left decides.
+    """
     return control.call("GET", "destinations")
 
 
@@ -111,11 +114,11 @@ def add(
     times: int | None,
     **answer: Any,
 ) -> Any:
-    """Add a rule for URLs like GLOB, behind the others; * stands for any characters.
+    """Add a rule for URLs like GLOB, behind the others.
 
-    It answers, unless --fault or --forward-to says otherwise; with --duplicate or --reorder and no answer it leaves
-    that to the destination. Sequences of answers are added with the control API
-    or in fixtures.
+    A * in GLOB stands for any characters. The rule answers, unless --fault or --forward-to says otherwise; with
+    --duplicate or --reorder and no answer it leaves that to the destination. Sequences of answers are added
+    with the control API or in fixtures.
     """
     respond = {name: value for name, value in answer.items() if value is not None}
     if headers:
@@ -160,7 +163,10 @@ def _removed(answer: Mapping[str, Any]) -> Iterator[str]:
 @answered(_removed)
 @on_world
 def remove(control: Control, *, ids: tuple[str, ...]) -> Any:
-    """Remove rules: ID is that of a rule, the end of it (four characters or more), or its URL."""
+    """Remove rules.
+
+    ID is that of a rule, the end of it (four characters or more), or its URL.
+    """
     if not ids:
         rules = [rule["id"] for rule in control.call("GET", "destinations")["destinations"]]
         control.call("DELETE", "destinations")

@@ -41,8 +41,7 @@ class Format(StrEnum):
     "form",
     type=click.Choice(list(Format), case_sensitive=False),
     default=Format.SHELL,
-    show_default=True,
-    help="Lines for sh, PowerShell or fish to evaluate, lines of an .env file, or a JSON object.",
+    help="Lines for sh, PowerShell or fish to evaluate, lines of an .env file, or a JSON object. Default: shell.",
 )
 @settings_options("dialect", "fixtures", "seed")
 @on_world

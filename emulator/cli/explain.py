@@ -41,7 +41,7 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 @answered(explanation_lines)
 @on_world
 def explain(control: Control, *, id: str) -> Any:
-    """Tell why the message, workflow run or schedule ID is where it is.
+    """Tell why a message, run or schedule is where it is.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other has.
 

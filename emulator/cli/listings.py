@@ -76,6 +76,12 @@ def every(control: Control, path: str, name: str, **wanted: str) -> list[Mapping
     return found
 
 
+def firing_line(firing: Mapping[str, Any], time_zone: str) -> str:
+    """When a schedule fires: in UTC, and in its own time zone where that is another."""
+    local = "" if time_zone == "UTC" else f"  {click.style(firing['local'], fg='cyan')}"
+    return f"{firing['at']}{local}"
+
+
 def older(answer: Mapping[str, Any]) -> Iterator[str]:
     """The line below a page of the newest entries that others came before."""
     if answer["cursor"]:

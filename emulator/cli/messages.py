@@ -67,7 +67,7 @@ def messages(control: Control, /, **wanted: Any) -> Any:
 
     The end of an id, as the first column has it, is enough for every command that takes one.
     """
-    return control.call("GET", "messages", query=asked(wanted))
+    return control.call("GET", "messages", query=asked(wanted), named={"state": "--state"})
 
 
 # -- one message --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _binary(encoded: str, *, is_whole: bool) -> Iterator[str]:
 @answered(_shown)
 @on_world
 def show(control: Control, *, message: str, full: bool) -> Any:
-    """Show a message with every request as it was sent and every response as it came.
+    """Show a message with all its requests and responses.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other message has. Bodies
     that are not text are shown in hexadecimal. `explain` tells why it is where it is.

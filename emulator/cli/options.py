@@ -18,7 +18,7 @@ from emulator.cli.failures import WrongUsage
 from emulator.core.errors import Malformed
 from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, check_variables, read_file
 from emulator.wire.durations import parse_control_duration_ms
-from emulator.wire.instants import number_or_text, read_instant_ms
+from emulator.wire.instants import number_or_text, read_clock_instant_ms
 from emulator.wire.urls import read_target
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -106,6 +106,16 @@ _CONFIG = click.option(
 )
 
 
+ca_option = click.option(
+    "--ca",
+    # The second is what other programs of the same shell read.
+    envvar=[f"{PREFIX}CA", "SSL_CERT_FILE"],
+    show_envvar=True,
+    metavar="FILE",
+    help="PEM file of the certificate, or its authority's, that an https server is trusted by.",
+)
+
+
 # -- types ------------------------------------------------------------------------------------
 
 
@@ -128,7 +138,7 @@ class Instant(click.ParamType[int]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return read_instant_ms(number_or_text(str(value)))
+            return read_clock_instant_ms(number_or_text(str(value)))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 

@@ -129,8 +129,11 @@ def progress(doing: str, stream: TextIO | None = None, after_s: float = _SPINNER
 
             text = TextColumn("{task.description} for {task.elapsed:.0f} s")
             console = Console(file=stream, force_terminal=True)
-            bar = shown.enter_context(Progress(SpinnerColumn(), text, console=console, transient=True))
+            bar = Progress(SpinnerColumn(), text, console=console, transient=True)
             bar.add_task(doing)
+            # The call began before it was long.
+            bar.tasks[0].start_time = bar.get_time() - after_s
+            shown.enter_context(bar)
 
         timer = threading.Timer(after_s, show)
         timer.daemon = True

@@ -36,7 +36,10 @@ def _queue_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 @answered(_queue_lines)
 @on_world
 def queues(control: Control) -> Any:
-    """List the queues of all accounts: paused or not, slots taken, messages that have not ended, who waits."""
+    """List the queues: paused or not, messages, who waits.
+
+    All accounts' queues, with the slots that are taken and the messages that have not ended.
+    """
     return control.call("GET", "queues")
 
 
@@ -69,7 +72,7 @@ def _rate(key: Mapping[str, Any]) -> str:
 @answered(_key_lines)
 @on_world
 def flow_control(control: Control) -> Any:
-    """List the flow control keys of all accounts: their limits, what they have let through, who waits."""
+    """List the flow control keys: limits, use, who waits."""
     return control.call("GET", "flow-control")
 
 

@@ -25,5 +25,8 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
 @answered(_listed)
 @on_world
 def refused(control: Control, *, limit: int) -> Any:
-    """List the calls of the service's APIs that were answered with 4xx, the newest last, with the reason."""
+    """List the calls that were answered with 4xx, and why.
+
+    Those of the messaging and management APIs, the newest last.
+    """
     return control.call("GET", "refused", query={"limit": str(limit)})

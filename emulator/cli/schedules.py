@@ -10,7 +10,7 @@ import click
 
 from emulator.cli.control import Control, on_world
 from emulator.cli.finding import find_schedule
-from emulator.cli.listings import ListingGroup
+from emulator.cli.listings import ListingGroup, firing_line
 from emulator.cli.output import answered, table
 
 _argument = click.argument("schedule", metavar="ID")
@@ -18,7 +18,7 @@ _argument = click.argument("schedule", metavar="ID")
 
 @click.group(cls=ListingGroup, epilog="Example: svc-emulator schedules pause daily-report")
 def schedules() -> None:
-    """List, pause, resume and delete the schedules of a running server. Alone it lists them."""
+    """List, pause, resume and delete schedules. Alone it lists them."""
 
 
 def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -38,7 +38,7 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
         if each["firings"]:
             yield ""
             yield f"{each['schedule_id']} ({each['time_zone']}):"
-            yield from (f"  {firing['at']}  {firing['local']}" for firing in each["firings"])
+            yield from (f"  {firing_line(firing, each['time_zone'])}" for firing in each["firings"])
 
 
 def _last(schedule: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ def _last(schedule: Mapping[str, Any]) -> str:
 @answered(_listed)
 @on_world
 def list_(control: Control, *, firings: int | None) -> Any:
-    """List the schedules of all accounts, with their last and next firings."""
+    """List the schedules with their last and next firings."""
     return control.call("GET", "schedules", query={"firings": str(firings)} if firings else None)
 
 

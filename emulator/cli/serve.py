@@ -14,6 +14,7 @@ import click
 
 from emulator.cli.failures import Failure, WrongUsage, failure_of_fixtures
 from emulator.cli.options import read_settings, settings_options
+from emulator.cli.output import progress
 from emulator.server.settings import Settings, SettingsError
 from emulator.version import VERSION
 
@@ -78,7 +79,8 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
     certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
-        emulation = await bootstrap.start(settings, given=given)
+        with progress(f"opening {settings.db}"):
+            emulation = await bootstrap.start(settings, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
             logs.stamp(emulation.worlds)

@@ -23,7 +23,7 @@ _PIECE_BYTES = 1024 * 1024
 
 @click.group(epilog="Example: svc-emulator snapshot save before")
 def snapshot() -> None:
-    """Save, restore, export and import whole worlds of a running server.
+    """Save, restore, export and import whole worlds.
 
     A snapshot holds everything: clock, pending work, history, random source. What is done again
     after it was restored comes out the same again.
@@ -90,9 +90,9 @@ def delete(control: Control, *, name: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @on_world
 def export(control: Control, *, name: str, file: Path) -> None:
-    """Write the snapshot NAME to FILE, a SQLite database; - is standard output.
+    """Write the snapshot NAME to FILE, a SQLite database.
 
-    Another server can import it, or be started on a copy of it with serve --db.
+    A FILE of - is standard output. Another server can import it, or be started on a copy of it with serve --db.
     """
     with _written(file) as stream:
         control.download(f"snapshots/{_quoted(name)}/file", stream)
@@ -106,13 +106,17 @@ def export(control: Control, *, name: str, file: Path) -> None:
 @answered(_imported)
 @on_world
 def import_(control: Control, *, name: str, file: Path) -> Any:
-    """Keep FILE, which was exported or is a stopped server's database, as NAME; - is standard input.
+    """Keep FILE as the snapshot NAME.
 
-    It takes the place of a snapshot of that name. The world itself changes when NAME is restored.
+    FILE was exported, or is a stopped server's database; - is standard input. It takes the place of a snapshot
+    of that name. The world itself changes when NAME is restored.
     """
+    source = "standard input" if str(file) == _STREAM else str(file)
     with _read(file) as stream:
         content = iter(lambda: stream.read(_PIECE_BYTES), b"")
-        return control.call("PUT", f"snapshots/{_quoted(name)}/file", content=content, doing="importing")
+        return control.call(
+            "PUT", f"snapshots/{_quoted(name)}/file", content=content, doing="importing", named={"body": source}
+        )
 
 
 @contextlib.contextmanager

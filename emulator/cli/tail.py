@@ -93,7 +93,7 @@ def tail(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Print the deliveries of a running server as they happen, until Ctrl-C.
+    """Print deliveries as they happen, until Ctrl-C.
 
     A line has the virtual time, the method and URL, what came of it, the attempt, what answered (the
     network, a rule, capture or a mount), and the message. When the server goes away, tail waits for

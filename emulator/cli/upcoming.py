@@ -53,7 +53,7 @@ def _subject(entry: Mapping[str, Any]) -> str:
 @answered(preview_lines)
 @on_world
 def upcoming(control: Control, *, until: int | None, all_: bool, limit: int | None) -> Any:
-    """List the due work to come, in order, without doing any of it.
+    """List the due work to come, in order. None of it is done.
 
     Firings of schedules, first attempts, retries with what set their delay, ends of rate periods; and
     behind them what waits for something else than an instant. Without --until each

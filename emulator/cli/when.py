@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from emulator.cli.failures import WrongUsage
+from emulator.cli.listings import firing_line
 from emulator.cli.options import Instant
 from emulator.cli.output import print_json, print_lines
 from emulator.core.errors import InvalidInput
@@ -32,14 +33,19 @@ def when(
     retries: int | None,
     as_json: bool,
 ) -> None:
-    """Tell when the cron EXPRESSION fires, with what a change of the clock does to it.
+    """Tell when a cron EXPRESSION fires, or retries are made.
+
+    A firing comes with what a change of the clock does to it.
 
     Or, with --retry-delay or --retries, when the attempts of a message are made that all fail:
     by that expression, or by the default backoff.
     """
     is_ladder = retry_delay is not None or retries is not None
     if is_ladder == (expression is not None):
-        raise WrongUsage("expected a cron expression, or --retry-delay and --retries (see svc-emulator when --help)")
+        both = ", not both" if is_ladder else ""
+        raise WrongUsage(
+            f"expected a cron expression, or --retry-delay or --retries{both} (see svc-emulator when --help)"
+        )
     if is_ladder and count is not None:
         raise WrongUsage("--count is for a cron expression; expected --retries (see svc-emulator when --help)")
     try:
@@ -59,7 +65,7 @@ def when(
 def _firing_lines(view: Any) -> Iterator[str]:
     yield f"after {view['from']}, in {view['time_zone']}:"
     for firing in view["firings"]:
-        yield f"{firing['at']}  {click.style(firing['local'], fg='cyan')}"
+        yield firing_line(firing, view["time_zone"])
         if firing["explanation"] is not None:
             yield click.style(f"  {firing['explanation']}", fg="yellow")
     if not view["firings"]:

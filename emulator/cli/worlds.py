@@ -16,7 +16,7 @@ from emulator.cli.output import answered, columns
 
 @click.group(epilog="Example: svc-emulator worlds create --epoch 2026-01-01")
 def worlds() -> None:
-    """List, create, fork and delete the worlds of a running server."""
+    """List, create, fork and delete the worlds of a server."""
 
 
 def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -64,9 +64,9 @@ def create(control: Control, /, **wanted: Any) -> Any:
 @answered(_created)
 @on_world
 def fork(control: Control, /, **wanted: Any) -> Any:
-    """Make a second world that goes on from where --world is, named ID or by the server.
+    """Make a second world that goes on from where --world is.
 
-    It has the same state, pending work, history and clock, and tokens of its own.
+    It is named ID, or by the server. It has the same state, pending work, history and clock, and tokens of its own.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     return control.call("POST", f"worlds/{quote(control.world, safe='')}/fork", given)
@@ -85,8 +85,8 @@ def delete(control: Control, *, id: str) -> None:
 @answered(_was_reset)
 @on_world
 def reset(control: Control) -> Any:
-    """Make a world again as it was created: same credentials, same seed.
+    """Make a world again as it was created.
 
-    Its clock stands at its epoch again, or, if none was given, at the present.
+    Credentials and seed are the same. Its clock stands at its epoch again, or, if none was given, at the present.
     """
     return control.call("POST", "reset")

@@ -56,3 +56,8 @@ def is_emulator_error(caught: Caught) -> bool:
 def is_argument_error(caught: Caught) -> bool:
     """The same for a module whose TypeErrors and ValueErrors are all about its arguments."""
     return isinstance(caught.value, TypeError | ValueError)
+
+
+def is_error_of_a_call(caught: Caught) -> bool:
+    """Both, for a module that hands its arguments on to such a one."""
+    return is_emulator_error(caught) or is_argument_error(caught)

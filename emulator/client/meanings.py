@@ -11,7 +11,7 @@ from emulator.client.records import moment
 from emulator.client.values import Instant, instant
 from emulator.core.errors import InvalidInput
 from emulator.wire.fields import read_field
-from emulator.wire.instants import read_instant_ms
+from emulator.wire.instants import read_clock_instant_ms
 from emulator.wire.meanings import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
 
 
@@ -55,7 +55,7 @@ def when(expression: str, start: Instant, *, count: int = 10) -> list[Firing]:
     if not 1 <= count <= MAX_COUNT:
         raise ValueError(f"count: expected 1 to {MAX_COUNT}, got {count}")
     try:
-        start_ms = read_field("start", instant(start), read_instant_ms)
+        start_ms = read_field("start", instant(start), read_clock_instant_ms)
         found: Any = firings_of(expression, start_ms, count)["firings"]
     except InvalidInput as refused:
         raise ValueError(refused.text) from None

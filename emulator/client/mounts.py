@@ -108,22 +108,45 @@ def mount_of(
 
     Code that it runs finds `delivered_by` in `ANSWERING`.
     """
+    log = _FailureLog()
     if interface is Interface.ASGI:
-        return _on_loop(_asgi(cast(AsgiApp, application)), loop, delivered_by)
+        return _on_loop(_asgi(cast(AsgiApp, application), log), loop, delivered_by, log)
     if interface is Interface.WSGI:
-        return _in_thread(_wsgi(cast(WsgiApp, application)), threads, delivered_by)
+        return _in_thread(_wsgi(cast(WsgiApp, application)), threads, delivered_by, log)
     function = cast(Function, application)
     if is_asynchronous(function):
 
         async def answer(request: MountedRequest) -> answers.Response:
             return _response(await cast(Awaitable[Answer], function(_as_request(request))))
 
-        return _on_loop(answer, loop, delivered_by)
-    return _in_thread(lambda request: _response(cast(Answer, function(_as_request(request)))), threads, delivered_by)
+        return _on_loop(answer, loop, delivered_by, log)
+
+    def respond(request: MountedRequest) -> answers.Response:
+        return _response(cast(Answer, function(_as_request(request))))
+
+    return _in_thread(respond, threads, delivered_by, log)
+
+
+class _FailureLog:
+    """Logs the exceptions of one application; the traceback of one that comes again, as in a retry, once."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def add(self, error: Exception) -> None:
+        text = "".join(traceback.format_exception(error))
+        if text == self._last:
+            logger.error("%s, as before: %s", _FAILED, _summary(error))
+        else:
+            logger.error(_FAILED, exc_info=error)
+        self._last = text
 
 
 def _on_loop(
-    exchange: Callable[[MountedRequest], Awaitable[answers.Response]], loop: EventLoop, delivered_by: object
+    exchange: Callable[[MountedRequest], Awaitable[answers.Response]],
+    loop: EventLoop,
+    delivered_by: object,
+    log: _FailureLog,
 ) -> Mount:
     async def call(request: MountedRequest) -> answers.Response:
         async def guarded() -> answers.Response:
@@ -131,7 +154,7 @@ def _on_loop(
                 with _answering(delivered_by):
                     return await exchange(request)
             except Exception as error:  # An edge: an application's own failure is an answer.
-                logger.exception(_FAILED)
+                log.add(error)
                 return _failure(error)
 
         return await loop.run(guarded)
@@ -140,14 +163,14 @@ def _on_loop(
 
 
 def _in_thread(
-    exchange: Callable[[MountedRequest], answers.Response], threads: Executor, delivered_by: object
+    exchange: Callable[[MountedRequest], answers.Response], threads: Executor, delivered_by: object, log: _FailureLog
 ) -> Mount:
     def guarded(request: MountedRequest) -> answers.Response:
         try:
             with _answering(delivered_by):
                 return exchange(request)
         except Exception as error:  # An edge, as above.
-            logger.exception(_FAILED)
+            log.add(error)
             return _failure(error)
 
     async def call(request: MountedRequest) -> answers.Response:
@@ -156,13 +179,13 @@ def _in_thread(
     return call
 
 
-def _asgi(app: AsgiApp) -> Callable[[MountedRequest], Awaitable[answers.Response]]:
+def _asgi(app: AsgiApp, log: _FailureLog) -> Callable[[MountedRequest], Awaitable[answers.Response]]:
     async def exchange(request: MountedRequest) -> answers.Response:
         made = Exchange(request.body)
         try:
             await made.run(app, request.method.value, target_of(request.url), raw_headers(request.headers))
         except Exception as error:
-            logger.exception(_FAILED)
+            log.add(error)
             status = made.status
             # A web framework answers 500 before it raises, and says less.
             if status is None or status == HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -197,8 +220,11 @@ def _wsgi(app: WsgiApp) -> Callable[[MountedRequest], answers.Response]:
 
 def _failure(error: Exception) -> answers.Response:
     """The answer of an application that raised: 500 with the exception, which the log has in full (D-336)."""
-    text = "".join(traceback.format_exception_only(error)).strip()
-    return _plain(500, text.encode("utf-8", "replace"), "text/plain; charset=utf-8")
+    return _plain(500, _summary(error).encode("utf-8", "replace"), "text/plain; charset=utf-8")
+
+
+def _summary(error: Exception) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _texts(headers: Iterable[tuple[bytes, bytes]]) -> names.Headers:

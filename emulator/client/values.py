@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from emulator.client.errors import is_argument_error
 from emulator.core.language.spelling import near
+
+__tracebackhide__ = is_argument_error
 
 # A duration: `1d2h30m`, integer milliseconds, or a timedelta.
 Duration: TypeAlias = str | int | timedelta

@@ -10,6 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from emulator.conformance import judging
 from emulator.conformance.checks import CHECKS
 from emulator.conformance.effects import BLIND, RESTLESS, Effects, Read, amount
@@ -146,7 +148,10 @@ class _Battery:
             return first
         good = await self._send(Request(message=self._new()))
         self._judge("valid", [good], judging.accepted(good))
-        return None if good.status is None else first
+        if good.status is not None:
+            return first
+        self._results["valid"] = replace(self._results["valid"], mend=_NOBODY)
+        return None
 
     async def _check_refusals(self, unsigned: Exchange) -> list[Exchange]:
         """Bad requests come before the first good one: an effect of theirs is not hidden by that of the good one."""
@@ -321,6 +326,7 @@ class _Battery:
         )
 
 
+_NOBODY = "Start the receiver, or correct the URL: nobody answers there."
 _NOTHING_NEW = "another message with the same body changes nothing, so that no effect of one can be seen"
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from xml.etree import ElementTree
 
 import msgspec
 
 from emulator.conformance.records import CheckResult, Verdict
 from emulator.core.record import Record
+
+# So many neighbours that are not judged for the same reason are listed one by one.
+_FEW = 3
 
 
 class ReceiverReport(Record):
@@ -52,9 +56,17 @@ def text_lines(
 ) -> Iterator[str]:
     """A line for each check, and under one that did not pass what was sent and how to mend it; `style` colours."""
     width = max(len(result.id) for result in report.results)
-    for result in report.results:
-        yield f"{style(result.verdict, f'{result.verdict:<10}')}  {result.id:<{width}}  {result.title}"
-        yield from (f"{'':<12}{line}" for line in _details(result))
+    for (verdict, note), group in groupby(report.results, lambda result: (result.verdict, result.note)):
+        results = tuple(group)
+        shown = style(verdict, f"{verdict:<10}")
+        if verdict is Verdict.NOT_JUDGED and len(results) > _FEW:
+            # All for the same reason, such as that nobody answers.
+            yield f"{shown}  {len(results)} checks, from {results[0].id} to {results[-1].id}"
+            yield f"{'':<12}{note}"
+            continue
+        for result in results:
+            yield f"{shown}  {result.id:<{width}}  {result.title}"
+            yield from (f"{'':<12}{line}" for line in _details(result))
     yield summary(report)
 
 

@@ -244,7 +244,9 @@ class Settings:
                 else:
                     age_ms = _at_least_1(parse_control_duration_ms(text))
             except Malformed as malformed:
-                raise SettingsError(f"keep_history: {text!r}: {malformed.reason}, or a number, or 'all'") from malformed
+                raise SettingsError(
+                    f"keep_history: expected 'all', a number of entries or an age such as 30d, got {text!r}"
+                ) from malformed
         return entries, age_ms
 
     @property

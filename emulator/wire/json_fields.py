@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from emulator.core.errors import InvalidInput
+from emulator.core.rules.clock import check_clock_instant
 from emulator.wire.durations import parse_control_duration_ms
 from emulator.wire.fields import read_field
 from emulator.wire.instants import read_instant_ms
@@ -82,7 +83,8 @@ def read_choice(value: Json, path: str, choices: Sequence[str]) -> str:
 def read_duration_ms(value: Json, path: str) -> int:
     """A duration of the control API: `1d2h30m` or milliseconds. Raises: InvalidInput."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {kind_of(value)}")
+        given = repr(value) if isinstance(value, float) else kind_of(value)
+        raise InvalidInput(path, f"expected a duration such as 1h30m, or whole milliseconds, got {given}")
     return read_field(path, value, parse_control_duration_ms)
 
 
@@ -91,6 +93,11 @@ def read_instant(value: Json, path: str) -> int:
     if not isinstance(value, str | int):
         raise InvalidInput(path, f"expected an ISO 8601 time or whole milliseconds, got {kind_of(value)}")
     return read_field(path, value, read_instant_ms)
+
+
+def read_clock_instant(value: Json, path: str) -> int:
+    """As `read_instant`, of those that a virtual clock can show. Raises: InvalidInput."""
+    return read_field(path, read_instant(value, path), check_clock_instant)
 
 
 def kind_of(value: Json) -> str:

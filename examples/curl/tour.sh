@@ -4,7 +4,7 @@ set -euo pipefail
 
 say() { printf '\n\n# %s\n' "$*"; }
 
-export EMULATOR_URL=${EMULATOR_URL:-http://127.0.0.1:8080}
+export EMULATOR_URL=${EMULATOR_URL:-http://127.0.0.1:${EMULATOR_PORT:-8080}}
 if ! curl -sf -o /dev/null "$EMULATOR_URL/_emulator/health"; then
   say "No emulator answers at $EMULATOR_URL. Start one."
   svc-emulator serve &

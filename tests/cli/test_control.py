@@ -131,6 +131,23 @@ def test_world_that_does_not_exist(server: emulators.Server) -> None:
     assert (result.exit_code, result.stderr) == (1, "svc-emulator: world nowhere not found\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("messages", "--state", "faild"), "--state: expected some of pending, held, "),
+        (("worlds", "create", "a b"), "id: expected at most 64 letters"),
+    ],
+)
+def test_a_value_that_the_server_does_not_take_is_wrong_usage(
+    server: emulators.Server, arguments: tuple[str, ...], text: str
+) -> None:
+    """D-460."""
+    result = invoke(server, *arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"svc-emulator: {text}")
+
+
 def test_nobody_answers() -> None:
     result = CliRunner().invoke(main, ["clock", "show", "--url", NOBODY])
 
@@ -165,6 +182,26 @@ def test_something_else_answers(body: bytes, text: str) -> None:
         answering.join(loops.PATIENCE_S)
 
     assert (result.exit_code, result.stderr) == (1, f"svc-emulator: {url} {text}\n")
+
+
+def test_another_program_at_the_port_is_not_a_well_emulator() -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"status": "ok"}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        answering = threading.Thread(target=other.handle_request)
+        answering.start()
+        result = CliRunner().invoke(main, ["health", "--port", str(other.server_port)])
+        answering.join(loops.PATIENCE_S)
+
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f":{other.server_port} is not an emulator: it answered 200, but not as one does\n")
 
 
 def test_control_token() -> None:

@@ -33,9 +33,9 @@ def test_whole_database_with_its_worlds_and_snapshots(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "state.db: whole: 1 messages and 4 entries of history",
+        "state.db: whole: 1 message and 4 entries of history",
         "state.db-worlds/b.db: whole: 0 messages and 0 entries of history",
-        "state.db-snapshots/default/s.db: whole: 1 messages and 4 entries of history",
+        "state.db-snapshots/default/s.db: whole: 1 message and 4 entries of history",
     ]
 
 

@@ -46,6 +46,16 @@ def test_long_call_shows_that_it_runs_and_leaves_no_trace() -> None:
     assert screen.getvalue().endswith("\x1b[2K")
 
 
+@pytest.mark.slow
+def test_the_time_of_a_long_call_counts_from_its_beginning() -> None:
+    screen = Screen(is_terminal=True)
+
+    with progress("advancing", screen, after_s=0.6):
+        assert screen.written.wait(20)
+
+    assert "for 0 s" not in screen.getvalue()
+
+
 def test_short_call_shows_nothing() -> None:
     screen = Screen(is_terminal=True)
 

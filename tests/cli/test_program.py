@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -59,7 +60,21 @@ def test_without_a_command_the_help_is_shown() -> None:
     result = CliRunner().invoke(main, [])
 
     assert result.exit_code == 2
-    assert "Commands:" in result.output
+    assert "Start:" in result.output
+
+
+@pytest.mark.parametrize("name", [name for name, command in commands(main, "") if isinstance(command, click.Group)])
+def test_no_line_of_a_list_of_commands_is_cut_off(name: str) -> None:
+    result = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=78)
+
+    assert [line for line in result.output.splitlines()[1:] if line.endswith("...")] == []
+
+
+def test_help_lists_every_command_under_one_heading() -> None:
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=78).output.splitlines()
+    listed = [line.split()[0] for line in lines if re.match("  [a-z][a-z-]* +[A-Z]", line)]
+
+    assert sorted(listed) == sorted(main.list_commands(click.Context(main)))
 
 
 # -- the settings as options ------------------------------------------------------------------
@@ -144,6 +159,7 @@ def test_empty_variable_is_none() -> None:
         pytest.param("serve --config gone.toml", "gone.toml: cannot be read: No such file", id="config"),
         pytest.param("serve here", "unexpected extra argument", id="argument"),
         pytest.param("nonsense", "No such command 'nonsense'", id="command"),
+        pytest.param("clok show", "No such command 'clok'. Did you mean 'clock'?", id="near-command"),
         pytest.param("env --format xml", "'xml' is not one of 'shell', 'dotenv', 'json'", id="format"),
         pytest.param("clock advance 1x", "expected a duration such as 10s", id="duration"),
         pytest.param("clock advance", "Missing argument 'DURATION'", id="missing"),

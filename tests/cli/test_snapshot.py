@@ -44,9 +44,9 @@ def printed(server: emulators.Server, *arguments: str) -> str:
     return result.stdout
 
 
-def failed(server: emulators.Server, *arguments: str, stdin: bytes | None = None) -> str:
+def failed(server: emulators.Server, *arguments: str, stdin: bytes | None = None, code: int = 1) -> str:
     result = invoke(server, *arguments, stdin=stdin)
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == code, result.output
     assert result.stderr.count("\n") == 1
     return result.stderr.removeprefix("svc-emulator: ").rstrip("\n")
 
@@ -115,15 +115,15 @@ def test_failures_are_one_line(server: emulators.Server, tmp_path: Path) -> None
     printed(server, "save", "s")
 
     assert failed(server, "save", "s") == "the snapshot s exists already; delete it first, or take another name"
-    assert failed(server, "save", "a b").startswith("name: expected at most 64 letters")
+    assert failed(server, "save", "a b", code=2).startswith("name: expected at most 64 letters")
     assert failed(server, "restore", "none") == "snapshot none not found"
-    assert failed(server, "restore", "../none").startswith("name: expected at most 64 letters")
+    assert failed(server, "restore", "../none", code=2).startswith("name: expected at most 64 letters")
     assert failed(server, "export", "none", str(tmp_path / "x.db")) == "snapshot none not found"
     assert list(tmp_path.iterdir()) == []
     assert failed(server, "export", "s", str(tmp_path / "no" / "x.db")).endswith("No such file or directory")
     assert failed(server, "import", "t", str(tmp_path / "x.db")).endswith("x.db: No such file or directory")
-    assert failed(server, "import", "t", "-", stdin=b"no database") == (
-        "body: not a database of svc-emulator (nor any SQLite file); nothing was changed"
+    assert failed(server, "import", "t", "-", stdin=b"no database", code=2) == (
+        "standard input: not a database of svc-emulator (nor any SQLite file); nothing was changed"
     )
 
 

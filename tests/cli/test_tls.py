@@ -115,7 +115,7 @@ def test_health_finds_the_server_by_its_own_settings(secure: ServerProcess, file
 
     assert (well.exit_code, well.stdout) == (0, "ok\n")
     assert plain.exit_code == 1
-    assert plain.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1 port ")
+    assert plain.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1:")
 
 
 def test_health_carries_the_control_token() -> None:
@@ -126,7 +126,7 @@ def test_health_carries_the_control_token() -> None:
     assert well.exit_code == 0
     assert (refused.exit_code, refused.stderr) == (
         1,
-        f"svc-emulator: the server at http://127.0.0.1 port {guarded.port} answers 401 (--control-token)\n",
+        f"svc-emulator: the server at http://127.0.0.1:{guarded.port} answers 401 (--control-token)\n",
     )
 
 
@@ -134,7 +134,32 @@ def test_health_without_a_server() -> None:
     result = invoke("health", "--port", "1")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1 port 1: ")
+    assert result.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1:1: ")
+
+
+def test_health_asks_the_server_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-461."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "emulator.toml").write_text('port = 1\ncontrol_token = "of-the-file"\n', "utf-8")
+    with emulators.server(control_token="secret") as guarded:
+        url = guarded.url
+        named = invoke("health", "--url", url, "--control-token", "secret")
+        by_variable = invoke("health", EMULATOR_URL=url, EMULATOR_CONTROL_TOKEN="secret")
+        of_the_file = invoke("health", "--url", url)
+        other_port = invoke("health", "--port", "1", EMULATOR_URL=url)
+
+    assert (named.exit_code, by_variable.exit_code) == (0, 0)
+    assert of_the_file.stderr == f"svc-emulator: the server at {url} answers 401 (--control-token)\n"
+    assert other_port.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1:1: ")
+
+
+def test_health_of_a_named_server_trusts_the_certificate_that_it_is_told(
+    secure: ServerProcess, files: CertificateFiles
+) -> None:
+    url = f"https://127.0.0.1:{port_of(secure)}"
+
+    assert invoke("health", "--url", url, "--ca", files.cert).exit_code == 0
+    assert f"{url}: its certificate is not trusted: " in invoke("health", "--url", url).stderr
 
 
 # -- what cannot be ---------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def test_when_prints_json() -> None:
         (("61 * * * *",), "expression: expected 0-59 in the minute field"),
         (("--retry-delay", "pow(2"), "retry_delay: "),
         ((BERLIN, "--from", "soon"), "--from"),
+        ((BERLIN, "--from", "1531-09-06"), "expected an instant after 1970"),
         (("--retries", "20", "--from", "9999-12-31"), "from: expected an instant from which"),
         (("--retries", "21"), "--retries"),
     ],

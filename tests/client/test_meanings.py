@@ -39,6 +39,8 @@ def test_what_cannot_be_meant_is_named() -> None:
         emulator.when("* *", "2026-01-01")
     with pytest.raises(ValueError, match=r"^start: expected an ISO 8601"):
         emulator.when("* * * * *", "soon")
+    with pytest.raises(ValueError, match=r"^start: expected an instant after 1970"):
+        emulator.when("* * * * *", "1531-09-06")
     with pytest.raises(ValueError, match=r"^count: expected 1 to 1000, got 0"):
         emulator.when("* * * * *", "2026-01-01", count=0)
     with pytest.raises(ValueError, match=r"^retry_delay: "):

@@ -242,6 +242,20 @@ def test_an_application_that_fails_answers_500_and_is_logged(
     assert text in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("application", "interface"), [(_raise_later, "asgi"), (_raise, "function")], ids=["asgi", "function"]
+)
+def test_the_traceback_of_a_failure_that_comes_again_is_logged_once(
+    application: Any, interface: str, emu: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    emu.mount("https://app.test", application, interface=interface)
+    emu.publish(URL, retries=2)
+    emu.clock.drain()
+
+    assert caplog.text.count("Traceback") == 1
+    assert caplog.text.count("with 500, as before: LookupError: no such user") == 2
+
+
 @pytest.mark.parametrize("interface", ["asgi", "starlette", "wsgi", "function"])
 def test_an_exception_of_an_application_is_told_where_failures_are_explained(
     interface: str, emu: Emulator, caplog: pytest.LogCaptureFixture

@@ -178,6 +178,7 @@ def test_nobody_at_the_address_ends_the_battery() -> None:
     report = asyncio.run(check(replace(RECEIVER, url=url)))
     assert ids(report, Verdict.FAILED) == ["valid"]
     assert "connection refused" in report["valid"].came
+    assert report["valid"].mend.startswith("Start the receiver, or correct the URL")
     assert len(ids(report, Verdict.NOT_JUDGED)) == len(CHECKS) - 1
     assert report.requests == 2
 

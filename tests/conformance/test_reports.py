@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
+from msgspec.structs import replace
+
 from emulator.conformance.records import CheckResult, Verdict
 from emulator.conformance.reports import ReceiverReport, json_object, junit_xml, text_lines
 
@@ -52,6 +54,18 @@ def test_lines_tell_of_a_failure_all_that_is_known() -> None:
         "not judged  no-effect     the check no-effect",
         "            no source",
         "http://127.0.0.1:3000/jobs: 1 passed, 1 failed, 1 tolerated, 1 not judged (31 requests, 1.2 s)",
+    ]
+
+
+def test_many_checks_that_are_not_judged_for_one_reason_are_told_in_two_lines() -> None:
+    open_ones = tuple(result(name, Verdict.NOT_JUDGED, "nobody is there") for name in ("a", "b", "c", "d"))
+
+    assert list(text_lines(replace(REPORT, results=(result("valid", Verdict.FAILED, "no answer"), *open_ones))))[
+        -3:
+    ] == [
+        "not judged  4 checks, from a to d",
+        "            nobody is there",
+        "http://127.0.0.1:3000/jobs: 1 failed, 4 not judged (31 requests, 1.2 s)",
     ]
 
 

@@ -32,6 +32,8 @@ RECIPES = ROOT / "examples" / "ci"
 WORKFLOWS = ROOT / ".github" / "workflows"
 YAML = sorted([*RECIPES.rglob("*.y*ml"), *WORKFLOWS.glob("*.yml")])
 
+# A file or a folder of this project.
+NAMED = re.compile(r"(?<![\w/])(?:\.ci|examples|tests)/[\w./-]*\w")
 HOST = re.compile(r"https?://(?P<host>[a-z][a-z.-]*):(?P<port>\d+)")
 
 
@@ -51,6 +53,13 @@ def test_file_fits_the_schema_of_its_kind(path: Path) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema_of(path), str(path)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.yml")), ids=lambda path: path.name)
+def test_every_file_that_a_workflow_names_is_there(path: Path) -> None:
+    found = NAMED.findall(path.read_text("utf-8"))
+    assert found
+    assert [name for name in found if not (ROOT / name).exists()] == []
 
 
 def service_of(path: Path) -> dict[str, Any]:

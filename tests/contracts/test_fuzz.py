@@ -160,6 +160,10 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             when=lambda case, response: True,
             reason="a message that was cancelled can be read for another minute, as any that has ended (D-009)",
         ),
+        *(
+            _refused("scheduleId: expected", "in a path, a schedule's id has the place and so the name of a URL", each)
+            for each in ("getSchedule", "deleteSchedule")
+        ),
         _refused("has ended, or never began", "no schema knows which runs are active (D-364)", "waitForEvent"),
         _refused(
             "publishes to topic", "a URL group that a schedule publishes to is not deleted (D-035)", "deleteUrlGroup"

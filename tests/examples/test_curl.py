@@ -29,7 +29,7 @@ def answers(output: str) -> dict[str, Any]:
 def test_the_tour_starts_an_emulator_and_ends_it(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    output = workplace("curl", tmp_path).run("./tour.sh", EMULATOR_URL=url, EMULATOR_PORT=str(port))
+    output = workplace("curl", tmp_path).run("./tour.sh", EMULATOR_PORT=str(port))
     assert f"No emulator answers at {url}. Start one." in output
     with pytest.raises(httpx.ConnectError):
         httpx.get(url, trust_env=False)

@@ -48,7 +48,8 @@ def demo(run: Run | None, /) -> None:
         raise Failure(f"the demo was not done after {_LIMIT_S} s") from error
     except EmulatorError as error:
         raise Failure(str(error)) from error
-    console.print(timeline.timeline(week.deliveries, can_tick=_can_print("✓", console.encoding)))
+    can_tick = _can_print("✓", console.encoding)
+    console.print(timeline.timeline(week.deliveries, can_tick=can_tick, is_narrow=console.width < timeline.WIDTH))
     problems = timeline.mismatches(week)
     for problem in problems:
         console.print(problem, style="red", markup=False)

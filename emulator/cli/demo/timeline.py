@@ -45,6 +45,10 @@ def console() -> Console:
     )
 
 
+# What the timeline takes with all of its columns.
+WIDTH = 79
+
+
 def introduction(server_url: str, receiver_url: str) -> str:
     """What the demo is about to do, before its clock moves."""
     return (
@@ -55,28 +59,30 @@ def introduction(server_url: str, receiver_url: str) -> str:
     )
 
 
-def timeline(deliveries: Sequence[Delivery], *, can_tick: bool) -> Table:
-    """The deliveries in order, each at its own virtual time."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)  # 79 columns
-
-    table.add_column("Virtual time (UTC)", no_wrap=True)
-    table.add_column("Berlin", no_wrap=True)
-    table.add_column("Message", no_wrap=True)
-    table.add_column("Try", justify="right", no_wrap=True)
-    table.add_column("Destination", no_wrap=True)
-    table.add_column("Status", justify="right", no_wrap=True)
-    table.add_column("Signed", overflow="fold")
+def timeline(deliveries: Sequence[Delivery], *, can_tick: bool, is_narrow: bool = False) -> Table:
+    """The deliveries in order, each at its own virtual time; a narrow one leaves two columns of them out."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    table.add_column("Virtual time (UTC)", min_width=19, no_wrap=True)
+    if not is_narrow:
+        table.add_column("Berlin", no_wrap=True)
+    table.add_column("Message", no_wrap=not is_narrow)
+    table.add_column("Try", justify="right", min_width=3, no_wrap=True)
+    if not is_narrow:
+        table.add_column("Destination", no_wrap=True)
+    table.add_column("Status", justify="right", min_width=6, no_wrap=True)
+    table.add_column("Signed", min_width=6, no_wrap=is_narrow, overflow="fold")
     zone = ZoneInfo(story.ZONE)
     for delivery in deliveries:
         arrival = delivery.arrival
         succeeded = arrival.status is not None and arrival.status < 300
         good = "✓" if can_tick else "yes"
+        berlin = Text(f"{datetime.fromisoformat(arrival.at).astimezone(zone):%H:%M}", style="dim")
         table.add_row(
             _day_and_time(arrival.at),
-            Text(f"{datetime.fromisoformat(arrival.at).astimezone(zone):%H:%M}", style="dim"),
+            *(() if is_narrow else (berlin,)),
             Text(story.LABELS.get(arrival.path, delivery.message_id)),
             str(arrival.attempt),
-            Text(arrival.path),
+            *(() if is_narrow else (Text(arrival.path),)),
             Text(str(arrival.status or "none"), style="green" if succeeded else "red"),
             Text(good if delivery.problem is None else delivery.problem, style="red" if delivery.problem else "green"),
         )

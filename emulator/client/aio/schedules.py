@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 from emulator.client.aio.link import AsyncLink
-from emulator.client.errors import is_emulator_error
+from emulator.client.errors import is_error_of_a_call
 from emulator.client.publishing import ScheduleOptions, content, option_headers
 from emulator.client.resources import Schedule, read_schedule
 from emulator.client.values import path_of
 
-__tracebackhide__ = is_emulator_error
+__tracebackhide__ = is_error_of_a_call
 
 _SCHEDULES = "/v2/schedules"
 

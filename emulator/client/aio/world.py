@@ -19,7 +19,7 @@ from emulator.client.aio.url_groups import AsyncUrlGroups
 from emulator.client.aio.workflows import AsyncWorkflows
 from emulator.client.bridges import AsgiBridge
 from emulator.client.control import segment
-from emulator.client.errors import is_emulator_error
+from emulator.client.errors import is_error_of_a_call
 from emulator.client.publishing import Published, PublishOptions, content, option_headers, queue_of, read_published
 from emulator.client.records import Delivery, Dialect
 from emulator.client.session import Session
@@ -33,7 +33,7 @@ from emulator.client.waiting import Awaited, wait_for
 from emulator.queries.reports import Credentials
 from emulator.wire.control.refused_calls import RefusedCall
 
-__tracebackhide__ = is_emulator_error
+__tracebackhide__ = is_error_of_a_call
 
 
 class AsyncWorld:

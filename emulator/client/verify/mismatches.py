@@ -184,7 +184,9 @@ def _next(mismatch: Mismatch, items: Sequence[Mapping[str, Any]]) -> tuple[str, 
 
 def _argument(duration_ms: int) -> str:
     """A duration as an argument of `advance`, which takes no fractions."""
-    return str(duration_ms) if duration_ms % 1000 else f'"{format_duration(duration_ms)}"'
+    whole_ms, rest_ms = duration_ms // 1000 * 1000, duration_ms % 1000
+    seconds = format_duration(whole_ms) if whole_ms or not rest_ms else ""
+    return f'"{seconds}{f"{rest_ms}ms" if rest_ms else ""}"'
 
 
 def _capture(nearest: Candidate) -> Iterator[str]:

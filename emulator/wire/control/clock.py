@@ -7,7 +7,6 @@ that end in `_ms`, beside an ISO 8601 twin where a person reads.
 from __future__ import annotations
 
 from emulator.core.errors import InvalidInput
-from emulator.core.rules.clock import check_clock_instant
 from emulator.queries.reports import (
     DEFAULT_HORIZON_MS,
     DEFAULT_MAX_DELIVERIES,
@@ -18,8 +17,7 @@ from emulator.queries.reports import (
     DrainRequest,
 )
 from emulator.wire.control.instants import fields_of, rate_view
-from emulator.wire.fields import read_field
-from emulator.wire.json_fields import Json, read_duration_ms, read_instant, read_number
+from emulator.wire.json_fields import Json, read_clock_instant, read_duration_ms, read_instant, read_number
 from emulator.wire.object_fields import Fields, boolean, integer
 
 # Beyond these a rate is a mistake in typing, and arithmetic with it loses its precision.
@@ -32,7 +30,7 @@ def read_clock_change(value: Json) -> ClockChange:
     given = Fields(value, "", ("rate", "now"))
     if not given.given:
         raise InvalidInput("rate", "expected rate, now or both")
-    return ClockChange(rate=given.get("rate", read_rate, None), now_ms=given.get("now", read_virtual, None))
+    return ClockChange(rate=given.get("rate", read_rate, None), now_ms=given.get("now", read_clock_instant, None))
 
 
 def read_advance(value: Json) -> AdvanceRequest:
@@ -62,11 +60,6 @@ def read_drain(value: Json) -> DrainRequest:
 def read_undoable(value: Json) -> bool:
     """The body of a jump to what is due next, which may be missing (null). Raises: InvalidInput."""
     return Fields({} if value is None else value, "", ("undoable",)).get("undoable", boolean, False)
-
-
-def read_virtual(value: Json, path: str) -> int:
-    """An instant that a virtual clock can show. Raises: InvalidInput."""
-    return read_field(path, read_instant(value, path), check_clock_instant)
 
 
 def is_rate(rate: float) -> bool:

@@ -7,7 +7,7 @@ from emulator.core.record import Record
 from emulator.wire.control.parameters import Pairs, read_parameters
 from emulator.wire.fields import parse_number, read_field
 from emulator.wire.instants import number_or_text
-from emulator.wire.json_fields import read_instant
+from emulator.wire.json_fields import read_clock_instant
 from emulator.wire.meanings import MAX_COUNT, MAX_RETRIES
 
 
@@ -50,7 +50,7 @@ def read_attempts(pairs: Pairs, now_ms: int) -> AttemptsAsked:
 
 
 def _start_ms(given: dict[str, str], now_ms: int) -> int:
-    return read_instant(number_or_text(given["from"]), "from") if "from" in given else now_ms
+    return read_clock_instant(number_or_text(given["from"]), "from") if "from" in given else now_ms
 
 
 def _number(given: dict[str, str], name: str, default: int, least: int, most: int) -> int:

@@ -20,7 +20,7 @@ from emulator.wire.control.parameters import Pairs, read_flag, read_limit, read_
 from emulator.wire.control.workflow_names import run_fields
 from emulator.wire.durations import format_duration
 from emulator.wire.instants import iso, local_iso, number_or_text
-from emulator.wire.json_fields import Json, read_instant
+from emulator.wire.json_fields import Json, read_clock_instant
 from emulator.wire.reasons import WAIT_LISTS, arithmetic, waits_for
 
 
@@ -36,7 +36,7 @@ def read_upcoming(pairs: Pairs) -> UpcomingQuery:
 
 
 def _read_until(text: str) -> int:
-    return read_instant(number_or_text(text), "until")
+    return read_clock_instant(number_or_text(text), "until")
 
 
 def upcoming_view(found: Upcoming) -> dict[str, Json]:

@@ -11,12 +11,12 @@ from emulator.core.model.accounts import Plan
 from emulator.core.rules.chaos import Chaos
 from emulator.core.world_setup import WorldSetup, parse_token, parse_world_name
 from emulator.queries.reports import ClockStatus, Credentials, Snapshot
-from emulator.wire.control.clock import clock_view, read_rate, read_virtual
+from emulator.wire.control.clock import clock_view, read_rate
 from emulator.wire.control.instants import instant_fields
 from emulator.wire.control.rules import read_probability, read_spared
 from emulator.wire.dialect import Dialect
 from emulator.wire.instants import iso
-from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of
+from emulator.wire.json_fields import MAX_EXACT, Json, JsonObject, kind_of, read_clock_instant
 from emulator.wire.object_fields import Fields, integer, one_of, parsed
 
 _read_name = parsed(parse_world_name, str)
@@ -30,7 +30,7 @@ def read_world(value: Json, defaults: WorldSetup) -> WorldSetup:
     return WorldSetup(
         id=given.get("id", _read_name, defaults.id),
         seed=given.get("seed", integer(-MAX_EXACT), defaults.seed),
-        epoch_ms=given.get("epoch", read_virtual, defaults.epoch_ms),
+        epoch_ms=given.get("epoch", read_clock_instant, defaults.epoch_ms),
         rate=given.get("rate", read_rate, defaults.rate),
         fixtures=given.get("fixtures", _read_fixtures, None),
         plan=given.get("plan", one_of(Plan), defaults.plan),

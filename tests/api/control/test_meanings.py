@@ -54,6 +54,8 @@ async def test_without_a_start_the_worlds_present_is_it() -> None:
         ("attempts?retry_delay=pow(2", "retry_delay"),
         ("attempts?retries=21", "retries"),
         ("attempts?retries=1&from=9999-12-31T23:59:59Z", "from"),
+        ("attempts?retries=17&from=1531-09-06", "from"),
+        ("firings?expression=*%20*%20*%20*%20*&from=1531-09-06", "from"),
     ],
 )
 @on_loop

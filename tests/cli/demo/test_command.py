@@ -80,6 +80,15 @@ def test_demo_honours_no_color_and_fits_the_terminal(tmp_path: Path) -> None:
     assert len([line for line in text.splitlines() if ROW.fullmatch(line)]) == 22
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_demo_in_a_narrow_terminal_still_tells_instants_and_statuses(tmp_path: Path) -> None:
+    lines = on_a_terminal(tmp_path, NO_COLOR="1", COLUMNS="48").splitlines()
+
+    assert max(map(len, lines)) <= 48
+    rows = [line for line in lines if re.fullmatch(r"\w{3} \d\d Mar \d\d:\d\d:\d\d .* \d +\d{3} ✓ *", line)]
+    assert len(rows) == 22
+
+
 def test_demo_fails_if_a_delivery_goes_another_way() -> None:
     replies = {**story.REPLIES, "/reminder": (Reply(status=500), Reply())}
 

@@ -134,7 +134,7 @@ def test_nothing_was_delivered_so_far() -> None:
 Expected a message to https://app.test/*; nothing has been delivered.
 
 The clock is frozen at 2026-01-01T00:00:00.000Z, and the next message there is due in 1d0.5s:
-emulator.clock.advance(86400500)
+emulator.clock.advance("1d500ms")
 
 Nothing delivered; the clock is at 2026-01-01T00:00:00.000Z, frozen
 
@@ -269,7 +269,7 @@ def hints(text: str) -> str:
         pytest.param(
             {"items": [due(1.5, "schedule", "it fires", destination="a-group")]},
             "The clock is frozen at 2026-01-01T00:00:00.000Z, and the next work is due in 1.5s: "
-            "emulator.clock.advance(1500)",
+            'emulator.clock.advance("1s500ms")',
             id="work that names no URL",
         ),
         pytest.param(

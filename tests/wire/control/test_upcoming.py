@@ -54,6 +54,7 @@ def test_query_is_read(pairs: list[tuple[str, str]], expected: UpcomingQuery) ->
         pytest.param([("until", "tomorrow")], "until", id="no-instant"),
         pytest.param([("until", "9" * 15)], "until", id="too-late"),
         pytest.param([("until", "-1")], "until", id="negative"),
+        pytest.param([("until", "1531-09-06")], "until", id="too-early"),
         pytest.param([("limit", "0")], "limit", id="none"),
         pytest.param([("limit", "10001")], "limit", id="too-many"),
         pytest.param([("limit", "ten")], "limit", id="no-number"),
