@@ -137,9 +137,14 @@ def not_applied(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
 
 
-def ignored(names: Sequence[str]) -> str:
-    """The options given that mean nothing on a call that makes no schedule (D-074)."""
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: only schedules have an id of their own"
+ONLY_SCHEDULES = "only schedules have an id of their own"
+BESIDE_A_BATCH = "expected in the headers of the items"
+ALWAYS_NEW = "a dead letter is always published again"
+
+
+def ignored(names: Sequence[str], why: str) -> str:
+    """The options given that mean nothing on a call, for one of the reasons above (D-046, D-074)."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: {why}"
 
 
 def dropped(names: Sequence[str]) -> str:

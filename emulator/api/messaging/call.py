@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from starlette.responses import Response
@@ -24,7 +24,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.messaging.options import Unused
 from emulator.wire.parts import RequestParts
-from emulator.wire.reasons import dropped, ignored, not_applied
+from emulator.wire.reasons import ONLY_SCHEDULES, dropped, ignored, not_applied
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -77,6 +77,11 @@ class MessagingCall(Record, gc=True):
         if queue is not None:
             logger.warning("queue %s is not applied: runs are in no queue (to %s)", queue, destination.text)
 
+    def warn_of_ignored(self, names: Sequence[str], why: str) -> None:
+        """Log the options that mean nothing on this call: the answer does not tell of them."""
+        if names:
+            logger.warning("%s (%s %s)", ignored(names, why), self.parts.method, self.parts.path)
+
     def note_deduplicated(self, accepted: Accepted) -> None:
         """Keep what a publish did not make: no message and no event tells of it (D-332)."""
         for each in accepted.messages:
@@ -89,8 +94,7 @@ class MessagingCall(Record, gc=True):
         """Log what the request gives in vain: the answer does not tell of it (D-074, D-075)."""
         if unused.unknown:
             warn_of_mistakes(self.world, self.dialect, unused.unknown)
-        if unused.ignored:
-            logger.warning("%s (%s %s)", ignored(unused.ignored), self.parts.method, self.parts.path)
+        self.warn_of_ignored(unused.ignored, ONLY_SCHEDULES)
         if unused.dropped:
             logger.debug("%s (%s %s)", dropped(unused.dropped), self.parts.method, self.parts.path)
 

@@ -10,6 +10,7 @@ from emulator.api.messaging.call import WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import Publish, PublishItem
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.options import MessageOptions
+from emulator.core.rules.responses import as_read
 from emulator.wire.messaging import chat
 from emulator.wire.messaging.destinations import LLM, read_batch_destination
 from emulator.worlds.asking import ask
@@ -27,7 +28,9 @@ async def complete(call: MessagingCall) -> Response:
     outcome = await ask(call.world, Publish(account_id=call.account_id, item=item, created_by=CreatedBy.CHAT))
     if outcome.response is None:
         return Answer({"error": f"the model could not be asked: {outcome.error}"}, 502)
-    answer = chat.as_stream(outcome.response) if wants_stream else outcome.response
+    answer = as_read(outcome.response, ())
+    if wants_stream:
+        answer = chat.as_stream(answer)
     return PassedOn(answer.body, answer.status, dict(chat.passed_on(answer.headers)))
 
 

@@ -11,12 +11,14 @@ from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRou
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
 from emulator.core.errors import NotFound
 from emulator.core.model.names import AccountId
+from emulator.core.model.options import MessageOptions
 from emulator.core.replies import Published
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import filters, views
 from emulator.wire.messaging.options import RequestKind, read_options
 from emulator.wire.parts import RequestParts
+from emulator.wire.reasons import ALWAYS_NEW
 from emulator.wire.workflow import dead_letters as workflow_views
 from emulator.wire.workflow.filters import read_dead_letter_query as read_workflow_query
 from emulator.wire.workflow.filters import read_deletion
@@ -65,9 +67,18 @@ async def _retry(call: MessagingCall, page: DeadLetters, *, strict: bool) -> tup
         DeadLetterContent(dead_letter_id=entry.dead_letter_id, message=entry.message) for entry in page.items
     )
     overrides = read_options(call.parts, call.dialect, kind=RequestKind.DEAD_LETTER_RETRY, tell=call.tell_of_unused)
+    _warn_of_deduplication(call, overrides)
     return await call.world.submit(
         RetryDeadLetters(account_id=call.account_id, entries=entries, overrides=overrides, strict=strict)
     )
+
+
+def _warn_of_deduplication(call: MessagingCall, overrides: MessageOptions) -> None:
+    asked = {
+        "Svc-Deduplication-Id": overrides.deduplication_id is not None,
+        "Svc-Content-Based-Deduplication": overrides.content_deduplication is True,
+    }
+    call.warn_of_ignored([call.dialect.rename_field_at_fault(name) for name in asked if asked[name]], ALWAYS_NEW)
 
 
 async def selected(call: MessagingCall, read: ReadQuery = filters.read_dead_letter_query) -> DeadLetters:

@@ -14,7 +14,8 @@ from emulator.wire.error_body import quota_headers
 from emulator.wire.messaging import bodies, views
 from emulator.wire.messaging.invocations import with_invoker
 from emulator.wire.messaging.options import RequestKind
-from emulator.wire.messaging.publishes import read_publish
+from emulator.wire.messaging.publishes import options_beside_a_batch, read_publish
+from emulator.wire.reasons import BESIDE_A_BATCH
 
 
 async def publish(call: MessagingCall) -> Response:
@@ -37,6 +38,7 @@ async def _publish(call: MessagingCall, *, fixed_segments: int, kind: RequestKin
 
 
 async def batch(call: MessagingCall) -> Response:
+    call.warn_of_ignored(options_beside_a_batch(call.parts, call.dialect), BESIDE_A_BATCH)
     items = bodies.read_batch(call.parts.body, call.dialect, call.parts.client_ip, call.tell_of_unused)
     for item in items:
         if isinstance(item, PublishItem):

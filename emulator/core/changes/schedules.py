@@ -70,10 +70,11 @@ def record_run(owner: AccountState, message: Message, run: ScheduleRunState) -> 
         return
     message_id = message.message_id
     states = dict(progress.last_states)
-    # The record shows the last firing only: not an earlier one, nor a dead letter that is published again.
-    is_of_last_firing = (
-        message.created_ms == progress.last_fired_ms if run is ScheduleRunState.IN_PROGRESS else message_id in states
-    )
+    # The record shows the last firing only: not an earlier one, nor a dead letter that is published again (D-038).
+    if run is ScheduleRunState.IN_PROGRESS:
+        is_of_last_firing = message.created_ms == progress.last_fired_ms and message.from_dead_letter is None
+    else:
+        is_of_last_firing = message_id in states
     if is_of_last_firing:
         states[message_id] = run
         owner.schedules[message.schedule_id] = replace(progress, last_states=tuple(states.items()))

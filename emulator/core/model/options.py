@@ -111,7 +111,8 @@ class MessageOptions(Record):
     """What the configuration headers of one request say; None is "not said".
 
     `forwarded` are the headers that had the forward prefix. `incoming` are the request's other
-    headers, which are forwarded only if `forward_incoming` is true.
+    headers, which are forwarded only if `forward_incoming` is true. The two kinds of settings configure a callback
+    whose URL stands elsewhere, in the defaults of a URL group or in the publish to it (D-020).
     """
 
     method: Method | None = None
@@ -133,6 +134,8 @@ class MessageOptions(Record):
     deduplication_id: str | None = None
     content_deduplication: bool | None = None
     workflow: RunOptions | None = None
+    callback_settings: MessageOptions | None = None
+    failure_callback_settings: MessageOptions | None = None
 
 
 class CallbackOptions(Record):

@@ -23,6 +23,7 @@ from emulator.core.model.options import CallbackOptions, Method, Redaction
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
 from emulator.core.rules.options import delivered_headers, headers_over
+from emulator.core.rules.responses import as_read
 from emulator.core.state_view import StateView
 
 
@@ -87,9 +88,9 @@ def fields_of(
     """The fields of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
 
     The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
-    holds the text of the failure (D-027).
+    holds the text of the failure (D-027). A body in gzip is unpacked (D-440).
     """
-    response = outcome.response
+    response = None if outcome.response is None else as_read(outcome.response, source.headers, max_size)
     answer = (outcome.error or "").encode() if response is None else response.body[:max_size]
     return {
         "status": 0 if response is None else response.status,

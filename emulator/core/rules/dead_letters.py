@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
@@ -16,9 +18,9 @@ from emulator.core.record import whole
 from emulator.core.replies import Published
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over
+from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over, with_defaults
 from emulator.core.rules.queues import new_queue
-from emulator.core.state_view import StateView
+from emulator.core.state_view import AccountView, StateView
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
@@ -48,10 +50,19 @@ def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[
     if command.strict and missing is not None:
         raise NotFound(f"dlq message {missing.dead_letter_id} not found")
     limits.check_daily_quota(owner, state.now_ms, len(entries))
+    _check_queues(owner, entries.values(), command.overrides)
     published: list[Published] = []
     for entry in entries.values():
         published.append((yield from _retry(state, command.account_id, entry, command.overrides)))
     return tuple(published)
+
+
+def _check_queues(owner: AccountView, entries: Iterable[DeadLetterContent], overrides: MessageOptions) -> None:
+    """The queues that are made must not be more than the plan allows. Raises: LimitReached."""
+    queues = {overrides.queue or whole(entry.message).queue for entry in entries}
+    made = [queue for queue in queues if queue is not None and queue not in owner.queues]
+    if made:
+        limits.check_count("maxQueues", len(owner.queues) + len(made) - 1, owner.account.max_queues)
 
 
 def _retry(
@@ -77,6 +88,9 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
     timeout_ms = original.timeout_ms
     if overrides.timeout_ms is not None:
         timeout_ms = limits.timeout_ms(state.accounts[original.account_id].account, overrides.timeout_ms)
+    callbacks = with_defaults(
+        overrides, MessageOptions(callback=original.callback, failure_callback=original.failure_callback)
+    )
     given = delivered_headers(replace(overrides, content_type=None))
     return replace(
         original,
@@ -89,11 +103,12 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
         max_retries=original.max_retries if overrides.max_retries is None else overrides.max_retries,
         retry_delay=overrides.retry_delay or original.retry_delay,
         timeout_ms=timeout_ms,
-        callback=overrides.callback or original.callback,
-        failure_callback=overrides.failure_callback or original.failure_callback,
+        callback=callbacks.callback,
+        failure_callback=callbacks.failure_callback,
         labels=overrides.labels or original.labels,
         redaction=overrides.redaction or original.redaction,
         flow_control=overrides.flow_control or original.flow_control,
+        queue=overrides.queue or original.queue,
         queue_slot=None,
         created_by=CreatedBy.DEAD_LETTER,
         from_dead_letter=entry.dead_letter_id,

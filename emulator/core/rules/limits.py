@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from emulator.core.errors import Forbidden, InvalidInput, LimitReached, OverLimit, PayloadTooLarge, QuotaExceeded
 from emulator.core.language.calendar import DAY_MS
 from emulator.core.model.accounts import Account, Plan
-from emulator.core.model.options import CallbackOptions, MessageOptions
+from emulator.core.model.options import MessageOptions
 from emulator.core.record import Record
 from emulator.core.replies import DailyQuota
+from emulator.core.rules.options import callback_settings
 from emulator.core.state_view import AccountView
 
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
@@ -58,21 +59,22 @@ def check_options(account: Account, options: MessageOptions, now_ms: int) -> Non
     elif options.delay_ms is not None and options.delay_ms > limit_ms:
         raise InvalidInput("Svc-Delay", f"quota maxDelay exceeded, current limit: {account.max_delay}")
     _check_retries(account, "Svc-Retries", options.max_retries)
-    _check_callback(account, "Svc-Callback", options.callback)
-    _check_callback(account, "Svc-Failure-Callback", options.failure_callback)
+    _check_callbacks(account, "Svc", options)
 
 
-def _check_callback(account: Account, name: str, callback: CallbackOptions | None) -> None:
-    if callback is None:
-        return
-    # Interface document: a message with a delayed callback is rejected at insertion (D-007).
-    if callback.options.delay_ms:
-        raise InvalidInput(f"{name}-Delay", "a callback cannot be delayed, expected no delay or 0s")
-    if callback.options.not_before_ms is not None:
-        raise InvalidInput(f"{name}-Not-Before", "a callback cannot be delayed")
-    _check_retries(account, f"{name}-Retries", callback.options.max_retries)
-    _check_callback(account, f"{name}-Callback", callback.options.callback)
-    _check_callback(account, f"{name}-Failure-Callback", callback.options.failure_callback)
+def _check_callbacks(account: Account, beginning: str, options: MessageOptions) -> None:
+    """Also of a callback that has no URL here (D-074)."""
+    for field, suffix in (("callback", "Callback"), ("failure_callback", "Failure-Callback")):
+        name, settings = f"{beginning}-{suffix}", callback_settings(options, field)
+        if settings is None:
+            continue
+        # Interface document: a message with a delayed callback is rejected at insertion (D-007).
+        if settings.delay_ms:
+            raise InvalidInput(f"{name}-Delay", "a callback cannot be delayed, expected no delay or 0s")
+        if settings.not_before_ms is not None:
+            raise InvalidInput(f"{name}-Not-Before", "a callback cannot be delayed")
+        _check_retries(account, f"{name}-Retries", settings.max_retries)
+        _check_callbacks(account, name, settings)
 
 
 def _check_retries(account: Account, field: str, retries: int | None) -> None:

@@ -9,11 +9,12 @@ from msgspec.structs import fields, replace
 
 from emulator.core.errors import InvalidInput
 from emulator.core.model.names import Headers, QueueName
-from emulator.core.model.options import Destination, DestinationKind, MessageOptions
+from emulator.core.model.options import CallbackOptions, Destination, DestinationKind, MessageOptions
 
 _HEADER_FIELDS = frozenset(("forwarded", "incoming"))
 _PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)
 _NOTHING_SAID = MessageOptions()
+_CALLBACKS = ("callback", "failure_callback")
 
 
 def over(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
@@ -35,6 +36,25 @@ def over(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
         incoming=headers_over(options.incoming, defaults.incoming),
         **filled,
     )
+
+
+def with_defaults(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
+    """As `over`, and the callbacks too are put together option by option, whichever names their URL (D-020)."""
+    joined = over(options, defaults)
+    callbacks: dict[str, object] = {}
+    for field in _CALLBACKS:
+        named = getattr(options, field) or getattr(defaults, field)
+        if named is not None:
+            said, default = (callback_settings(each, field) or _NOTHING_SAID for each in (options, defaults))
+            callbacks |= {field: replace(named, options=with_defaults(said, default)), f"{field}_settings": None}
+    return replace(joined, **callbacks) if callbacks else joined
+
+
+def callback_settings(options: MessageOptions, field: str) -> MessageOptions | None:
+    """What the options say about their `callback` or their `failure_callback`, with its URL or without."""
+    callback: CallbackOptions | None = getattr(options, field)
+    settings: MessageOptions | None = getattr(options, f"{field}_settings")
+    return settings if callback is None else callback.options
 
 
 def headers_over(headers: Headers, defaults: Headers) -> Headers:

@@ -29,7 +29,7 @@ from emulator.core.rules.options import (
     delivered_headers,
     first_delivery_ms,
     not_applied_in_a_queue,
-    over,
+    with_defaults,
 )
 from emulator.core.rules.queues import new_queue
 from emulator.core.rules.url_groups import destination_group
@@ -91,7 +91,7 @@ def plan(
     if item.destination.kind is DestinationKind.GROUP:
         group_name = GroupName(item.destination.text)
         group = destination_group(owner, group_name)
-        options = over(options, group.defaults)
+        options = with_defaults(options, group.defaults)
         endpoints = group.endpoints
     else:
         endpoints = (Endpoint(url=item.destination.url or item.destination.text, name=None),)

@@ -131,6 +131,9 @@ def read_cancel_filters(body: bytes) -> dict[str, tuple[str, ...]]:
     for name in given.__struct_fields__:
         value: str | int | list[str] | None = getattr(given, name)
         if isinstance(value, list):
+            # Only an empty list of ids is known to mean everything (D-082).
+            if not value and name != "messageIds":
+                raise InvalidInput(name, "expected a value")
             filters[name] = tuple(value)
         elif value is not None:
             filters[name] = (str(value),)

@@ -259,12 +259,12 @@ class _Given:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no option was given at all; headers to forward may have been."""
-        return not self._texts
+        """Whether no option was given at all; headers to forward to the destination may have been."""
+        return not self._texts and not any(self._forwarded)
 
     def concerns(self, path: str) -> bool:
         """Whether any option is about the message of that path, or about a callback of it."""
-        return any(given.startswith(path) for given in self._texts)
+        return any(given.startswith(path) for given in (*self._texts, *self._forwarded))
 
     def read(self, path: str, key: str, parse: Callable[[str], T]) -> T | None:
         """The parsed value of an option, None without one."""
@@ -329,32 +329,36 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
         return options
     texts = given.at(path)
     values = {field: given.read(path, key, parse) for key, (field, parse) in VALUES.items() if key in texts}
+    callback, callback_settings = _callback(given, path, "callback")
+    failure_callback, failure_callback_settings = _callback(given, path, "failure-callback")
     return replace(
         options,
-        callback=_callback(given, path, "callback"),
-        failure_callback=_callback(given, path, "failure-callback"),
+        callback=callback,
+        callback_settings=callback_settings,
+        failure_callback=failure_callback,
+        failure_callback_settings=failure_callback_settings,
         flow_control=_flow_control(given, path),
         workflow=run_options.read(texts, partial(given.read, path)) if run_options.RUN_ID in texts else None,
         **values,
     )
 
 
-def _callback(given: _Given, parent: str, key: str) -> CallbackOptions | None:
-    """The callback behind an option, and the family of options that begins with its name."""
+def _callback(given: _Given, parent: str, key: str) -> tuple[CallbackOptions | None, MessageOptions | None]:
+    """The callback behind an option, and the family of options that begins with its name; or that family alone."""
     path = f"{parent}{key}-"
     if key not in given.at(parent) and not given.concerns(path):
-        return None
+        return None, None
     url = given.read(parent, key, destinations.parse_url)
     given.pass_over_schedule_options(path)
     options = _options(given, path)
     if url is not None:
-        return CallbackOptions(url=url, options=options)
-    # Without a URL there is no callback to configure (D-074); a delayed one is refused all the same (D-007).
+        return CallbackOptions(url=url, options=options), None
+    # The URL may stand in a URL group's defaults (D-020); a delayed callback is refused all the same (D-007).
     if options.delay_ms:
         raise InvalidInput(given.name(path + "delay"), "a callback cannot be delayed, expected no delay or 0s")
     if options.not_before_ms is not None:
         raise InvalidInput(given.name(path + "not-before"), "a callback cannot be delayed")
-    return None
+    return None, options if options != MessageOptions() else None
 
 
 def _flow_control(given: _Given, path: str) -> FlowControl | None:

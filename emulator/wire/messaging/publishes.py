@@ -8,7 +8,7 @@ from emulator.core.model.names import QueueName
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging import run_options
 from emulator.wire.messaging.destinations import read_destination
-from emulator.wire.messaging.options import RequestKind, Tell, read_options
+from emulator.wire.messaging.options import RequestKind, Tell, is_option, read_options
 from emulator.wire.parts import RequestParts
 
 
@@ -33,3 +33,22 @@ def read_publish(
         caller_ip=parts.client_ip,
         queue=queue,
     )
+
+
+def options_beside_a_batch(parts: RequestParts, dialect: Dialect) -> tuple[str, ...]:
+    """The options in the headers and the query of a batch's own call, which nothing reads: its items have theirs.
+
+    Raises: InvalidInput for a cron expression, as on any call that makes no schedule (D-074).
+    """
+    prefix = dialect.lower_prefix
+    given = [(dialect.header(name.removeprefix(prefix)), name, value) for name, value in parts.headers]
+    given += [(name.lower(), name.lower(), value) for name, value in parts.query]
+    is_given = {
+        shown: name.removeprefix(prefix)
+        for shown, name, value in given
+        if name.startswith(prefix) and value.strip() and is_option(name.removeprefix(prefix))
+    }
+    for shown, key in is_given.items():
+        if key == "cron":
+            raise InvalidInput(shown, "expected only when a schedule is created")
+    return tuple(is_given)

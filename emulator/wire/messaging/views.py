@@ -20,6 +20,7 @@ from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, Ur
 from emulator.core.replies import Accepted, Published
 from emulator.core.rules import flow_control
 from emulator.core.rules.options import delivered_headers
+from emulator.core.rules.responses import as_read
 from emulator.queries.history import DeadLetterEntry, Event, Page
 from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import error_json
@@ -86,7 +87,7 @@ def event(event: Event) -> dict[str, Json]:
     callbacks are in the plural. Two facts carry two names each, as readers of both exist (D-122).
     """
     message = event.message
-    response = event.response
+    response = None if event.response is None else as_read(event.response, message.headers)
     response_headers = None if response is None else by_canonical_name(response.headers)
     return _present(
         {
@@ -128,9 +129,9 @@ def events_page(page: Page[Event], *keys: str) -> dict[str, Json]:
 
 def dead_letter(entry: DeadLetterEntry) -> dict[str, Json]:
     """A message record with its last response; status 0 stands for no response at all (D-123)."""
-    response = entry.outcome.response
     answer: dict[str, Json] = {"responseStatus": 0}
-    if response is not None:
+    if entry.outcome.response is not None:
+        response = as_read(entry.outcome.response, entry.message.headers)
         plain = _body(response.body, None)
         answer = {
             "responseStatus": response.status,

@@ -6,7 +6,7 @@ from emulator.queries.history import DeadLetterEntry, Page
 from emulator.queries.workflow_steps import RunLog
 from emulator.wire.json_fields import Json
 from emulator.wire.messaging import views
-from emulator.wire.workflow.logs import callback_state, shown_of
+from emulator.wire.workflow.logs import callback_state, last_response, shown_of
 
 
 def dead_letter(entry: DeadLetterEntry, log: RunLog) -> dict[str, Json]:
@@ -44,7 +44,7 @@ def _failure_callback(log: RunLog) -> dict[str, Json]:
         return {}
     shown, state = shown_of(log), callback_state(call)
     info: dict[str, Json] = {"state": state}
-    answer = call.attempts[-1].outcome.response if call.attempts else None
+    answer = last_response(call)
     if answer is not None:
         info |= {
             "responseStatus": answer.status,

@@ -81,9 +81,12 @@ def read_run_query(parts: RequestParts, dialect: Dialect, account_id: AccountId)
 
 
 def read_trim(parts: RequestParts, dialect: Dialect) -> int | None:
-    """After how many characters bodies are cut, None for never. Raises: InvalidInput (D-387)."""
-    given = Given(parts, dialect, known=None)
-    return given.one("trimBody", lambda text: parse_number(text, "a number of characters", 0, 2**31, digits=10))
+    """After how many bytes bodies are cut, None for never. Raises: InvalidInput (D-387)."""
+    return Given(parts, dialect, known=None).one("trimBody", _parse_trim)
+
+
+def _parse_trim(text: str) -> int | None:
+    return None if text == "-1" else parse_number(text, "-1 or a number of bytes", 0, 2**31, digits=10)
 
 
 def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery:

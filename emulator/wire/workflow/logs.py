@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.core.language.headers import by_canonical_name
-from emulator.core.model.answers import AttemptOutcome
+from emulator.core.model.answers import AttemptOutcome, Response
 from emulator.core.model.messages import Phase
 from emulator.core.model.names import Headers
 from emulator.core.model.options import CallType, Redaction
+from emulator.core.rules.responses import as_read
 from emulator.queries.history import Page
 from emulator.queries.workflow_runs import RecordedRun, RunMessage
 from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, StepState, Trial, failed_outcomes
@@ -27,7 +28,7 @@ _CALLBACK_STATES = {
 
 
 def logs_page(page: Page[RunLog], trim: int | None) -> dict[str, Json]:
-    """A page of runs; `trim` cuts every body after so many characters."""
+    """A page of runs; `trim` cuts every body after so many bytes (D-387)."""
     runs: list[Json] = [run_log_view(each, trim) for each in page.items]
     return _present({"cursor": page.cursor, "runs": runs})
 
@@ -76,7 +77,10 @@ class Shown:
     def text(self, text: str | None) -> str | None:
         if text and self._redaction is not None and self._redaction.body:
             return redacted_text(text.encode("utf-8", "replace"))
-        return text if text is None or self._trim is None else text[: self._trim]
+        if text is None or self._trim is None:
+            return text
+        # A character that would be cut in the middle is left out.
+        return text.encode("utf-8", "replace")[: self._trim].decode("utf-8", "ignore")
 
     def bytes(self, content: bytes) -> str | None:
         return self.text(content.decode("utf-8", "replace"))
@@ -210,11 +214,11 @@ def _failing_step(message: RunMessage) -> str | None:
 
 
 def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
-    return (_error(at_ms, outcome, shown) for at_ms, outcome in failed_outcomes(message))
+    return (_error(message, at_ms, outcome, shown) for at_ms, outcome in failed_outcomes(message))
 
 
-def _error(at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
-    response = outcome.response
+def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
+    response = _as_read(message, outcome)
     return {
         "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
         "body": "" if response is None else shown.bytes(response.body),
@@ -232,15 +236,23 @@ def callback_state(message: RunMessage) -> str:
     return _CALLBACK_STATES.get(message.phase, "CALLBACK_INPROGRESS")
 
 
+def last_response(message: RunMessage) -> Response | None:
+    """What the last attempt of a message was answered, None without an answer."""
+    return _as_read(message, message.attempts[-1].outcome) if message.attempts else None
+
+
+def _as_read(message: RunMessage, outcome: AttemptOutcome) -> Response | None:
+    return None if outcome.response is None else as_read(outcome.response, message.message.headers)
+
+
 def _failure_function(log: RunLog, shown: Shown) -> Json:
     """The call of the failure function, what it was called for, and what it answered."""
     call = log.failure
     if call is None:
         return None
     failed = next((each for each in log.trials if each.state is StepState.FAILED), None)
-    attempts = () if failed is None else failed.message.attempts
-    failure = attempts[-1].outcome.response if attempts else None
-    answer = call.attempts[-1].outcome.response if call.attempts and call.phase is not Phase.RETRYING else None
+    failure = None if failed is None else last_response(failed.message)
+    answer = last_response(call) if call.phase is not Phase.RETRYING else None
     ending = log.recorded.summary.ending
     return _present(
         {

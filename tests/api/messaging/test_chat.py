@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 from typing import Any
 
@@ -125,6 +126,20 @@ async def test_a_chat_may_be_a_stream() -> None:
         events = answer.body.decode().split("\n\n")
         assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "a whale"
         assert events[-2:] == ["data: [DONE]", ""]
+
+
+@pytest.mark.parametrize("wants_stream", [False, True])
+@on_loop
+async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(wants_stream: bool) -> None:
+    """D-440: the client of the chat asked for no gzip."""
+    packed = base64.b64encode(gzip.compress(json.dumps(COMPLETION).encode(), mtime=0)).decode()
+    async with in_process() as emulator:
+        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        await rule(emulator, respond={"status": 200, "headers": headers, "body_base64": packed})
+        answer = await emulator.post(CHAT, (), {**REQUEST, "stream": wants_stream})
+    assert "content-encoding" not in answer.headers
+    assert b'"a whale"' in answer.body
+    assert answer.body.startswith(b"data: ") is wants_stream
 
 
 @on_loop

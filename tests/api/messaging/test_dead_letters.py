@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from typing import Any
 
 import pytest
@@ -78,6 +81,33 @@ async def test_a_response_that_is_no_text_is_shown_in_base64() -> None:
 
 
 @on_loop
+async def test_a_response_in_gzip_is_shown_unpacked_and_kept_packed() -> None:
+    """D-440."""
+    packed = base64.b64encode(gzip.compress("zu früh".encode(), mtime=0)).decode()
+    asked = {"Svc-Callback": "https://back.test", "Svc-Failure-Callback": "https://back.test/failed"}
+    async with in_process() as emulator:
+        headers = {"Content-Encoding": "gzip", "X-Why": "down"}
+        await emulator.rule(f"{DOWN}/*", respond={"status": 425, "body_base64": packed, "headers": headers})
+        message_id = await fail(emulator, headers=asked)
+        (entry,) = await entries(emulator)
+        assert (entry["responseBody"], entry["responseHeader"]) == ("zu früh", {"X-Why": ["down"]})
+        failure = (await emulator.get(f"/v2/events?messageId={message_id}&state=ERROR")).json["events"][0]
+        assert base64.b64decode(failure["responseBody"]).decode() == "zu früh"
+        assert failure["responseHeaders"] == {"X-Why": ["down"]}
+        first, *told = await emulator.deliveries()
+        assert first["response"]["body_base64"] == packed
+        assert first["response"]["headers"]["Content-Encoding"] == ["gzip"]
+        callbacks = [json.loads(each["body"]) for each in told]
+        assert [base64.b64decode(each["body"]).decode() for each in callbacks] == ["zu früh"] * 2
+        assert [each["header"] for each in callbacks] == [{"X-Why": ["down"]}] * 2
+
+        await fail(emulator, "/own", {**asked, "Svc-Forward-Accept-Encoding": "gzip"})
+        (_, entry) = await entries(emulator)
+        assert entry["responseBodyBase64"] == packed
+        assert json.loads((await emulator.deliveries())[-1]["body"])["body"] == packed
+
+
+@on_loop
 async def test_deleting_an_entry_twice_is_404() -> None:
     async with in_process() as emulator:
         await broken(emulator)
@@ -134,6 +164,27 @@ async def test_configuration_headers_of_a_retry_win() -> None:
         record = (await emulator.get(f"/v2/messages/{answer.json['messageId']}")).json
         assert (record["notBefore"], record["maxRetries"]) == (EPOCH_MS + 3_600_000, 4)
         assert (record["header"], record["label"], record["method"]) == ({"A": ["2"]}, "new", "PUT")
+
+
+def test_deduplication_options_of_a_retry_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-046."""
+    given = {"Svc-Queue-Name": "q", "Svc-Deduplication-Id": "d", "Svc-Content-Based-Deduplication": "true"}
+
+    @on_loop
+    async def retry() -> None:
+        async with in_process() as emulator:
+            await broken(emulator)
+            await fail(emulator)
+            assert (await emulator.post("/v2/dlq/retry", given)).status == 201
+            (entry,) = await entries(emulator)
+            assert entry["queueName"] == "q"
+            assert (await emulator.post("/v2/publish/https://ok.test", {"Svc-Deduplication-Id": "d"})).status == 200
+
+    retry()
+    assert [message for message in caplog.messages if "ignored" in message] == [
+        "Svc-Deduplication-Id, Svc-Content-Based-Deduplication are ignored: a dead letter is always published again"
+        " (POST /v2/dlq/retry)"
+    ]
 
 
 @on_loop

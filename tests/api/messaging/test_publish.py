@@ -169,6 +169,43 @@ def test_what_a_queue_ignores_in_a_batch_is_logged_for_each_item(caplog: pytest.
     ]
 
 
+# -- options beside a batch --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "field"),
+    [
+        ("/v2/batch", {"svc-cron": "* * * * *"}, "Svc-Cron"),
+        ("/v2/batch?Svc-Cron=*+*+*+*+*", {}, "svc-cron"),
+    ],
+)
+@on_loop
+async def test_a_cron_expression_beside_a_batch_is_refused(target: str, headers: dict[str, str], field: str) -> None:
+    """D-074."""
+    async with in_process() as emulator:
+        answer = await emulator.post(target, headers, [{"destination": URL}])
+        assert (answer.status, answer.json["field"]) == (400, field)
+        assert answer.json["error"] == f"{field}: expected only when a schedule is created"
+        assert await emulator.deliveries() == []
+
+
+def test_options_beside_a_batch_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D-074."""
+    headers = {"Svc-Delay": "1h", "Svc-Forward-A": "b", "Svc-Retries": "", "Svc-Telemetry-Sdk": "x", "X-Own": "1"}
+
+    @on_loop
+    async def publish() -> None:
+        async with in_process() as emulator:
+            await emulator.post("/v2/batch?svc-label=a", headers, [{"destination": URL}])
+            (delivery,) = await emulator.deliveries()
+            assert "A" not in delivery["headers"]
+
+    publish()
+    assert [message for message in caplog.messages if "ignored" in message] == [
+        "Svc-Delay, Svc-Forward-A, svc-label are ignored: expected in the headers of the items (POST /v2/batch)"
+    ]
+
+
 # -- batch ------------------------------------------------------------------------------------
 
 

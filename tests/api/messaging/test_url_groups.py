@@ -39,6 +39,32 @@ async def test_the_life_of_a_url_group() -> None:
 
 
 @on_loop
+async def test_a_group_configures_the_callbacks_of_its_publishes() -> None:
+    """D-020: with the URL of one and the options of the other."""
+    async with in_process() as emulator:
+        await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": "https://one.test"}]})
+        defaults = {
+            "Svc-Callback": "https://back.test/default",
+            "Svc-Callback-Forward-Key": "of the group",
+            "Svc-Failure-Callback-Method": "PUT",
+        }
+        await emulator.call("PATCH", "/v2/topics/g", (), {"headers": defaults})
+        await emulator.post("/v2/publish/g", {"Svc-Callback-Method": "PATCH"})
+        await emulator.post("/v2/publish/g", {"Svc-Callback": "https://back.test/own"})
+        await emulator.rule("https://one.test", respond={"status": 500})
+        await emulator.post("/v2/publish/g", {"Svc-Failure-Callback": "https://back.test/failed", "Svc-Retries": "0"})
+        called = [each for each in await emulator.deliveries() if each["url"] != "https://one.test"]
+        assert [(each["method"], each["url"], each["headers"].get("Key")) for each in called] == [
+            ("PATCH", "https://back.test/default", ["of the group"]),
+            ("POST", "https://back.test/own", ["of the group"]),
+            ("PUT", "https://back.test/failed", None),
+            ("POST", "https://back.test/default", ["of the group"]),
+        ]
+        refused = await emulator.call("PATCH", "/v2/topics/g", (), {"headers": {"Svc-Callback-Retries": "21"}})
+        assert (refused.status, refused.json["field"]) == (412, "Svc-Callback-Retries")
+
+
+@on_loop
 async def test_default_headers_of_a_group_apply_to_every_publish() -> None:
     """D-057."""
     async with in_process() as emulator:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from typing import Any
 
@@ -187,6 +189,29 @@ async def test_a_failed_run_tells_of_its_failure_function() -> None:
 
 
 @on_loop
+async def test_answers_in_gzip_are_shown_unpacked() -> None:
+    """D-440."""
+
+    def packed(text: str) -> dict[str, Any]:
+        body = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+        return {"body_base64": body, "headers": {"Content-Encoding": "gzip"}}
+
+    async with in_process() as emulator:
+        flow = Flow(emulator)
+        await emulator.rule(FLOW, respond={"status": 500, **packed("oops")}, times=1)
+        await emulator.rule(CRM, respond={"status": 200, **packed("seen")})
+        await flow.start(
+            Svc_Retries="0", Svc_Failure_Callback=CRM, Svc_Failure_Callback_Workflow_CallType="failureCall"
+        )
+        run = await flow.log()
+        [dead] = (await emulator.get("/v2/workflows/dlq")).json["messages"]
+    call, [failed] = run["failureFunction"], run["steps"][-1]["steps"]
+    assert (call["failResponse"], call["failHeaders"], call["responseBody"]) == ("oops", {}, "seen")
+    assert [(each["body"], each["headers"]) for each in failed["errors"]] == [("oops", {})]
+    assert (dead["responseBody"], dead["failureCallbackInfo"]["responseBody"]) == ("oops", "seen")
+
+
+@on_loop
 async def test_what_waits_is_canceled_with_its_run() -> None:
     async with in_process() as emulator:
         flow = Flow(emulator)
@@ -247,9 +272,22 @@ async def test_bodies_are_cut_on_demand_and_hidden_by_redaction() -> None:
         await flow.start()
         [run] = (await flow.logs(trimBody="3")).json["runs"]
         assert run["steps"][0]["steps"][0]["out"] == '{"u'
+        assert (await flow.logs(trimBody="-1")).json["runs"] == (await flow.logs()).json["runs"]
         hidden = Flow(emulator, "wfr_two")
         await hidden.start(Svc_Redact_Fields="body")
         assert "user" not in (await hidden.log())["steps"][0]["steps"][0]["out"]
+
+
+@on_loop
+async def test_a_character_that_is_cut_in_the_middle_is_left_out() -> None:
+    """D-387."""
+    async with in_process() as emulator:
+        flow = Flow(emulator)
+        await emulator.rule(FLOW, respond={"status": 500, "body": "5 €"})
+        await flow.start(Svc_Retries="1")
+        [run] = (await flow.logs(trimBody="4")).json["runs"]
+    [trying] = run["steps"][-1]["steps"]
+    assert [each["body"] for each in trying["errors"]] == ["5 "]
 
 
 async def three_runs(emulator: Any) -> list[Flow]:
@@ -339,7 +377,8 @@ async def test_an_id_that_is_used_again_is_shown_twice() -> None:
         ("toDate=x", "toDate"),
         ("workflowRuns=wfr_1", "workflowRuns"),
         ("workflowRuns=wfr_1@x", "workflowRuns"),
-        ("trimBody=-1", "trimBody"),
+        ("trimBody=-2", "trimBody"),
+        ("trimBody=x", "trimBody"),
         ("groupBy=messageId", "groupBy"),
         ("workflowRunId=", "workflowRunId"),
         ("urls=x", "urls"),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from emulator.core import facts
-from emulator.core.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
+from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, QuotaExceeded
 from emulator.core.model.accounts import Plan
 from emulator.core.model.messages import Message
 from emulator.core.model.names import DeadLetterId
-from emulator.core.model.options import Method
+from emulator.core.model.options import MessageOptions, Method
 from tests.harness.simulations import DAY, HOUR, World, always, answered, by_url, callback, flow, make_account
 
 URL = "https://api.example.com/hook"
@@ -115,6 +115,15 @@ def test_overrides_win_over_the_settings_of_the_original() -> None:
     assert message.not_before_ms - message.created_ms == 3_600_000
 
 
+def test_a_callback_is_overridden_option_by_option() -> None:
+    """D-046."""
+    world = failed_world(callback=callback("https://back.test/", forwarded=(("X-One", "1"),), max_retries=3))
+    settings = MessageOptions(max_retries=0)
+    assert retried(world, callback_settings=settings).callback == callback(
+        "https://back.test/", forwarded=(("X-One", "1"),), max_retries=0
+    )
+
+
 def test_a_not_before_override_wins_over_a_delay() -> None:
     world = failed_world()
     message = retried(world, delay_ms=HOUR, not_before_ms=1_767_225_605_000)
@@ -179,6 +188,33 @@ def test_a_queued_dead_letter_stands_in_line_again() -> None:
     assert world.start_times(message.message_id) == []
     world.finish(busy)
     assert world.start_times(message.message_id) == [0]
+
+
+def test_a_retry_may_go_through_another_queue() -> None:
+    """D-046."""
+    world = failed_world()
+    world.answering = None
+    busy = world.enqueue("other", "https://busy.test/")
+    message = retried(world, queue="other")
+    assert message.queue == "other"
+    assert world.start_times(message.message_id) == []
+    world.finish(busy)
+    assert world.start_times(message.message_id) == [0]
+
+
+def test_retries_make_no_more_queues_than_the_plan_allows() -> None:
+    """D-046."""
+    world = World(make_account(max_queues=2), answering=always(answered(500)))
+    for name in ("a", "b"):
+        world.enqueue(name, URL, max_retries=0)
+        world.delete_queue(name)
+    world.enqueue("c", URL, max_retries=0)
+    before = world.snapshot()
+    with pytest.raises(LimitReached) as refusal:
+        world.retry_dead_letters(*world.dead_letter_ids())
+    assert refusal.value.text == "quota maxQueues exceeded, current limit: 2"
+    assert world.snapshot() == before
+    assert len(world.retry_dead_letters(*world.dead_letter_ids(), queue="d")) == 3
 
 
 def test_a_failed_callback_may_be_published_again() -> None:

@@ -15,6 +15,7 @@ from emulator.core.rules.options import (
     ignored_by_queues,
     not_applied_in_a_queue,
     over,
+    with_defaults,
 )
 from tests.harness.simulations import callback, flow
 
@@ -66,9 +67,54 @@ def test_what_is_said_wins(said: dict[str, Any], default: dict[str, Any], expect
     assert over(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
 
 
+_MINE, _THEIRS = "https://mine.test/", "https://theirs.test/"
+_ONE = (("X-A", "1"),)
+_TWO = (("x-a", "2"), ("X-B", "2"))
+_BOTH = (("X-A", "1"), ("X-B", "2"))
+
+
+@pytest.mark.parametrize(
+    ("said", "default", "expected"),
+    [
+        pytest.param(
+            {"callback": callback(_MINE, forwarded=_ONE)},
+            {"callback": callback(_THEIRS, forwarded=_TWO, max_retries=1)},
+            {"callback": callback(_MINE, forwarded=_BOTH, max_retries=1)},
+            id="both-name-a-url",
+        ),
+        pytest.param(
+            {"callback_settings": MessageOptions(forwarded=_ONE)},
+            {"callback": callback(_THEIRS, forwarded=_TWO)},
+            {"callback": callback(_THEIRS, forwarded=_BOTH)},
+            id="the-url-is-a-default",
+        ),
+        pytest.param(
+            {"failure_callback": callback(_MINE, forwarded=_ONE)},
+            {"failure_callback_settings": MessageOptions(forwarded=_TWO, max_retries=0)},
+            {"failure_callback": callback(_MINE, forwarded=_BOTH, max_retries=0)},
+            id="the-url-is-the-publishs",
+        ),
+        pytest.param(
+            {"callback": callback(_MINE, failure_callback=callback(_MINE))},
+            {"callback_settings": MessageOptions(failure_callback_settings=MessageOptions(max_retries=1))},
+            {"callback": callback(_MINE, failure_callback=callback(_MINE, max_retries=1))},
+            id="callbacks-of-callbacks",
+        ),
+        pytest.param({}, {"callback": callback(_THEIRS)}, {"callback": callback(_THEIRS)}, id="a-default-alone"),
+        pytest.param({"max_retries": 1}, {"labels": ("a",)}, {"max_retries": 1, "labels": ("a",)}, id="no-callback"),
+    ],
+)
+def test_callbacks_are_put_together_option_by_option_with_the_defaults_of_a_group(
+    said: dict[str, Any], default: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """D-020."""
+    assert with_defaults(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
+
+
 def test_defaults_that_say_nothing_change_nothing() -> None:
     options = MessageOptions(max_retries=1, forwarded=(("X-A", "1"),))
     assert over(options, MessageOptions()) is options
+    assert with_defaults(options, MessageOptions()) is options
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ def test_cancel_filters_in_a_body(body: bytes, expected: CancelMessages) -> None
     assert _cancellation(body=body) == expected
 
 
+@pytest.mark.parametrize("name", ["label", "topicName", "callerIP", "host"])
+def test_an_empty_list_of_a_filter_does_not_cancel_everything(name: str) -> None:
+    """D-082."""
+    with pytest.raises(InvalidInput) as caught:
+        _cancellation(body=f'{{"{name}":[]}}'.encode())
+    assert caught.value.field == name
+
+
 @pytest.mark.parametrize(
     ("query", "body", "field"),
     [

@@ -228,9 +228,13 @@ def test_callbacks_are_read_level_by_level() -> None:
     assert found == MessageOptions(max_retries=1, callback=outer)
 
 
-def test_family_of_a_callback_without_a_url_says_nothing() -> None:
+def test_family_of_a_callback_without_a_url_is_kept_for_one_that_stands_elsewhere() -> None:
+    """D-020."""
     parts = request(("Svc-Callback-Retries", "2"), ("Svc-Callback-Forward-X", "1"), ("Svc-Failure-Callback", ""))
-    assert _read(parts) == MessageOptions()
+    settings = MessageOptions(max_retries=2, forwarded=(("X", "1"),))
+    assert _read(parts) == MessageOptions(callback_settings=settings)
+    parts = request(("Svc-Failure-Callback-Forward-X", "1"))
+    assert _read(parts) == MessageOptions(failure_callback_settings=MessageOptions(forwarded=(("X", "1"),)))
 
 
 @pytest.mark.parametrize("family", ["Svc-Callback", "Svc-Failure-Callback"])
