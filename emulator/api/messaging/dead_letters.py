@@ -10,7 +10,7 @@ from emulator.api.endpoint import Answer
 from emulator.api.messaging.call import READ, WRITE, MessagingCall, MessagingRoute
 from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, Published, RetryDeadLetters
 from emulator.core.errors import NotFound
-from emulator.core.model.names import AccountId, DeadLetterId
+from emulator.core.model.names import AccountId
 from emulator.core.model.options import MessageOptions
 from emulator.queries.history import DeadLetterEntry, DeadLetterQuery, Page
 from emulator.wire.dialect import Dialect
