@@ -54,7 +54,7 @@ _SELECT_DEAD_LETTERS = f"""
 SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition,
        attempts.outcome, workflow_messages.run_number, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number
-JOIN attempts ON attempts.seq = dead_letters.attempt_seq
+LEFT JOIN attempts ON attempts.seq = dead_letters.attempt_seq
 LEFT JOIN workflow_messages ON workflow_messages.number = dead_letters.number
 LEFT JOIN workflow_runs ON workflow_runs.run_number = workflow_messages.run_number
 WHERE """

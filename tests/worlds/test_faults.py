@@ -317,6 +317,25 @@ def test_changed_history_is_never_shown(tmp_path: Path, statement: str, target: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seq", ["attempt_seq + 100", "x'00'"])
+def test_a_dead_letter_whose_attempt_is_another_is_not_left_out(tmp_path: Path, seq: str) -> None:
+    path = tmp_path / "w.db"
+
+    @on_loop
+    async def test() -> None:
+        async with in_process(db=str(path)) as emulator:
+            await emulator.rule(HOOK, respond={"status": 500})
+            await emulator.publish(HOOK, {"Svc-Retries": "0"})
+            assert len((await emulator.control("GET", "/dead-letters")).json["dead_letters"]) == 1
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"UPDATE dead_letters SET attempt_seq = {seq}")
+        async with in_process(db=str(path)) as again:
+            assert (await again.control("GET", "/dead-letters")).status == 503
+
+    test()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
