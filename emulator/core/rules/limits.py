@@ -15,7 +15,6 @@ from emulator.core.model.accounts import Account, Plan
 from emulator.core.model.options import MessageOptions
 from emulator.core.record import Record
 from emulator.core.replies import DailyQuota
-from emulator.core.rules.options import callback_settings
 from emulator.core.state_view import AccountView
 
 DEFAULT_RETRIES = {Plan.FREE: 3, Plan.PAID: 5}
@@ -64,10 +63,14 @@ def check_options(account: Account, options: MessageOptions, now_ms: int) -> Non
 
 def _check_callbacks(account: Account, beginning: str, options: MessageOptions) -> None:
     """Also of a callback that has no URL here (D-074)."""
-    for field, suffix in (("callback", "Callback"), ("failure_callback", "Failure-Callback")):
-        name, settings = f"{beginning}-{suffix}", callback_settings(options, field)
+    for suffix, callback, alone in (
+        ("Callback", options.callback, options.callback_settings),
+        ("Failure-Callback", options.failure_callback, options.failure_callback_settings),
+    ):
+        settings = alone if callback is None else callback.options
         if settings is None:
             continue
+        name = f"{beginning}-{suffix}"
         # Interface document: a message with a delayed callback is rejected at insertion (D-007).
         if settings.delay_ms:
             raise InvalidInput(f"{name}-Delay", "a callback cannot be delayed, expected no delay or 0s")
