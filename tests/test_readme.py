@@ -275,6 +275,18 @@ def test_emulator_example_of_the_readme_runs() -> None:
     assert len(seen) == 1
 
 
+def _run_tests(folder: Path) -> str:
+    """What pytest prints that runs the tests in a folder, with the plugin."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+
+
 def test_conftest_of_the_readme_wires_an_application_to_its_world(tmp_path: Path) -> None:
     code = next(match["code"] for match in PYTHON.finditer(README.read_text()) if "# conftest.py" in match["code"])
     (tmp_path / "conftest.py").write_text(code)
@@ -291,15 +303,8 @@ def test_it_is_called_back(shop):
     assert len(application.seen) == 1
 """
     )
-    completed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "1 passed" in completed.stdout, completed.stdout
+    printed = _run_tests(tmp_path)
+    assert "1 passed" in printed, printed
 
 
 def test_fixture_for_a_module_of_the_readme_works(tmp_path: Path) -> None:
@@ -315,15 +320,8 @@ def test_second(shop, emulator):
     assert str(shop.clock.now()) == "2026-01-02 00:00:00+00:00"
 """
     (tmp_path / "test_shop.py").write_text(code + tests)
-    completed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(README.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "2 passed" in completed.stdout, completed.stdout
+    printed = _run_tests(tmp_path)
+    assert "2 passed" in printed, printed
 
 
 def test_lines_that_check_a_receiver_run() -> None:
