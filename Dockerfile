@@ -12,14 +12,16 @@ ENV PIP_NO_CACHE_DIR=1 \
 WORKDIR /source
 COPY constraints.txt ./
 RUN pip wheel --no-deps --only-binary=:all: --wheel-dir=/wheels --requirement=constraints.txt \
-    && pip install --no-index --find-links=/wheels --constraint=constraints.txt hatchling
-COPY pyproject.toml hatch_build.py svc_emulator_pytest.py README.md LICENSE ./
+    && pip install --no-index --find-links=/wheels --constraint=constraints.txt hatchling sphinx myst-parser
+COPY pyproject.toml hatch_build.py svc_emulator_pytest.py README.md LICENSE CONTRIBUTING.md SECURITY.md ./
+COPY docs docs
 COPY contracts contracts
 COPY fixtures fixtures
 COPY emulator emulator
+# What the documentation is made with is installed here already, and some of it is needed there too (--ignore-installed).
 # Compiled without the sources' dates, which differ from build to build and would have to be checked at every start.
 RUN pip install --no-index --find-links=/wheels --no-build-isolation --no-compile --no-warn-script-location \
-        --prefix=/install . \
+        --ignore-installed --prefix=/install . \
     && find /install -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /install -p /usr/local /install \
     && mkdir -p /volume/state

@@ -8,8 +8,10 @@
 It is loaded into every test run of an environment that has the distribution, so it imports nothing
 of the emulator until a test asks for a fixture: other runs cost nothing, and coverage measures the
 modules that tests import. It lies beside the package, because a project may have a module or a
-package of its own called `emulator`: then the plugin is off, and says so (D-290).
+package of its own called `emulator`: then the plugin is off, and says so.
 """
+
+# D-290.
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     from pluggy import Result
 
     from emulator import AsyncEmulator, Emulator
+    from emulator.client.errors import HandlerErrors
 
 TITLE = "svc-emulator timeline"
+HANDLERS_TITLE = "svc-emulator errors of mounted code"
 SEEDS_TITLE = "svc-emulator seeds"
 # The head of the ids at the end of a timeline. The module that writes it is not imported without need.
 IDS = "Whole ids:"
@@ -54,6 +58,19 @@ _HELP = {
     "without": "attempts that the chaos of a test with many seeds spares, as its failure names them (3.1,4.1)",
     "epoch": f"the first instant of every test's world, ISO 8601 (default: {DEFAULT_EPOCH})",
     "dialect": "the names on the wire: svc, upstash or a TOML file (default: svc)",
+    "external": "what happens to a destination outside this machine that no rule and no mount answers: capture "
+    "(journal it, answer 200), fail (a connection error) or allow (really send) (default: capture)",
+    "plan": "the plan of every test's account: free or paid (default: paid)",
+    "fixtures": "a YAML or JSON file of what every test's world begins with",
+    "token": "the token of every test's world, for clients that are made when the app is imported",
+    "port": "the port of the run's server, for the same clients; a range such as 8917-8924 gives each worker of "
+    "pytest-xdist its own (default: a free one)",
+    "keep-history": "how much of what has happened a test's world keeps: all, a number of entries or an age such "
+    "as 30d (default: all)",
+    "chaos": "how much goes wrong in every test's world, from 0 to 1 (default: 0)",
+    "handler-errors": "what an AssertionError of a mounted application does: raise (it fails the test) or report "
+    "(a response of 500, listed in emulator.handler_errors) (default: raise)",
+    "settle": "how long of real time a move of the clock waits for deliveries under way (default: 15s)",
     "url": "use the emulator that runs there, such as a CI service container, instead of starting one "
     "(default: the environment variable EMULATOR_URL, if it is set)",
     "control-token": "the control token of the emulator at --emulator-url "
@@ -64,16 +81,31 @@ _VARIABLES = {"url": "EMULATOR_URL", "control-token": "EMULATOR_CONTROL_TOKEN"}
 
 
 @dataclass(frozen=True)
+class _Text:
+    """The text of an option, and where it was given."""
+
+    text: str
+    source: str
+
+    def wrong(self, reason: str) -> pytest.UsageError:
+        return pytest.UsageError(f"{self.source}: {reason}")
+
+
+@dataclass(frozen=True)
 class _Options:
-    seed: int
-    epoch_ms: int
-    dialect: str | None
+    """`run` has what every test's world is made with and no marker says otherwise, by the names of `Emulator`."""
+
+    run: Mapping[str, Any]
     url: str | None
+    url_source: str
     control_token: str | None
-    is_strict: bool
     # The seed of the command line alone, which a marked test then runs under; the ini file's is for all tests.
     only_seed: int | None
     without: tuple[str, ...]
+
+    @property
+    def is_strict(self) -> bool:
+        return bool(self.run["strict"])
 
 
 @dataclass(frozen=True)
@@ -99,6 +131,7 @@ class SvcEmulatorWarning(pytest.PytestWarning):
 
 
 _OPTIONS = pytest.StashKey[_Options]()
+_MARKED = pytest.StashKey[Mapping[str, Any]]()
 _OFF = pytest.StashKey[str]()
 _WORLD = pytest.StashKey["Emulator"]()
 _SEEDS = pytest.StashKey[_Seeds]()
@@ -119,11 +152,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read the options, so that one that cannot be used is refused before any test runs."""
-    config.addinivalue_line(
-        "markers",
+    for line in (
+        "emulator(seed=..., epoch=..., plan=..., external=..., chaos=..., ...): the arguments of `Emulator` for this "
+        "test's world; they win over the options",
         "emulator_seeds(seeds, chaos=0.2): run the test under many seeds, a number of them or the seeds themselves, "
         "each time in a fresh world with chaos",
-    )
+    ):
+        config.addinivalue_line("markers", line)
     reason = _why_off()
     if reason is not None:
         config.stash[_OFF] = reason
@@ -131,16 +166,51 @@ def pytest_configure(config: pytest.Config) -> None:
         if not hasattr(config, "workerinput"):
             _warn(config, reason)
         return
+    url, control_token = _option(config, "url"), _option(config, "control-token")
+    only_seed = config.getoption("emulator_seed")
     config.stash[_OPTIONS] = _Options(
-        seed=_read_seed(_option(config, "seed")),
-        epoch_ms=_read_epoch_ms(_option(config, "epoch")),
-        dialect=_option(config, "dialect"),
-        url=_read_url(_option(config, "url")),
-        control_token=_option(config, "control-token"),
-        is_strict=_read_strict(config),
-        only_seed=_read_seed(config.getoption("emulator_seed")) if config.getoption("emulator_seed") else None,
-        without=_read_without(_option(config, "without")),
+        run=_read_run(config, None if url is None else url.text),
+        url=None if url is None else _read_url(url),
+        url_source="" if url is None else url.source,
+        control_token=None if control_token is None else control_token.text,
+        only_seed=_read_seed(_Text(only_seed, "--emulator-seed")) if only_seed else None,
+        without=_read_without(config),
     )
+
+
+def _read_run(config: pytest.Config, url: str | None) -> Mapping[str, Any]:
+    """What the tests' worlds are made with, by the names of `Emulator`; what nobody gave is not there."""
+    seed, epoch, port = _option(config, "seed"), _option(config, "epoch"), _option(config, "port")
+    run: dict[str, Any] = {
+        "seed": DEFAULT_SEED if seed is None else _read_seed(seed),
+        "epoch": DEFAULT_EPOCH_MS if epoch is None else _read_epoch_ms(epoch),
+        "strict": _read_strict(config),
+    }
+    for name in (
+        "dialect",
+        "external",
+        "plan",
+        "fixtures",
+        "chaos",
+        "settle",
+        "token",
+        "keep-history",
+        "handler-errors",
+    ):
+        given = _option(config, name)
+        if given is not None:
+            run[name.replace("-", "_")] = given.text
+            _check(name.replace("-", "_"), given)
+    if "fixtures" in run:
+        run["fixtures"] = _read_path(config, "fixtures", run["fixtures"])
+    if port is not None:
+        run["port"] = _read_port(config, port)
+    if url is not None and "token" in run and (workers := _worker(config)[1]) > 1:
+        raise pytest.UsageError(
+            f"emulator_token: {workers} workers of pytest-xdist cannot all have a world with this token at {url}; "
+            "without --emulator-url each has a server of its own"
+        )
+    return run
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -174,27 +244,86 @@ def _ini_name(name: str) -> str:
     return f"emulator_{name.replace('-', '_')}"
 
 
-def _option(config: pytest.Config, name: str) -> str | None:
+def _option(config: pytest.Config, name: str) -> _Text | None:
     """The flag, the variable or the ini option, the first that is there and not empty."""
     flag: str | None = config.getoption(_ini_name(name))
-    variable = os.environ.get(_VARIABLES.get(name, ""))
+    if flag:
+        return _Text(flag, f"--emulator-{name}")
+    variable = _VARIABLES.get(name, "")
+    if os.environ.get(variable):
+        return _Text(os.environ[variable], f"the environment variable {variable}")
     ini: str | None = config.getini(_ini_name(name))
-    return flag or variable or ini or None
+    return _Text(ini, f"{_ini_name(name)} in {_ini_file(config)}") if ini else None
 
 
-def _read_seed(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_SEED
+def _ini_file(config: pytest.Config) -> str:
+    return "the ini file" if config.inipath is None else config.inipath.name
+
+
+def _read_path(config: pytest.Config, name: str, text: str) -> str:
+    """A path of the command line is relative to where that was typed, one of the ini file to that file."""
+    is_flag = bool(config.getoption(_ini_name(name)))
+    base = config.invocation_params.dir if is_flag or config.inipath is None else config.inipath.parent
+    return str(base / text)
+
+
+def _check(name: str, given: _Text) -> None:
+    """Refuse a value that no server takes."""
+    if name == "handler_errors" and given.text not in ("raise", "report"):
+        raise given.wrong(f"expected raise or report, got {given.text!r}")
+    if name not in ("external", "plan", "chaos", "settle", "token", "keep_history"):
+        return
+    from emulator.core.errors import Malformed
+    from emulator.core.world_setup import parse_token
+    from emulator.server.settings import Settings, SettingsError
+
     try:
-        return int(text)
+        if name == "token":
+            parse_token(given.text)
+        else:
+            Settings(**{name: given.text})  # type: ignore[arg-type]  # these are texts
+    except SettingsError as error:
+        raise given.wrong(str(error).removeprefix(f"{name}: ")) from None
+    except Malformed as malformed:
+        raise given.wrong(f"{malformed.reason}, got {given.text!r}") from None
+
+
+def _worker(config: pytest.Config) -> tuple[int, int]:
+    """Which worker of pytest-xdist this is, and how many there are; 0 of 1 without it."""
+    worker: Mapping[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None:
+        return int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    return 0, max(1, len(config.getoption("tx", None) or ()))
+
+
+def _read_port(config: pytest.Config, given: _Text) -> int:
+    """The port of this worker's server."""
+    # D-492.
+    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", given.text.strip())
+    first = int(found[1]) if found else 0
+    last = int(found[2] or first) if found else 0
+    if not 0 < first <= last <= 65_535:
+        raise given.wrong(f"expected a port, or a range such as 8917-8924 for pytest-xdist, got {given.text!r}")
+    worker, workers = _worker(config)
+    if last - first + 1 < workers:
+        raise given.wrong(
+            f"{workers} workers of pytest-xdist need a port each, got {given.text}: expected a range such as "
+            f"{first}-{first + workers - 1}, in which worker gwN has the N-th, or -n 0"
+        )
+    return first + worker
+
+
+def _read_seed(given: _Text) -> int:
+    try:
+        return int(given.text)
     except ValueError:
-        raise pytest.UsageError(f"--emulator-seed: expected an integer, got {text!r}") from None
+        raise given.wrong(f"expected an integer, got {given.text!r}") from None
 
 
-def _read_url(text: str | None) -> str | None:
-    if text is not None and not re.match(r"https?://[^/]", text, re.IGNORECASE):
-        raise pytest.UsageError(f"--emulator-url: expected an address such as http://127.0.0.1:8080, got {text!r}")
-    return text
+def _read_url(given: _Text) -> str:
+    if not re.match(r"https?://[^/]", given.text, re.IGNORECASE):
+        raise given.wrong(f"expected an address such as http://127.0.0.1:8080, got {given.text!r}")
+    return given.text
 
 
 def _read_strict(config: pytest.Config) -> bool:
@@ -205,26 +334,28 @@ def _read_strict(config: pytest.Config) -> bool:
         raise pytest.UsageError(f"emulator_strict: expected true or false: {error}") from None
 
 
-def _read_without(text: str | None) -> tuple[str, ...]:
-    marks = tuple(each.strip() for each in (text or "").split(",") if each.strip())
+def _read_without(config: pytest.Config) -> tuple[str, ...]:
+    given = _option(config, "without")
+    if given is None:
+        return ()
+    marks = tuple(each.strip() for each in given.text.split(",") if each.strip())
     for mark in marks:
         if not re.fullmatch(r"[1-9][0-9]*\.[1-9][0-9]*", mark):
-            raise pytest.UsageError(f"--emulator-without: expected attempts such as 3.1,4.1, got {mark!r}")
+            raise given.wrong(f"expected attempts such as 3.1,4.1, got {mark!r}")
     return marks
 
 
-def _read_epoch_ms(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_EPOCH_MS
+def _read_epoch_ms(given: _Text) -> int:
     from emulator.core.errors import Malformed
-    from emulator.wire.instants import EARLIEST_VIRTUAL_MS, read_instant_ms
+    from emulator.wire.times import EARLIEST_VIRTUAL_MS, read_epoch_ms, read_instant_ms
 
+    text = given.text
     try:
-        epoch_ms = read_instant_ms(int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else text)
+        epoch_ms = read_epoch_ms(int(text)) if re.fullmatch(r"-?[0-9]{1,15}", text) else read_instant_ms(text)
     except Malformed as malformed:
-        raise pytest.UsageError(f"--emulator-epoch: {malformed.reason}") from None
+        raise given.wrong(malformed.reason) from None
     if epoch_ms < EARLIEST_VIRTUAL_MS:
-        raise pytest.UsageError("--emulator-epoch: expected an instant after 1970-01-01T00:00:00Z")
+        raise given.wrong("expected an instant after 1970-01-01T00:00:00Z")
     return epoch_ms
 
 
@@ -246,9 +377,7 @@ def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
 
     options = pytestconfig.stash[_OPTIONS]
     if options.url is None:
-        server = Emulator(
-            seed=options.seed, epoch=options.epoch_ms, dialect=options.dialect or "svc", strict=options.is_strict
-        )
+        server = Emulator(**{name: value for name, value in options.run.items() if name != "token"})
     else:
         server = Emulator.connect(options.url, control_token=options.control_token)
     reason = _reason_not_to_start(server, options)
@@ -265,21 +394,28 @@ def emulator_server(pytestconfig: pytest.Config) -> Iterator[Emulator]:
 def emulator(request: pytest.FixtureRequest, emulator_server: Emulator) -> Iterator[Emulator]:
     """A fresh world with a frozen clock, deleted after the test.
 
-    It begins at --emulator-epoch and is seeded by --emulator-seed. Its ids and tokens are the same
-    whenever the test runs, unless it runs on a server at --emulator-url. If the test fails, its
-    report shows the timeline of the world.
+    It begins at --emulator-epoch and is seeded by --emulator-seed. The marker `emulator` says otherwise
+    for one test. Its ids and tokens are the same whenever the test runs, unless it runs on a server at
+    --emulator-url. If the test fails, its report shows the timeline of the world.
     """
-    options = request.config.stash[_OPTIONS]
-    id = world_id(request.node.nodeid, shared=options.url is not None)
+    options, node = request.config.stash[_OPTIONS], request.node
+    from emulator.client.worlds_of_tests import world_of_test
+
+    id = world_id(node.nodeid, shared=options.url is not None)
     # Every call of the test carries it, and a load balancer before several servers can tell them by it (D-432).
     token = None if options.url is None else secrets.token_urlsafe(24)
-    run = request.node.stash.get(_RUN, None)
-    seed = options.seed if run is None else run.seed
-    chaos = None if run is None else {"level": run.chaos, "except": list(run.without)}
-    with emulator_server.new_world(id=id, seed=seed, epoch=options.epoch_ms, token=token, chaos=chaos) as world:
-        request.node.stash[_WORLD] = world
+    marked: dict[str, Any] = {**node.stash.get(_MARKED, {})}
+    if (run := node.stash.get(_RUN, None)) is not None:
+        marked |= {"seed": run.seed, "chaos": {"level": run.chaos, "except": list(run.without)}}
+    is_fixed = options.url is not None or "port" in options.run
+    try:
+        made = world_of_test(emulator_server, {"token": token, **options.run}, marked, id=id, is_fixed=is_fixed)
+    except ValueError as error:
+        pytest.fail(f"emulator: {error}", pytrace=False)
+    with made as world:
+        node.stash[_WORLD] = world
         yield world
-        del request.node.stash[_WORLD]
+        del node.stash[_WORLD]
 
 
 @pytest.fixture
@@ -290,13 +426,24 @@ def async_emulator(emulator: Emulator) -> AsyncEmulator:
     return AsyncEmulator.sharing(emulator)
 
 
+@pytest.fixture
+def emulator_time(emulator: Emulator) -> Iterator[None]:
+    """`datetime.now()` and `time.time()` of the test, and of the applications that it mounts, are the virtual time.
+
+    It needs the extra `svc-emulator[time]`; see `Emulator.follow_time`.
+    """
+    with emulator.follow_time():
+        yield
+
+
 def world_id(test: str, *, shared: bool) -> str:
     """An id for the world of a test, given the test's own.
 
     On a server of this run alone it is a function of the test, and with it all ids and tokens of
-    the world (D-251). On a shared server the same test may run elsewhere at the same moment, so
+    the world. On a shared server the same test may run elsewhere at the same moment, so
     there the id ends at random.
     """
+    # D-251.
     ends = [hashlib.blake2b(test.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()]
     if shared:
         # Not from `random`, which some plugins seed again for every test.
@@ -317,13 +464,21 @@ def _reason_not_to_start(server: Emulator, options: _Options) -> str | None:
         if isinstance(error, Refused) and error.status == HTTPStatus.UNAUTHORIZED:
             does = "needs its control token" if options.control_token is None else "has another control token"
             return f"{options.url} {does} (--emulator-control-token)"
-        return str(error)
-    if options.url is not None and options.dialect is not None:
+        # Whoever set a variable in a shell long ago does not think of it.
+        return str(error) if options.url is None else f"{error} ({options.url_source})"
+    if options.url is not None and "dialect" in options.run:
         # A mismatch would fail every test without a reason.
-        spoken, name = server.dialect.name, Path(options.dialect).stem
+        spoken, name = server.dialect.name, Path(options.run["dialect"]).stem
         if spoken != name:
             server.close()
             return f"{options.url} speaks the dialect {spoken}, not {name}"
+    if options.url is not None:
+        from emulator.client.worlds_of_tests import only_of_a_server
+
+        for name in only_of_a_server(options.run):
+            if name not in ("strict", "dialect"):
+                server.close()
+                return f"emulator_{name}: {options.url} runs already; start it with --{name.replace('_', '-')} instead"
     if options.is_strict and not _is_strict(server):
         server.close()
         return f"{options.url} is not strict, as emulator_strict wants it (serve --strict)"
@@ -342,9 +497,32 @@ def _is_strict(server: Emulator) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Read the markers, so that one that cannot be used is refused before any test runs."""
     for item in items:
+        if item.get_closest_marker("emulator") is not None and _OPTIONS in item.config.stash:
+            item.stash[_MARKED] = _read_arguments(item)
         marker = item.get_closest_marker("emulator_seeds")
         if marker is not None:
             item.stash[_SEEDS] = _read_marker(item, marker)
+
+
+def _read_arguments(item: pytest.Item) -> Mapping[str, Any]:
+    """The arguments of the marker `emulator`; of several, the closest to the test wins for each."""
+    from emulator.client.worlds_of_tests import check_arguments
+
+    marked: dict[str, Any] = {}
+    for marker in item.iter_markers("emulator"):
+        try:
+            if marker.args:
+                raise TypeError(f"expected keywords, such as epoch='2026-03-28T00:00:00Z', got {marker.args[0]!r}")
+            check_arguments(marker.kwargs)
+        except (TypeError, ValueError) as error:
+            raise pytest.UsageError(f"{item.nodeid}: emulator: {error}") from None
+        marked = {**marker.kwargs, **marked}
+    known = getattr(item, "fixturenames", ())
+    if "emulator" not in known and "request" not in known and any(m.name == "emulator" for m in item.own_markers):
+        raise pytest.UsageError(
+            f"{item.nodeid}: emulator: the test uses no fixture `emulator`, whose world it is about"
+        )
+    return marked
 
 
 def _read_marker(item: pytest.Item, marker: pytest.Mark) -> _Seeds:
@@ -361,6 +539,8 @@ def _read_marker(item: pytest.Item, marker: pytest.Mark) -> _Seeds:
         return _Seeds(seeds=listed, chaos=float(chaos))
 
     try:
+        if not marker.args and "seeds" not in marker.kwargs:
+            raise TypeError("expected how many seeds, or the seeds, such as emulator_seeds(100)")
         return read(*marker.args, **marker.kwargs)
     except TypeError as error:
         raise pytest.UsageError(f"{item.nodeid}: emulator_seeds: {error}") from None
@@ -407,7 +587,7 @@ def _run_seeded(item: pytest.Item, run: _SeededRun) -> list[pytest.TestReport]:
 
 def _shrunk(item: pytest.Item, first: _SeededRun, reports: list[pytest.TestReport]) -> list[pytest.TestReport]:
     """The reports of the smallest run that fails in the same phase, with what remains of the disturbances."""
-    from emulator.client.exploring import fewest, report
+    from emulator.client.worlds_of_tests import fewest, report
 
     smallest, phase = reports, next(each.when for each in reports if each.failed)
 
@@ -432,7 +612,7 @@ def _shrunk(item: pytest.Item, first: _SeededRun, reports: list[pytest.TestRepor
 def _disturbances(world: Emulator) -> Mapping[str, str]:
     """What the test met, as far as its emulator can still tell: a report is made in any case."""
     from emulator import EmulatorError
-    from emulator.client.exploring import disturbances_of
+    from emulator.client.worlds_of_tests import disturbances_of
 
     try:
         return disturbances_of(world, _TIMEOUT_S)
@@ -445,17 +625,42 @@ def _disturbances(world: Emulator) -> Mapping[str, str]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Result[None], None]:
-    """Fail a test that has passed if the contract does not know what its client sent, with emulator_strict (D-337)."""
+    """Fail a test that has passed though mounted code has raised or the contract does not know what its
+    client sent, with emulator_strict.
+    """
+    # D-337, D-470.
     result = yield
     world, options = item.stash.get(_WORLD, None), item.config.stash.get(_OPTIONS, None)
-    if world is None or options is None or not options.is_strict or result.excinfo is not None:
+    if world is None or options is None:
         return
-    from emulator.client.verify.trouble import mismatches_of
+    raised = None if result.excinfo is None else result.excinfo[1]
+    if raised is None or isinstance(raised, pytest.skip.Exception):
+        errors = _errors_of(world)
+        if errors is not None and (due := errors.due_at_end()) is not None:
+            result.force_exception(due)
+            return
+    if raised is not None or not _is_strict_test(item, options):
+        return
+    from emulator.client.verify.timeline import mismatches_of
 
     session = world.session
     text = session.server.background.submit(mismatches_of(session, forget=True)).result(_TIMEOUT_S)
     if text is not None:
         result.force_exception(pytest.fail.Exception(text, pytrace=False))
+
+
+def _errors_of(world: Emulator) -> HandlerErrors | None:
+    """What mounted code has raised in a world, None if the test has closed it, which raised it."""
+    from emulator import EmulatorError
+
+    try:
+        return world.session.errors
+    except EmulatorError:
+        return None
+
+
+def _is_strict_test(item: pytest.Item, options: _Options) -> bool:
+    return bool(item.stash.get(_MARKED, {}).get("strict", options.is_strict))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -467,6 +672,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Result[pytes
         if (run := item.stash.get(_RUN, None)) is not None:
             run.met = _disturbances(world)
         text = timeline(world)
+        errors = _errors_of(world)
+        if errors is not None and (listing := errors.report()) is not None:
+            report.sections.append((HANDLERS_TITLE, listing))
         if text.partition("\n")[0] in report.longreprtext:
             # A failed `verify` shows the tables already, but not all ids.
             text = "".join(("It is shown above.", *text.partition(f"\n\n{IDS}\n")[1:]))
@@ -487,4 +695,4 @@ def timeline(world: Emulator, timeout_s: float = _TIMEOUT_S) -> str:
     except TimeoutError:
         return f"The emulator did not tell it within {timeout_s:g} s."
     except Exception as error:  # An edge: the test's own failure must be reported, whatever is wrong here.
-        return f"It cannot be told: {str(error) or type(error).__name__}"
+        return f"It is not known: {str(error) or type(error).__name__}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+import httpx
 
 from benchmarks.checkouts import Checkout
 from benchmarks.figures import Figure
@@ -54,15 +58,22 @@ def best(row: Row, checkout: Checkout, rounds: int) -> list[Figure]:
 
 
 def compare(row: Row, ours: Checkout, theirs: Checkout, rounds: int) -> list[Comparison]:
-    """Every figure of a row, of both checkouts in turns; whichever came second comes first in the next round."""
+    """Every figure of a row, of both checkouts in turns; whichever came second comes first in the next round.
+
+    No figure, and a line that says so, if the other one lacks something that is measured.
+    """
     pairs: dict[str, list[tuple[Figure, Figure]]] = {}
     for number in range(rounds):
-        if number % 2 == 0:
-            one = _measured(row, ours)
-            other = _measured(row, theirs)
-        else:
-            other = _measured(row, theirs)
-            one = _measured(row, ours)
+        try:
+            if number % 2 == 0:
+                one = _measured(row, ours)
+                other = _measured_elsewhere(row, theirs)
+            else:
+                other = _measured_elsewhere(row, theirs)
+                one = _measured(row, ours)
+        except _Lacking as lacking:
+            print(f"{', '.join(one)}: left out, {theirs.commit} lacks something of it: {lacking}", file=sys.stderr)
+            return []
         for what in [what for what in one if what in other]:
             pairs.setdefault(what, []).append((one[what], other[what]))
     return [Comparison(pairs=each) for each in pairs.values()]
@@ -70,6 +81,18 @@ def compare(row: Row, ours: Checkout, theirs: Checkout, rounds: int) -> list[Com
 
 def _measured(row: Row, checkout: Checkout) -> dict[str, Figure]:
     return {figure.what: figure for figure in row.measure(checkout)}
+
+
+class _Lacking(Exception):
+    """A checkout cannot do what is measured; the text says what failed."""
+
+
+def _measured_elsewhere(row: Row, checkout: Checkout) -> dict[str, Figure]:
+    """As `_measured`. Raises _Lacking."""
+    try:
+        return _measured(row, checkout)
+    except (subprocess.CalledProcessError, httpx.HTTPStatusError, RuntimeError) as error:
+        raise _Lacking(error) from error
 
 
 def _middle(figures: list[Figure]) -> Figure:

@@ -32,6 +32,11 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
+    # What those pay first who run tests.
+    "per-test": Row(measure=worlds.per_test, rounds=1),
+    "firing": Row(measure=worlds.firing, short=partial(worlds.firing, minutes=1_440)),
+    "python": Row(measure=worlds.python, short=partial(worlds.python, repeats=50)),
+    "reading": Row(measure=worlds.reading, rounds=1, short=partial(worlds.reading, minutes=1_440)),
     "ready": Row(measure=starting.ready, short=partial(starting.ready, starts=1)),
     "import": Row(measure=starting.imports),
     "publish": Row(measure=publishing.publish, rounds=5, short=partial(publishing.publish, requests=600)),
@@ -45,10 +50,10 @@ ROWS: dict[str, Row] = {
     "backlog": Row(measure=advancing.backlog),
     "worlds": Row(measure=worlds.worlds, short=partial(worlds.worlds, repeats=10)),
     "many-worlds": Row(measure=worlds.many, rounds=1),
-    "python": Row(measure=worlds.python, short=partial(worlds.python, repeats=50)),
     "snapshots": Row(measure=worlds.snapshots),
     "pending": Row(measure=pending.pending, rounds=1),
     "scale": Row(measure=scale.scale, rounds=1, is_long=True),
+    "workers": Row(measure=scale.workers, rounds=1, is_long=True),
     "million": Row(measure=pending.million, rounds=1, is_long=True),
     GROWTH: Row(measure=history.growth, rounds=1, is_long=True),
 }

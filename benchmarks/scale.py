@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks import processes, servers
+from benchmarks import processes, servers, worlds
 from benchmarks.checkouts import HERE, Checkout
 from benchmarks.figures import Figure, Unit
 
@@ -32,6 +32,36 @@ def scale(checkout: Checkout, *, tests: int = 800, workers: int = 8, haproxy: st
         return
     for count in (1, 3):
         yield from _figures(checkout, haproxy, count, tests, workers)
+
+
+def workers(checkout: Checkout, *, tests: int = 300, counts: Sequence[int] = (1, 2, 8)) -> Iterator[Figure]:
+    """An ordinary suite on several workers of pytest-xdist, all of which use one server: seconds, and the server's CPU.
+
+    A test costs its worker four times as much CPU as it costs the server, so that one worker and the server fill little
+    more than one core. Two workers fill two cores, and that is the knee there, with the server at an eighth of the
+    CPU: each further worker adds the CPU of its own start, as much as some sixty tests, and gains nothing before there
+    is a core for it. The server itself would be the limit at about five workers on cores of their own.
+    """
+    for count in counts:
+        with servers.emulator(checkout, *servers.FROZEN) as emulator, tempfile.TemporaryDirectory() as folder:
+            path = worlds.write_tests(Path(folder), tests, body=_ORDINARY)
+            command = worlds.pytest_command(
+                path, "-n", str(count), "--emulator-url", f"http://127.0.0.1:{emulator.port}"
+            )
+            before_s, began, before_all_s = emulator.cpu_s, time.perf_counter(), processes.children_cpu_s()
+            subprocess.run(command, cwd=folder, env=checkout.environment, **processes.QUIET)
+            took_s, workers_s = time.perf_counter() - began, processes.children_cpu_s() - before_all_s
+            cpu_s = emulator.cpu_s - before_s
+        what = f"{tests} tests on {count} worker{'s' if count > 1 else ''}, one server"
+        yield Figure(what=what, value=took_s, unit=Unit.SECONDS, count=tests, things="tests")
+        yield Figure(what=f"the server's CPU of {what}", value=cpu_s, unit=Unit.CPU_SECONDS)
+        yield Figure(what=f"the workers' CPU of {what}", value=workers_s, unit=Unit.CPU_SECONDS)
+
+
+_ORDINARY = """for _ in range(3):
+        emulator.publish("https://app.test/hook", json={"order": number}, delay="1h")
+    emulator.clock.advance("2h")
+    emulator.verify("https://app.test/hook", times=3, status=200)"""
 
 
 def _figures(checkout: Checkout, haproxy: str, count: int, tests: int, workers: int) -> Iterator[Figure]:

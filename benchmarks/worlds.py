@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,17 +85,122 @@ def snapshots(checkout: Checkout) -> Iterator[Figure]:
 
 def python(checkout: Checkout, *, repeats: int = 200) -> Iterator[Figure]:
     """What a test pays: the emulator's start in its process, a world of its own, and a delivery to a mount."""
-    # Without its folder on the path: modules here have names that are those of others too.
-    command = [sys.executable, "-P", str(Path(python_program.__file__)), str(repeats)]
-    done = subprocess.run(
-        command, cwd=checkout.path, env=checkout.environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    took = json.loads(done.stdout)
+    took = _python(checkout, "main", repeats)
     yield Figure(what="Emulator, import", value=took["imported"], unit=Unit.MILLISECONDS)
     yield Figure(what="Emulator, first start", value=took["started"], unit=Unit.MILLISECONDS)
     beside = "asking for the clock"
     yield _beside_floor("a fresh world for a test", took["world"], took["floor"], beside, Target(limit=2))
     yield _beside_floor("publish and deliver to a mount", took["mounted"], took["floor"], beside, Target(limit=0.4))
+
+
+def reading(checkout: Checkout, *, minutes: int = 43_200) -> Iterator[Figure]:
+    """Reading 30 days of a minutely schedule back in Python, and a look for one message beside them: CPU."""
+    took = _python(checkout, "read", minutes)
+    yield Figure(
+        what=f"deliveries() of {minutes:,}",
+        value=took["read"],
+        unit=Unit.CPU_SECONDS,
+        count=minutes,
+        things="deliveries",
+        target=Target(limit=1.0),
+    )
+    yield Figure(
+        what=f"verify of one URL beside {minutes:,}, CPU",
+        value=took["verified"] * 1000,
+        unit=Unit.MILLISECONDS,
+        target=Target(limit=50),
+    )
+
+
+def firing(checkout: Checkout, *, minutes: int = 10_080) -> Iterator[Figure]:
+    """A week of a minutely schedule into an application that a test has mounted, beside what a rule answers: CPU."""
+    took = _python(checkout, "fire", minutes)
+    for name, what, limit in (("function", "a mounted function", 150), ("asgi", "a mounted ASGI application", 200)):
+        yield Figure(
+            what=f"a firing into {what}, CPU",
+            value=took[name],
+            unit=Unit.MICROSECONDS,
+            floor=took["rule"],
+            beside="one that a rule answers",
+            target=Target(limit=limit),
+        )
+
+
+_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range({count}))
+def test_it({arguments}):
+    {body}
+"""
+_PUBLISH = """emulator.publish("https://app.test/hook", delay="1h")
+    emulator.clock.advance("2h")
+    emulator.verify("https://app.test/hook", status=200)"""
+
+
+def per_test(checkout: Checkout, *, count: int = 500) -> Iterator[Figure]:
+    """A test that takes `emulator` beside one that takes nothing: the CPU of each, and of a run with one alone."""
+    empty_s, empty_ms = _tests_cpu(checkout, count, "number", "pass")
+    alone_s = 0.0
+    for what, body, limit in (
+        ("a test that publishes, advances and verifies, CPU", _PUBLISH, 7),
+        ("a test that takes emulator and does nothing, CPU", "pass", 4),
+    ):
+        alone_s, took_ms = _tests_cpu(checkout, count, "emulator, number", body)
+        yield Figure(
+            what=what,
+            value=took_ms,
+            unit=Unit.MILLISECONDS,
+            floor=empty_ms,
+            beside="an empty test",
+            target=Target(limit=limit),
+        )
+    yield Figure(
+        what="what one such test adds to a run of one test, CPU",
+        value=alone_s - empty_s,
+        unit=Unit.CPU_SECONDS,
+        target=Target(limit=0.3),
+    )
+
+
+def _tests_cpu(checkout: Checkout, count: int, arguments: str, body: str) -> tuple[float, float]:
+    """Seconds of CPU of a run of pytest with one test, and milliseconds of each further one."""
+    with tempfile.TemporaryDirectory() as folder:
+        cpu_s = []
+        for each in (1, 1, 1 + count):
+            path = write_tests(Path(folder), each, arguments, body)
+            began = processes.children_cpu_s()
+            subprocess.run(
+                pytest_command(path, "-p", "no:xdist"), cwd=folder, env=checkout.environment, **processes.QUIET
+            )
+            cpu_s.append(processes.children_cpu_s() - began)
+    # The first run compiles modules.
+    _, one_s, all_s = cpu_s
+    return one_s, (all_s - one_s) / count * 1000
+
+
+def write_tests(folder: Path, count: int, arguments: str = "emulator, number", body: str = _PUBLISH) -> Path:
+    """A file of so many tests, which publish, advance and verify unless said otherwise."""
+    path = folder / "test_it.py"
+    path.write_text(_TESTS.format(count=count, arguments=arguments, body=body), "utf-8")
+    return path
+
+
+def pytest_command(tests: Path, *options: str) -> list[str]:
+    """A run of pytest that reads no configuration."""
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tests.parent), str(tests)]
+    return [*command, "-p", "no:cacheprovider", "-p", "no:randomly", *options]
+
+
+def _python(checkout: Checkout, *arguments: object) -> dict[str, float]:
+    """What the program prints that uses the Python API of a checkout."""
+    # Without its folder on the path: modules here have names that are those of others too.
+    command = [sys.executable, "-P", str(Path(python_program.__file__)), *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=checkout.path, env=checkout.environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    took: dict[str, float] = json.loads(done.stdout)
+    return took
 
 
 def _beside_floor(what: str, took_ms: float, floor_ms: float, beside: str, target: Target) -> Figure:

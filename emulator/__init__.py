@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
-    from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
-    from emulator.client.exploring import explore
-    from emulator.client.filters import DeadLetterFilters, Filters
-    from emulator.client.meanings import Attempt, Firing, attempts, when
+    from emulator.client.arguments import DeadLetterFilters, Duration, EventFilters, Filters, Instant
+    from emulator.client.errors import (
+        EmulatorError,
+        EmulatorWarning,
+        HandlerError,
+        HistoryNotKept,
+        HistoryWarning,
+        NotAnEmulator,
+        Refused,
+        Unreachable,
+    )
     from emulator.client.mounts import Answer, Application, Interface
     from emulator.client.publishing import (
+        BatchMessage,
         FlowControl,
         MessageOptions,
         Published,
@@ -29,44 +37,72 @@ if TYPE_CHECKING:
         ScheduleOptions,
     )
     from emulator.client.receivers import ReceiverOptions
-    from emulator.client.records import Chaos, Delivery, Dialect, Request, Response
-    from emulator.client.resources import DeadLetter, Endpoint, Message, MessageStatus, Queue, Schedule, UrlGroup
+    from emulator.client.records import (
+        Chaos,
+        Delivery,
+        Dialect,
+        Request,
+        Response,
+        RunDeadLetter,
+        RunFailure,
+        WorkflowRun,
+        WorkflowStep,
+    )
+    from emulator.client.resources import (
+        DeadLetter,
+        Endpoint,
+        Event,
+        FlowControlKey,
+        Message,
+        MessageStatus,
+        Queue,
+        Schedule,
+        UrlGroup,
+    )
     from emulator.client.server import Options
     from emulator.client.sync.emulator import Emulator
-    from emulator.client.values import Duration, Instant
+    from emulator.client.verify.differences import partial
     from emulator.client.verify.expectations import Expected
     from emulator.client.verify.runs import StepExpected
-    from emulator.client.workflow_records import WorkflowRun, WorkflowStep
-    from emulator.conformance.records import CheckResult, Verdict
-    from emulator.conformance.reports import ReceiverReport
-    from emulator.core.model.answers import Via
+    from emulator.client.when import Attempt, Firing, attempts, when
+    from emulator.client.worlds_of_tests import explore
+    from emulator.conformance.reports import CheckResult, ReceiverReport, Verdict
+    from emulator.core.model.messages import Via
     from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
-    from emulator.wire.control.refused_calls import RefusedCall
+    from emulator.worlds.calls import RefusedCall
 
 # Imported when first used: a server needs none of these and has to start fast.
 _MODULES = {
     "AdvanceReport": "emulator.queries.reports",
     "Answer": "emulator.client.mounts",
     "Application": "emulator.client.mounts",
-    "Attempt": "emulator.client.meanings",
+    "Attempt": "emulator.client.when",
     "AsyncEmulator": "emulator.client.aio.emulator",
+    "BatchMessage": "emulator.client.publishing",
     "Chaos": "emulator.client.records",
-    "CheckResult": "emulator.conformance.records",
+    "CheckResult": "emulator.conformance.reports",
     "ClockStatus": "emulator.queries.reports",
     "Credentials": "emulator.queries.reports",
     "DeadLetter": "emulator.client.resources",
-    "DeadLetterFilters": "emulator.client.filters",
+    "DeadLetterFilters": "emulator.client.arguments",
     "Delivery": "emulator.client.records",
     "Dialect": "emulator.client.records",
-    "Duration": "emulator.client.values",
+    "Duration": "emulator.client.arguments",
     "Emulator": "emulator.client.sync.emulator",
     "EmulatorError": "emulator.client.errors",
+    "EmulatorWarning": "emulator.client.errors",
     "Endpoint": "emulator.client.resources",
+    "Event": "emulator.client.resources",
+    "EventFilters": "emulator.client.arguments",
     "Expected": "emulator.client.verify.expectations",
-    "Filters": "emulator.client.filters",
-    "Firing": "emulator.client.meanings",
+    "Filters": "emulator.client.arguments",
+    "Firing": "emulator.client.when",
     "FlowControl": "emulator.client.publishing",
-    "Instant": "emulator.client.values",
+    "FlowControlKey": "emulator.client.resources",
+    "HandlerError": "emulator.client.errors",
+    "HistoryNotKept": "emulator.client.errors",
+    "HistoryWarning": "emulator.client.errors",
+    "Instant": "emulator.client.arguments",
     "Interface": "emulator.client.mounts",
     "Message": "emulator.client.resources",
     "MessageOptions": "emulator.client.publishing",
@@ -80,22 +116,25 @@ _MODULES = {
     "ReceiverOptions": "emulator.client.receivers",
     "ReceiverReport": "emulator.conformance.reports",
     "Refused": "emulator.client.errors",
-    "RefusedCall": "emulator.wire.control.refused_calls",
+    "RefusedCall": "emulator.worlds.calls",
     "Request": "emulator.client.records",
     "Response": "emulator.client.records",
+    "RunDeadLetter": "emulator.client.records",
+    "RunFailure": "emulator.client.records",
     "Schedule": "emulator.client.resources",
     "ScheduleOptions": "emulator.client.publishing",
     "Snapshot": "emulator.queries.reports",
     "StepExpected": "emulator.client.verify.runs",
     "Unreachable": "emulator.client.errors",
     "UrlGroup": "emulator.client.resources",
-    "Verdict": "emulator.conformance.records",
-    "Via": "emulator.core.model.answers",
-    "WorkflowRun": "emulator.client.workflow_records",
-    "WorkflowStep": "emulator.client.workflow_records",
-    "attempts": "emulator.client.meanings",
-    "explore": "emulator.client.exploring",
-    "when": "emulator.client.meanings",
+    "Verdict": "emulator.conformance.reports",
+    "Via": "emulator.core.model.messages",
+    "WorkflowRun": "emulator.client.records",
+    "WorkflowStep": "emulator.client.records",
+    "attempts": "emulator.client.when",
+    "explore": "emulator.client.worlds_of_tests",
+    "partial": "emulator.client.verify.differences",
+    "when": "emulator.client.when",
 }
 
 __all__ = [
@@ -104,6 +143,7 @@ __all__ = [
     "Application",
     "AsyncEmulator",
     "Attempt",
+    "BatchMessage",
     "Chaos",
     "CheckResult",
     "ClockStatus",
@@ -115,11 +155,18 @@ __all__ = [
     "Duration",
     "Emulator",
     "EmulatorError",
+    "EmulatorWarning",
     "Endpoint",
+    "Event",
+    "EventFilters",
     "Expected",
     "Filters",
     "Firing",
     "FlowControl",
+    "FlowControlKey",
+    "HandlerError",
+    "HistoryNotKept",
+    "HistoryWarning",
     "Instant",
     "Interface",
     "Message",
@@ -137,6 +184,8 @@ __all__ = [
     "RefusedCall",
     "Request",
     "Response",
+    "RunDeadLetter",
+    "RunFailure",
     "Schedule",
     "ScheduleOptions",
     "Snapshot",
@@ -149,6 +198,7 @@ __all__ = [
     "WorkflowStep",
     "attempts",
     "explore",
+    "partial",
     "when",
 ]
 

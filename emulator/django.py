@@ -3,16 +3,16 @@
     from django.core.wsgi import get_wsgi_application
     from django.test import TestCase
     from emulator import Emulator
-    from emulator.django import with_connections
 
     class ReminderTest(TestCase):
         def test_it(self) -> None:
             with Emulator() as emulator:
                 emulator.mount("https://app.test", with_connections(get_wsgi_application()))
 
-A delivery runs in a thread of its own, where Django would open another connection: it would not see
-what the test's transaction has written, and what it writes would stay after the test. Django's live
-server shares connections in the same way.
+A delivery that comes while the test waits for the emulator runs in the test's thread, and needs nothing of this. Any
+other runs in a thread of its own, where Django would open another connection: it would not see what the test's
+transaction has written, and what it writes would stay after the test. Django's live server shares connections in the
+same way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError as error:
         "emulator.django is for projects that use Django, and there is none: pip install django"
     ) from error
 
-from emulator.client.mounts import Function, Interface, WsgiApp, interface_of, is_asynchronous
+from emulator.client.mounts import Function, Interface, WsgiApp, interface_of, is_asynchronous, take_turn
 
 App = TypeVar("App", bound=WsgiApp | Function)
 
@@ -40,32 +40,39 @@ def with_connections(application: App) -> App:
 
     Deliveries take turns. The test must leave the database alone while one is under way, as it does
     while it waits for `publish`, `clock.advance` or an HTTP call of its own, in a world whose clock
-    is frozen (D-352). Raises TypeError for an ASGI application or an asynchronous function.
+    is frozen. Raises TypeError for an ASGI application or an asynchronous function.
     """
+    # D-352.
     interface = interface_of(application)
     if interface is Interface.ASGI or is_asynchronous(application):
         raise TypeError(
             f"expected a WSGI application or a plain function, got {application!r}, which runs on an event loop"
         )
-    lent = _lender()
+    with_test_connections = _connection_sharing()
 
     @functools.wraps(application)
     def answer(*arguments: Any) -> Any:
-        with lent():
+        with with_test_connections():
             answered = cast(Callable[..., Any], application)(*arguments)
             return _whole(answered) if interface is Interface.WSGI else answered
 
     return cast(App, answer)
 
 
-def _lender() -> Callable[[], Any]:
-    """What lends the connections of this thread to another one, to one at a time."""
+def _connection_sharing() -> Callable[[], Any]:
+    """A context manager that shares the connections of this thread with another one, with one at a time."""
     own = {alias: connections[alias] for alias in connections}
+    owner = threading.get_ident()
     turn = threading.Lock()
 
     @contextmanager
-    def lent() -> Iterator[None]:
+    def with_test_connections() -> Iterator[None]:
+        take_turn()
         with turn:
+            if threading.get_ident() == owner:
+                # The application answers in the thread of the test, which waits for the emulator (D-690).
+                yield
+                return
             for alias, connection in own.items():
                 connection.inc_thread_sharing()
                 connections[alias] = connection
@@ -73,15 +80,15 @@ def _lender() -> Callable[[], Any]:
                 yield
             finally:
                 for alias, connection in own.items():
-                    # The thread goes on to serve other tests.
+                    # The thread serves other tests later.
                     del connections[alias]
                     connection.dec_thread_sharing()
 
-    return lent
+    return with_test_connections
 
 
 def _whole(body: Any) -> list[bytes]:
-    """The body of a WSGI response, read and closed while the connections are lent."""
+    """The body of a WSGI response, read and closed while the connections are shared."""
     try:
         return [b"".join(body)]
     finally:

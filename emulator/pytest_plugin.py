@@ -1,8 +1,10 @@
 """The pytest plugin by the name of a module, `-p emulator.pytest_plugin`, for runs that load no plugin by themselves.
 
-The plugin itself is the module `svc_emulator_pytest` beside this package (D-290). Installing the
-distribution registers that one. How it runs a test under many seeds is in D-425.
+The plugin itself is the module `svc_emulator_pytest` beside this package. Installing the
+distribution registers that one.
 """
+
+# D-290, D-425.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files that lie outside the package are: `fixtures/` and `contracts/`.
+"""Where the files that lie outside the package are: `fixtures/`, `contracts/` and the built `book/`.
 
 A wheel carries them as `emulator/_data/`; in a source checkout, and so in an editable install,
 they stand beside the package. Paths are worked out from this file alone, because every command

@@ -1,6 +1,5 @@
 """The emulator's image as a container of Testcontainers; needs the extra `testcontainers`.
 
-    from emulator.testcontainers import EmulatorContainer
 
     with EmulatorContainer("svc-emulator", clock="frozen") as container:
         with container.connect() as emulator:

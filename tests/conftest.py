@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,15 @@ from tests.contracts.answers import WATCHER, watch
 from tests.harness.installation import Installation, install
 from tests.harness.installation import installation as installation_in
 from tests.harness.once import shared_folder
+
+# A background job of a shell ignores SIGINT, and what it starts inherits that: tests that interrupt a process
+# would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests start hundreds of processes; each that finds no bytecode compiles the emulator anew, which takes longer than to
+# start it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -23,6 +34,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest, so that no worker is left alone with one of them."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_agent_runs_this() -> None:
+    """A coding agent gets other output than the person that most tests stand for."""
+    for name in ("CLAUDECODE", "CURSOR_AGENT", "GEMINI_CLI", "AI_AGENT", *os.environ):
+        if name.startswith("CODEX_") or name in ("CLAUDECODE", "CURSOR_AGENT", "GEMINI_CLI", "AI_AGENT"):
+            os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session", autouse=True)

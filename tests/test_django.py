@@ -24,7 +24,7 @@ def test_deliveries_use_the_connections_of_a_django_test() -> None:
         timeout=120,
     )
     assert completed.returncode == 0, completed.stderr
-    assert "Ran 16 tests" in completed.stderr
+    assert "Ran 20 tests" in completed.stderr
 
 
 def test_without_django_the_error_says_so() -> None:

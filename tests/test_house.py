@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: where a module lies, what its package says, whose private names it reads.
+"""The house rules that no linter knows: places of modules, docstrings of packages, private names, patches, words.
 
 import-linter checks the layers, ruff and mypy the rest; see pyproject.toml.
 """
@@ -32,6 +32,7 @@ AT_THE_ROOT = {
 # Folders of tests that are about no single module.
 NO_MIRROR = {
     "benchmarks",
+    "book",
     "campaign",
     "container",
     "contracts",
@@ -41,25 +42,11 @@ NO_MIRROR = {
     "scenarios",
     "users",
 }
-# Tests of a package as a whole.
-OF_A_PACKAGE = {
-    "api/messaging/test_options_have_effect.py",
-    "api/messaging/test_redaction.py",
-    "api/messaging/test_wrong_input.py",
-    "cli/test_program.py",
-    "cli/test_tls.py",
-    "inspector/test_accessibility.py",
-    "inspector/test_many_deliveries.py",
-    "inspector/test_hostile_payloads.py",
-    "inspector/test_screenshot.py",
-    "inspector/test_size.py",
-    "inspector/test_token.py",
-    "inspector/test_units.py",
+# Tests of the project as a whole.
+OF_NO_PACKAGE = {
     "test_house.py",
     "test_public_names.py",
-    "test_readme.py",
     "test_wheel.py",
-    "worlds/test_faults.py",
 }
 # What a package's docstring says of its imports.
 IMPORTS = re.compile(r"\bit (may )?imports?\b")
@@ -93,18 +80,16 @@ def test_package_says_in_one_sentence_what_it_is_for_and_may_import(package: Pat
     assert purpose.count(". ") == 0, "more than one sentence"
 
 
-def test_every_test_module_has_the_name_of_the_module_it_tests() -> None:
-    """A module with many tests has a folder of its name instead, with a file for each of its sides."""
+def test_every_test_module_is_in_the_folder_of_the_package_it_tests() -> None:
+    """Tests mirror packages, not files."""
 
     def has_mirror(path: Path) -> bool:
-        tested = EMULATOR / path.with_name(path.stem.removeprefix("test_"))
-        files = (each.with_suffix(suffix) for each in (tested, tested.parent) for suffix in (".py", ".js"))
-        return tested.is_dir() or any(each.exists() for each in files)
+        return (EMULATOR / path.parts[0].removeprefix("test_")).exists()
 
     tests = {path.relative_to(TESTS) for path in TEST_MODULES if path.name.startswith("test_")}
-    of_a_package = {Path(name) for name in OF_A_PACKAGE}
-    assert of_a_package <= tests
-    found = [str(path) for path in tests - of_a_package if path.parts[0] not in NO_MIRROR and not has_mirror(path)]
+    of_no_package = {Path(name) for name in OF_NO_PACKAGE}
+    assert of_no_package <= tests
+    found = [str(path) for path in tests - of_no_package if path.parts[0] not in NO_MIRROR and not has_mirror(path)]
     assert not found, "\n".join(sorted(found))
 
 
@@ -248,3 +233,66 @@ def test_no_test_patches_a_global_of_a_module() -> None:
 )
 def test_patches_are_found(code: str, count: int) -> None:
     assert len(list(patches(ast.parse(code)))) == count
+
+
+# -- words ------------------------------------------------------------------------------------
+
+# Phrases that a reader stumbles over, as regular expressions, and what to write instead.
+PHRASES = {
+    "ha(s|ve) come to": "the present value, the result",
+    "come to then": "the present instant",
+    "tells? of": "shows, logs, lists",
+    "told of": "reported, logged, listed",
+    "(is|are) told": "gets, is sent, is notified",
+    "which a test misses": "a test fails without it",
+    "for nobody": "ignored",
+    "in vain": "ignored, without effect",
+    "as ever": "as usual, the default",
+    "in hand": "keeps",
+    "on its way": "in flight",
+    "what lived": "the live messages",
+    "goe?s? on": "continues",
+    "by then": "at the instant, by its name",
+    "brings?": "carries, sets",
+    "len(ds?|t)": "shares",
+    "strangers?": "an unknown caller",
+    "errands?": "a job",
+    "doors?": "a port",
+    "the one that": "the noun",
+    "whoever": "the caller, the client, the user",
+}
+# Comments and docstrings may wrap within a phrase.
+GAP = r"(?:\s|#)+"
+PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b".replace(" ", GAP), re.IGNORECASE)
+
+
+def phrases(text: str) -> Iterator[tuple[int, str]]:
+    """The line and the words of each phrase to avoid."""
+    for found in PHRASE.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, re.sub(GAP, " ", found[0])
+
+
+def test_no_module_has_a_phrase_that_a_reader_stumbles_over() -> None:
+    modules = [path for path in (*MODULES, *TEST_MODULES) if path != Path(__file__)]
+    found = [f"{name_of(path)}:{line}: {text}" for path in modules for line, text in phrases(path.read_text("utf-8"))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# What history\n    # has come\n    # to.", [(2, "has come to")]),
+        ("It is sent to Whoever asks.", [(1, "Whoever")]),
+        ("# As everybody does, in hands; indoors.", []),
+        ("", []),
+    ],
+)
+def test_phrases_are_found(text: str, expected: list[tuple[int, str]]) -> None:
+    assert list(phrases(text)) == expected
+
+
+def test_the_files_that_contributors_are_sent_to_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
+    assert len(named) > 30
+    assert [each for each in sorted(named) if not any((ROOT / top / each).is_file() for top in ("", "emulator"))] == []

@@ -6,8 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import partial
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -15,10 +14,12 @@ import pytest
 import svc_emulator_pytest
 from emulator import Emulator
 
-pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.slow
+if TYPE_CHECKING:
+    # Imported by pytest, which rewrites its assertions.
+    from tests.harness.pytest_runs import Run
 
-Run = partial[pytest.RunResult]
+pytest_plugins = ["pytester", "tests.harness.pytest_runs"]
+pytestmark = pytest.mark.slow
 
 FAILING = """
 def test_reminder(emulator):
@@ -34,41 +35,8 @@ TIMELINE = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _everything_is_imported() -> None:
-    """Before a run inside this one, which forgets what it was the first to import."""
-    with Emulator() as emulator:
-        emulator.publish("https://app.example.com/")
-        emulator.timeline()
-
-
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run tests with this plugin, warnings being errors, and no other plugins but those that are asked for."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    # In CI, pytest's own summary repeats the whole message of a failure.
-    for name in ("EMULATOR_URL", "EMULATOR_CONTROL_TOKEN", "CI", "BUILD_NUMBER"):
-        monkeypatch.delenv(name, raising=False)
-    # The plugin is imported in this process already, too late for pytest to rewrite its assertions.
-    warnings = ("-Werror", "-Wignore::pytest.PytestAssertRewriteWarning")
-    return partial(pytester.runpytest_inprocess, *warnings, "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider")
-
-
-@pytest.fixture
-def run_apart(pytester: pytest.Pytester, run: Run) -> Run:
-    """The same in a process of its own, beside plugins that leave traces in theirs."""
-    return partial(pytester.runpytest_subprocess, *run.args)
-
-
-@pytest.fixture
-def shared() -> Iterator[Emulator]:
-    """A server that runs already."""
-    with Emulator() as emulator:
-        yield emulator
-
-
 def worlds(emulator: Emulator) -> list[str]:
-    answer = httpx.get(f"{emulator.url}/_emulator/worlds", trust_env=False)
+    answer = httpx.get(f"{emulator.url}/_emulator/worlds", trust_env=False, verify=False)
     return [world["id"] for world in answer.json()["worlds"]]
 
 
@@ -270,7 +238,7 @@ def test_a_failing_test_shows_the_timeline_of_its_world(pytester: pytest.Pyteste
         ),
         ("emulator.clock.advance('soon')", "*Refused: by: expected *"),
         ("emulator.verify(at='soon')", "*ValueError: at: expected *"),
-        ("emulator.destinations.respond('https://a.test', times=0)", "*Refused: times: expected *"),
+        ("emulator.destinations.respond('https://a.test', times=0)", "*times: expected *"),
     ],
 )
 def test_what_is_refused_shows_the_line_of_the_test_alone(
@@ -381,7 +349,7 @@ def test_closed(emulator):
         [
             "E       assert 1 == 2",
             "*- svc-emulator timeline -*",
-            "It cannot be told: this emulator is not running: use it in a with block, or call start()",
+            "It is not known: this emulator is not running: use it in a with block, or call start()",
         ]
     )
 
@@ -404,7 +372,7 @@ import httpx
 
 def test_world(emulator, emulator_server):
     assert emulator_server.url == emulator.url == "{shared.url}"
-    found = httpx.get(emulator.url + "/_emulator/worlds", trust_env=False).json()["worlds"]
+    found = httpx.get(emulator.url + "/_emulator/worlds", trust_env=False, verify=False).json()["worlds"]
     assert [world["id"] for world in found] == ["default", emulator.world]
     assert "as_long_as_their_tests.py-test_world-" in emulator.world
     assert str(emulator.clock.now()) == "2026-01-01 00:00:00+00:00"
@@ -664,6 +632,7 @@ async def test_all(async_emulator):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
+        ("", "expected how many seeds, or the seeds, such as emulator_seeds(100)"),
         ("0", "expected a number of seeds, or the seeds, got 0"),
         ("'ten'", "expected a number of seeds, or the seeds, got 'ten'"),
         ("[1, 'a']", "expected whole numbers"),
@@ -691,3 +660,100 @@ def test_a_marked_test_without_a_world_is_refused(pytester: pytest.Pytester, run
     result = run()
     assert result.ret is pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*the test uses no fixture `emulator`*"])
+
+
+# -- mounted code -----------------------------------------------------------------------------
+
+BREAKS_OUT = """
+import asyncio, httpx, pytest, sys
+
+def fail(): pytest.fail("broken")
+def leave(): sys.exit(3)
+def cancel(): raise asyncio.CancelledError
+def check(): assert 1 == 2, "sums"
+def skip(): pytest.skip("not now")
+
+def function(raises): return lambda request: raises()
+def wsgi(raises):
+    def app(environ, start_response): raises()
+    return app
+def coroutine(raises):
+    async def app(request): raises()
+    return app
+def task(raises):
+    async def app(request):
+        async def work(): raises()
+        await asyncio.create_task(work())
+    return app
+def asgi(raises):
+    async def app(scope, receive, send):
+        if scope["type"] == "http": raises()
+    return app
+def shutdown(raises):
+    async def app(scope, receive, send):
+        if scope["type"] == "http": return
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        raises()
+    return app
+
+KINDS = [function, wsgi, coroutine, task, asgi]
+
+@pytest.mark.parametrize("raises", [fail, leave, cancel, check, skip])
+@pytest.mark.parametrize("make", KINDS)
+def test_wrong(emulator, make, raises):
+    emulator.mount("https://app.test", make(raises))
+    emulator.publish("https://app.test/hook", retries=1)
+    emulator.clock.advance("1d")
+
+@pytest.mark.parametrize("make", KINDS)
+def test_wrong_behind_a_client(emulator, make):
+    emulator.mount("https://app.test", make(check))
+    headers = {"Authorization": f"Bearer {emulator.token}"}
+    httpx.post(f"{emulator.url}/v2/publish/https://app.test/hook", headers=headers, trust_env=False, verify=False)
+
+def test_wrong_at_its_end(emulator):
+    emulator.mount("https://app.test", shutdown(fail))
+
+def test_wrong_without_await(async_emulator):
+    async_emulator.mount("https://app.test", lambda request: 503)
+
+async def answer(request): return 201
+@pytest.mark.parametrize("app", [lambda request: 201, answer])
+def test_right(emulator, app):
+    emulator.mount("https://app.test", app)
+    emulator.publish("https://app.test/hook")
+    emulator.verify("https://app.test/hook", status=201, attempts=1)
+"""
+
+
+def test_a_test_whose_mounted_code_breaks_out_fails_and_the_next_one_is_well(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    """D-470."""
+    pytester.makepyfile(BREAKS_OUT)
+    result = run("--tb=short")
+    # Five are skipped; the end of a world comes after its test.
+    result.assert_outcomes(failed=26, skipped=5, passed=3, errors=1)
+    output = result.stdout.str()
+    assert "mount(...) was not awaited, so it did nothing: write `await emulator.mount(...)`" in output
+    assert "def check(): assert 1 == 2" in output
+    assert "emulator/client" not in output.partition("Captured log")[0]
+
+
+def test_the_report_of_a_failed_test_lists_what_mounted_code_raised(pytester: pytest.Pytester, run: Run) -> None:
+    """D-471."""
+    pytester.makepyfile("""
+def test_it(emulator):
+    def app(request): raise LookupError("no such user")
+    emulator.mount("https://app.test", app)
+    emulator.publish("https://app.test/hook", retries=0)
+    emulator.verify("https://app.test/hook", status=200)
+""")
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*- svc-emulator errors of mounted code -*", "2026-* the delivery of msg_* to https://app.test/hook", "*"]
+    )
+    assert result.stdout.str().count("LookupError: no such user") >= 2

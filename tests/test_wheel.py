@@ -44,6 +44,16 @@ def test_installed_command_tells_its_version(installation: Installation) -> None
     assert "0.1.0" in installation.run("svc-emulator", "--version")
 
 
+def test_installed_package_carries_the_book(installation: Installation) -> None:
+    """D-746."""
+    printed = installation.run("python", "-c", "from emulator import resources; print(resources.path('book'))")
+    book = Path(printed.strip())
+
+    pages = sorted(path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("[!l]*.md"))
+    assert [page for page in pages if not (book / page).is_file()] == []
+    assert (book / "searchindex.js").is_file()
+
+
 # -- the pytest plugin ------------------------------------------------------------------------
 
 PROJECT = """
@@ -131,13 +141,22 @@ def run_tests(
     return installation.attempt("python", "-m", "pytest", file, *arguments, directory=project)
 
 
-@pytest.mark.parametrize("arguments", [["-p", "no:xdist"], ["-n", "2"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        # What they use is every public method, and does what its types say.
+        pytest.param(["test_every_method.py", "-p", "no:xdist"], id="one process"),
+        # A module that is named beside its registration is no second plugin.
+        pytest.param(["-n", "2", "-p", "emulator.pytest_plugin"], id="xdist"),
+    ],
+)
 def test_a_projects_tests_pass(installation: Installation, project: Path, arguments: list[str]) -> None:
-    completed = run_tests(installation, project, "-q", *arguments)
+    completed = run_tests(installation, project, "-rA", *arguments)
 
     assert completed.returncode == 0, completed.stdout + completed.stderr
     # Of anyio's there are two, on asyncio and trio.
-    assert "\n8 passed in " in completed.stdout
+    assert len(re.findall(r"PASSED test_app\.py::", completed.stdout)) == 8
+    assert ("PASSED test_every_method.py::" in completed.stdout) == ("test_every_method.py" in arguments)
 
 
 def test_a_failing_test_tells_what_happened(installation: Installation, project: Path) -> None:
@@ -197,7 +216,7 @@ def test_a_fixture_of_the_plugin_says_why_it_is_off(installation: Installation, 
 
 
 def test_a_test_beside_its_own_emulator_imports_that_one(installation: Installation, tmp_path: Path) -> None:
-    """Its folder is put in front of ours only when the test is collected, and nothing of ours is imported by then."""
+    """Its folder is put in front of ours only when the test is collected, with nothing of ours imported before."""
     (tmp_path / "unit").mkdir()
     (tmp_path / "unit" / "emulator.py").write_text("CPU = 6502")
     (tmp_path / "unit" / "test_own.py").write_text("from emulator import CPU\n\ndef test_it(): assert CPU == 6502\n")
@@ -205,19 +224,6 @@ def test_a_test_beside_its_own_emulator_imports_that_one(installation: Installat
     completed = installation.attempt("python", "-m", "pytest", "-p", "no:asyncio", directory=tmp_path)
 
     assert "1 passed in " in completed.stdout, completed.stdout + completed.stderr
-
-
-def test_the_plugin_may_be_named_as_a_module_beside_its_registration(installation: Installation, project: Path) -> None:
-    completed = run_tests(installation, project, "-q", "-p", "no:xdist", "-p", "emulator.pytest_plugin")
-
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    assert "\n8 passed in " in completed.stdout
-
-
-def test_every_public_method_does_what_its_types_say(installation: Installation, project: Path) -> None:
-    completed = run_tests(installation, project, "-q", "-p", "no:xdist", file="test_every_method.py")
-
-    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def test_those_tests_use_every_public_method() -> None:
@@ -229,9 +235,9 @@ def test_those_tests_use_every_public_method() -> None:
     assert not [name for name in package.__all__ if not re.search(rf"\b{name}\b", EVERY_METHOD)]
 
 
-@pytest.mark.parametrize("file", ["test_app.py", "test_every_method.py"])
-def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path, file: str) -> None:
-    completed = installation.attempt("python", "-m", "mypy", "--strict", file, directory=project)
+def test_a_projects_tests_pass_a_strict_type_check(installation: Installation, project: Path) -> None:
+    files = ("test_app.py", "test_every_method.py")
+    completed = installation.attempt("python", "-m", "mypy", "--strict", *files, directory=project)
 
     assert completed.returncode == 0, completed.stdout + completed.stderr
 

@@ -1,13 +1,11 @@
-"""Who a request comes from, told from its credentials without asking whether they permit anything."""
+"""The account behind a request, found by its credentials; what they permit is checked elsewhere."""
 
 from __future__ import annotations
 
 from emulator.core.errors import Refused
-from emulator.core.model.names import AccountId
-from emulator.core.record import Record
+from emulator.core.record import AccountId, Record
 from emulator.core.world_setup import DEFAULT
-from emulator.wire.credentials import authorization_token, basic_credentials, bearer_token
-from emulator.wire.parts import RequestParts
+from emulator.wire.parts import RequestParts, authorization_token, basic_credentials, bearer_token
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -21,7 +19,7 @@ class Known(Record, gc=True):
 
 
 def known_caller(worlds: Worlds, parts: RequestParts) -> Known | None:
-    """Whose credentials a request of the messaging or management API has, None for nobody's."""
+    """Whose credentials a request of the messaging or management API has, None for unknown ones."""
     login = basic_credentials(parts)
     if login is not None:
         world = worlds.by_login(login.username, login.password)
@@ -36,7 +34,7 @@ def known_caller(worlds: Worlds, parts: RequestParts) -> Known | None:
 def meant_world(worlds: Worlds, parts: RequestParts) -> World:
     """The world that a control call is about (D-433). Raises NotFound.
 
-    It is the one that the query names, or else the one whose token is in `Authorization`, or else `default`.
+    The query's, or else that of the token in `Authorization`, or else `default`.
     """
     named = [value for name, value in parts.query if name == "world"]
     if named:
@@ -47,7 +45,7 @@ def meant_world(worlds: Worlds, parts: RequestParts) -> World:
 
 
 def known_token(worlds: Worlds, token: str) -> Known | None:
-    """Whose token this is, None for nobody's."""
+    """Whose token this is, None for an unknown one."""
     caller = worlds.by_token(token)
     if caller is None:
         return None

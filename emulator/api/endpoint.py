@@ -1,12 +1,13 @@
 """One HTTP exchange: from an ASGI scope to request parts, from a handler's answer to a response.
 
-Every operation goes through `Endpoint`: read the request, open it (credentials, world), call the
+Every operation goes through `PathEndpoint`: read the request, open it (credentials, world), call the
 handler of the method, show the answer, or the refusal in the one error shape.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -18,12 +19,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
-from emulator.core.model.names import Headers
-from emulator.core.record import Record
+from emulator.core.record import Headers, Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
-from emulator.wire.json_fields import Json
+from emulator.wire.json_reader import Json
 from emulator.wire.parts import Pairs, RequestParts, read_parts
+from emulator.wire.urls import no_destination
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +44,16 @@ _encode = msgspec.json.Encoder().encode
 _JSON_TYPE = (b"content-type", b"application/json")
 
 
+def encoded(content: Json | msgspec.Struct) -> msgspec.Raw:
+    """A part of an answer, encoded at once: thousands of dicts that live together start the garbage collector."""
+    return msgspec.Raw(_encode(content))
+
+
 class Answer(Response):
     """A JSON answer. Without content (None) the body is empty, and has no type."""
 
     # Starlette's own constructor looks through the headers for what is known here.
-    def __init__(self, content: Json = None, status: int = 200, headers: Headers = ()) -> None:
+    def __init__(self, content: Json | msgspec.Struct = None, status: int = 200, headers: Headers = ()) -> None:
         self.status_code = status
         self.background = None
         self.body = b"" if content is None else _encode(content)
@@ -58,6 +64,8 @@ class Answer(Response):
         self.raw_headers = raw_headers
 
 
+# In the scope of a request: ends its connection at once, without what is still to be sent.
+DISCONNECT: Final = "emulator.disconnect"
 # In the disconnect that a call gets when its server ends.
 IS_END_OF_SERVER: Final = "emulator.is_end_of_server"
 
@@ -73,7 +81,7 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield
 
 
-class Request(Record):
+class RoutedRequest(Record):
     """A request as read, with the parameters its route found in the path (decoded)."""
 
     parts: RequestParts
@@ -93,7 +101,7 @@ class Request(Record):
         return self.raw_rest(number).partition("/")[0]
 
 
-Opener = Callable[[Request], Awaitable[C]]
+Opener = Callable[[RoutedRequest], Awaitable[C]]
 Handler = Callable[[C], Awaitable[Response]]
 
 
@@ -108,12 +116,12 @@ class Route(NamedTuple, Generic[C, P]):
     is_streamed: bool = False
 
 
-class Endpoint(Generic[C]):
+class PathEndpoint(Generic[C]):
     """The operations of one path, by method. `open_call` turns a request into what the handlers take.
 
-    `incomplete` are operations of the path with a destination behind it, which is missing here: they
-    say so. `challenge` is the authentication that a client without credentials is told to use. The
-    handlers of the methods `streamed` read the body themselves.
+    `incomplete` are the methods of the path with a destination behind it, which is missing here: their
+    refusal says so. `challenge` is the `WWW-Authenticate` for a client without credentials. The handlers of the
+    methods `streamed` read the body themselves. `path` is as declared, with parameters in braces.
     """
 
     def __init__(
@@ -122,16 +130,18 @@ class Endpoint(Generic[C]):
         open_call: Opener[C],
         handlers: Mapping[str, Handler[C]],
         *,
-        incomplete: Mapping[str, Handler[C]] | None = None,
+        incomplete: Collection[str] = (),
         challenge: str = "Bearer",
         streamed: Collection[str] = (),
+        path: str = "",
     ) -> None:
+        self.path = path
         self._streamed = frozenset(streamed)
         self._dialect = dialect
         self._challenge = challenge
         self._open = open_call
         self._handlers = dict(handlers)
-        self._incomplete = dict(incomplete or {})
+        self._incomplete = frozenset(incomplete)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -143,9 +153,11 @@ class Endpoint(Generic[C]):
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         method = scope["method"]
-        handler = self._handlers.get(method) or self._incomplete.get(method)
+        handler = self._handlers.get(method)
         if handler is None:
-            return method_not_allowed(method, self.methods)
+            # D-536
+            lacking = error_body.error_json(no_destination(), self._dialect) if method in self._incomplete else None
+            return method_not_allowed(method, self.methods, lacking)
         query: Pairs = ()
         try:
             request = await read_request(scope, receive, is_streamed=method in self._streamed)
@@ -158,6 +170,10 @@ class Endpoint(Generic[C]):
         except Damaged as damaged:
             return Answer({"error": str(damaged)}, 503)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                # No fault of ours, and nothing has changed: what needs a file opens it before it begins (D-565).
+                logger.error("%s %s: no file descriptor is left", method, scope["path"])
+                return Answer({"error": "the emulator has no file descriptor left (ulimit -n)"}, 503)
             # The edge of the program: a fault of ours must still be a clear answer, and be seen.
             logger.exception("%s %s failed", method, scope["path"])
             return Answer({"error": f"the emulator failed: {type(error).__name__}, see its log"}, 500)
@@ -169,7 +185,7 @@ def endpoints_of(
     opener: Callable[[Mapping[str, P]], Opener[C]],
     *,
     challenge: str = "Bearer",
-) -> dict[str, Endpoint[C]]:
+) -> dict[str, PathEndpoint[C]]:
     """The endpoint of each path, in the order of declaration. `opener` gets the policies of a path by method."""
     by_path: dict[str, list[Route[C, P]]] = {}
     for route in routes:
@@ -177,22 +193,23 @@ def endpoints_of(
     endpoints = {}
     for path, found in by_path.items():
         longer = by_path.get(path + DESTINATION, [])
-        endpoints[path] = Endpoint(
+        endpoints[path] = PathEndpoint(
             dialect,
-            opener({route.method: route.policy for route in (*longer, *found)}),
+            opener({route.method: route.policy for route in found}),
             {route.method: route.handler for route in found},
-            incomplete={route.method: route.handler for route in longer},
+            incomplete={route.method for route in longer},
             challenge=challenge,
             streamed=[route.method for route in found if route.is_streamed],
+            path=path,
         )
     return endpoints
 
 
-async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = False) -> Request:
+async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = False) -> RoutedRequest:
     """Read a request, whole or only its head. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
     client = scope.get("client")
     raw_path = scope.get("raw_path")
-    return Request(
+    return RoutedRequest(
         parts=read_parts(
             method=scope["method"],
             raw_path=scope["path"].encode() if raw_path is None else raw_path,
@@ -231,7 +248,7 @@ async def _until_gone(receive: Receive) -> None:
     while (message := await receive())["type"] != "http.disconnect":
         pass
     if IS_END_OF_SERVER in message:
-        # The client is there, and is told so when its call is cut off.
+        # The client is there, and is answered when its call is cut off.
         await _never()
 
 
@@ -263,12 +280,10 @@ def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge:
     return Answer(error_body.error_json(refused, dialect, query), status, headers)
 
 
-def method_not_allowed(method: str, allowed: tuple[str, ...]) -> Response:
-    return Answer(
-        {"error": f"method {method} is not allowed here, expected {' or '.join(allowed)}"},
-        405,
-        (("Allow", ", ".join(allowed)),),
-    )
+def method_not_allowed(method: str, allowed: tuple[str, ...], error: Mapping[str, str] | None = None) -> Response:
+    """405 with the methods that the path has; `error` says more than that."""
+    text = f"method {method} is not allowed here, expected {' or '.join(allowed)}"
+    return Answer(dict(error or {"error": text}), 405, (("Allow", ", ".join(allowed)),))
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:

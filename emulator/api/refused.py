@@ -1,6 +1,7 @@
-"""Refused calls: each 4xx answer of the messaging and the management API, kept by world and logged (D-332).
+"""Refused calls: each 4xx answer of the messaging and the management API, kept by world and logged, with what was
+probably meant, by the call's credentials, its path, and the names it gives (D-332).
 
-What was answered is seen on its way out, so a call that is answered otherwise pays one comparison.
+The status is looked at as the answer is sent, so any other call pays one comparison.
 """
 
 from __future__ import annotations
@@ -8,20 +9,166 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from starlette.types import Message, Scope, Send
 
-from emulator.api.callers import known_caller
+from emulator.api.callers import Known, known_caller, known_token
 from emulator.api.endpoint import PASSED_ON
-from emulator.api.hints import Hints
 from emulator.core.errors import Refused
+from emulator.core.language.text import near
+from emulator.core.record import AccountId, Record
+from emulator.core.state import StateView
 from emulator.core.world_setup import DEFAULT
 from emulator.engine.clock import wall_ms
-from emulator.wire.control.refused_calls import RefusedCall, masked
-from emulator.wire.instants import iso
-from emulator.wire.parts import RequestParts, read_parts
+from emulator.wire.dialect import BUILT_IN, Dialect, load
+from emulator.wire.error_body import error_json, status_of
+from emulator.wire.messaging.mistakes import mistake
+from emulator.wire.parts import RequestParts, basic_credentials, read_parts
+from emulator.wire.times import iso
+from emulator.wire.urls import DOUBLED
+from emulator.worlds.calls import RefusedCall, masked
 from emulator.worlds.registry import Worlds
+from emulator.worlds.setup import accounts_of
+from emulator.worlds.world import World
+
+# -- hints ------------------------------------------------------------------------------------
+
+_QUOTES = "\"'<>"
+# More worlds are not searched for an id.
+_MOST_WORLDS = 1_000
+
+
+class CredentialHint(Record, gc=True):
+    """Whose credentials a call has, even where they are misplaced, and what was probably meant."""
+
+    known: Known | None
+    text: str | None
+
+
+class Hints:
+    """Finds hints. `paths` are those of the operations, with parameters in braces."""
+
+    def __init__(self, worlds: Worlds, paths: Sequence[str]) -> None:
+        self._worlds = worlds
+        self._dialect = worlds.dialect
+        self._beginnings = sorted({_beginning(path) for path in paths})
+
+    def of(self, parts: RequestParts, status: int, known: Known | None) -> CredentialHint:
+        """The hint at a call that was answered with `status`; `known` is who calls, None for unknown credentials."""
+        texts = []
+        if status == 401:
+            known, text = self._of_credentials(parts, known)
+            texts.append(text)
+        elif status == 403 and known is not None and known.is_read_only:
+            texts.append("this is the read-only token; the account's token may")
+        elif status in (404, 405):
+            texts += self._of_path(parts)
+            texts += [] if known is None else self._of_elsewhere(parts, known)
+        names = dict.fromkeys(name.lower() for name, _ in (*parts.headers, *parts.query))
+        texts += [text for name in names if (text := mistake(name, self._dialect)) is not None]
+        found = [text for text in texts if text]
+        return CredentialHint(known=known, text="; ".join(found) or None)
+
+    # -- credentials ------------------------------------------------------------------------
+
+    def _of_credentials(self, parts: RequestParts, known: Known | None) -> tuple[Known | None, str | None]:
+        if known is not None:
+            # They are good, and the other API's.
+            if basic_credentials(parts) is not None:
+                return known, "these are the credentials of the management API; the messaging API takes a bearer token"
+            return known, "this is a token of the messaging API; the management API takes a user name and password"
+        for token, text in self._misplaced(parts):
+            found = known_token(self._worlds, token)
+            if found is not None:
+                return found, text
+        given = parts.header("authorization")
+        for token, _ in self._misplaced(parts):
+            for world in self._worlds.all():
+                if any(
+                    token in (each.signing_keys.current, each.signing_keys.next) for each in accounts_of(world.state)
+                ):
+                    return Known(world=world), "this is a signing key, with which receivers verify; expected the token"
+        if given is None and not parts.query:
+            return None, "no Authorization header was sent; `svc-emulator env` prints the credentials"
+        if given is not None and " " not in given.strip():
+            return None, "the scheme is missing: expected Authorization: Bearer <token>; no world has this token either"
+        return None, "no world has these credentials; `svc-emulator env` prints those of the default one"
+
+    def _misplaced(self, parts: RequestParts) -> Iterator[tuple[str, str]]:
+        """Texts that may be a token that stands in a wrong place, and what is wrong with the place."""
+        given = (parts.header("authorization") or "").strip()
+        scheme, _, rest = given.partition(" ")
+        yield given, "the scheme is missing: expected Authorization: Bearer <token>"
+        yield rest.strip(), f"the scheme is {scheme[:20]}: expected Authorization: Bearer <token>"
+        yield rest.strip().strip(_QUOTES), "the token stands between quotes or brackets: expected it alone"
+        yield given.rpartition(" ")[2].strip(_QUOTES), "expected Authorization: Bearer <token>"
+        login = basic_credentials(parts)
+        if login is not None:
+            for text in (login.username, login.password):
+                yield text, "the token was sent as a user name or password: expected Authorization: Bearer <token>"
+        own = self._dialect.token_parameter
+        for name, value in parts.query:
+            for other in BUILT_IN:
+                if name.lower() == load(other).token_parameter.lower():
+                    yield value, f"{name} is of the dialect {other}: here the parameter is called {own}"
+            if near(name.lower(), (own, "token")):
+                yield value, f"expected the token in the parameter {own}"
+
+    # -- paths ------------------------------------------------------------------------------
+
+    def _of_path(self, parts: RequestParts) -> Iterator[str]:
+        beginning = _beginning(parts.path)
+        if parts.path.lower().startswith("/v2/publish/v2/"):
+            yield DOUBLED
+        if beginning in self._beginnings or parts.path.lower().startswith("/llm/"):
+            return
+        # The operation may stand without its version, or behind another one or behind a path of a proxy.
+        words = [word for word in parts.path.split("/") if word][:3]
+        known = [each for word in words for each in self._beginnings if each == f"/v2/{word.lower()}"]
+        close = known or near(beginning, self._beginnings)
+        if close:
+            yield f"did you mean {close[0]}?"
+
+    def _of_elsewhere(self, parts: RequestParts, known: Known) -> Iterator[str]:
+        """Where else there is what the path names and this account does not have."""
+        name = parts.path.rstrip("/").rpartition("/")[2]
+        kind = parts.path.strip("/").split("/")[1:2]
+        for world in self._worlds.all()[:_MOST_WORLDS]:
+            for account in _accounts_with(world.state, kind[0].lower() if kind else "", name):
+                if world is not known.world:
+                    yield f"the world {world.id} has one of this name: is the token of another world meant?"
+                    return
+                if account != known.account_id and known.account_id is not None:
+                    yield f"the account {account} has one of this name: is its token meant?"
+                    return
+
+
+def _accounts_with(state: StateView, kind: str, name: str) -> Iterator[str]:
+    """The accounts that have something of this kind, a segment of a path, under this name."""
+    if kind == "messages":
+        progress = state.messages.get(name)  # type: ignore[call-overload]  # any text may be an id
+        if progress is not None:
+            yield progress.message.account_id
+        return
+    for account_id, owner in state.accounts.items():
+        of_kind: dict[str, Collection[str]] = {
+            "schedules": owner.schedules,
+            "queues": owner.queues,
+            "topics": owner.groups,
+            "publish": owner.groups,
+            "dlq": owner.dead_letters,
+            "flowcontrol": owner.flow_keys,
+        }
+        if name in of_kind.get(kind, ()):
+            yield account_id
+
+
+def _beginning(path: str) -> str:
+    return "/".join(path.split("/")[:3]).lower()
+
+
+# -- the log ----------------------------------------------------------------------------------
 
 logger = logging.getLogger(__name__)
 # Every call, for `--log-level debug`.
@@ -67,9 +214,36 @@ class RefusedCallLog:
             field=field,
             hint=hint,
         )
-        world.refused_calls.add(call)
-        world.watches.wake()
-        _log(world.id, call)
+        _keep(world, call)
+
+
+def keep_refused_item(
+    world: World, parts: RequestParts, account_id: AccountId, number: int, refused: Refused, dialect: Dialect
+) -> None:
+    """Keep an item of a batch that is refused, the first is number 1; the call itself is answered with 200 (D-590)."""
+    said = error_json(refused, dialect)
+    _keep(
+        world,
+        RefusedCall(
+            seq=world.refused_calls.last_seq + 1,
+            at_ms=world.clock.now_ms,
+            wall_ms=wall_ms(),
+            method=parts.method,
+            path=masked(parts.path, parts.raw_query),
+            caller=parts.client_ip,
+            account_id=account_id,
+            status=status_of(refused),
+            error=f"item {number}: {said['error']}",
+            field=said.get("field"),
+            hint=None,
+        ),
+    )
+
+
+def _keep(world: World, call: RefusedCall) -> None:
+    world.refused_calls.add(call)
+    world.watches.wake()
+    _log(world.id, call)
 
 
 def timed(scope: Scope, send: Send) -> Send:

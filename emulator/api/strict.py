@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.callers import known_caller, meant_world
-from emulator.api.endpoint import Request, read_request, refusal
-from emulator.contract import files as contract_files
+from emulator.api.endpoint import RoutedRequest, read_request, refusal
+from emulator.contract import files
 from emulator.contract.check import Contract
-from emulator.contract.document import Api
-from emulator.contract.operations import Match
+from emulator.contract.document import Api, Match
 from emulator.core.errors import NotFound, Refused, WorldBroken
 from emulator.core.world_setup import DEFAULT
 from emulator.wire.parts import RequestParts
@@ -79,8 +78,8 @@ class StrictMode:
     def _opened(self) -> Contract:
         if self._contract is None:
             try:
-                documents = contract_files.documents(tuple(Api), self._dialect)
-            except contract_files.UnreadableContract as error:
+                documents = files.documents(tuple(Api), self._dialect)
+            except files.UnreadableContract as error:
                 logger.error("strict mode has no contract: %s", error)
                 documents = {}
             self._contract = Contract(documents, self._dialect)
@@ -98,9 +97,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 class _Answer:
-    """An answer on its way out. JSON is held back until it is whole; anything else goes on piece by piece."""
+    """An answer that is being sent. JSON is held back until it is whole; anything else is passed on piece by piece."""
 
-    def __init__(self, contract: Contract, match: Match, request: Request, wrong: Sequence[str], send: Send) -> None:
+    def __init__(
+        self, contract: Contract, match: Match, request: RoutedRequest, wrong: Sequence[str], send: Send
+    ) -> None:
         self._contract = contract
         self._match = match
         self._request = request

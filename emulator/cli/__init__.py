@@ -15,51 +15,59 @@ from typing import Any
 
 import click
 
-from emulator.cli.failures import WrongUsage
-from emulator.core.language.spelling import near
+from emulator.cli.output import WrongUsage
+from emulator.core.language.text import near
 from emulator.version import VERSION
 
 # Every command with the module that holds it, under the headings of the help.
-_SECTIONS = {
+SECTIONS = {
     "Start": {
         "serve": "emulator.cli.serve",
-        "demo": "emulator.cli.demo.command",
+        "dev": "emulator.cli.serve",
+        "demo": "emulator.cli.demo",
         "env": "emulator.cli.env",
         "health": "emulator.cli.health",
     },
     "Move time": {
         "clock": "emulator.cli.clock",
         "upcoming": "emulator.cli.upcoming",
-        "when": "emulator.cli.when",
+        "when": "emulator.cli.upcoming",
     },
     "See what happened, and why": {
         "tail": "emulator.cli.tail",
         "messages": "emulator.cli.messages",
         "show": "emulator.cli.messages",
-        "explain": "emulator.cli.explain",
-        "deliveries": "emulator.cli.deliveries",
-        "dead-letters": "emulator.cli.dead_letters",
-        "schedules": "emulator.cli.schedules",
-        "queues": "emulator.cli.queues",
-        "flow-control": "emulator.cli.queues",
-        "groups": "emulator.cli.queues",
-        "refused": "emulator.cli.refused",
+        "explain": "emulator.cli.messages",
+        "deliveries": "emulator.cli.messages",
+        "runs": "emulator.cli.runs",
+        "dead-letters": "emulator.cli.resources",
+        "schedules": "emulator.cli.resources",
+        "queues": "emulator.cli.resources",
+        "flow-control": "emulator.cli.resources",
+        "groups": "emulator.cli.resources",
+        "refused": "emulator.cli.messages",
     },
     "Change things": {
         "cancel": "emulator.cli.messages",
+        "notify": "emulator.cli.runs",
+        "redeliver": "emulator.cli.messages",
         "destinations": "emulator.cli.destinations",
         "worlds": "emulator.cli.worlds",
         "reset": "emulator.cli.worlds",
-        "snapshot": "emulator.cli.snapshot",
+        "snapshot": "emulator.cli.worlds",
+    },
+    "Coding agents": {
+        "agent": "emulator.cli.agents",
+        "mcp": "emulator.cli.agents",
     },
     "Check": {
         "check": "emulator.cli.check",
         "contract": "emulator.cli.contract",
-        "fixtures": "emulator.cli.fixtures",
-        "db": "emulator.cli.db",
+        "fixtures": "emulator.cli.check",
+        "db": "emulator.cli.check",
     },
 }
-_MODULES = {name: module for section in _SECTIONS.values() for name, module in section.items()}
+_MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
 # What every command says of itself in a list of 80 columns.
 _LONGEST_HELP = 62
@@ -79,7 +87,7 @@ class Program(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, names in _SECTIONS.items():
+        for heading, names in SECTIONS.items():
             found = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
                 formatter.write_dl(
@@ -96,22 +104,22 @@ class Program(click.Group):
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # as click declares it
-        # Not every system's encoding has every character, above all in a pipe of Windows.
+        # Some encodings lack characters, above all in a pipe of Windows.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         return super().main(*args, **kwargs)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # as click declares it
-        with _told_in_one_line():
+        with _refusals_in_one_line():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _told_in_one_line():
+        with _refusals_in_one_line():
             return super().invoke(ctx)
 
 
 @contextlib.contextmanager
-def _told_in_one_line() -> Iterator[None]:
+def _refusals_in_one_line() -> Iterator[None]:
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:

@@ -1,24 +1,23 @@
-"""`svc-emulator check`: whether a receiver of deliveries is right."""
+"""`svc-emulator check`, `db check` and `fixtures check`: whether a receiver, a database or a fixtures file is right."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage
-from emulator.cli.options import Duration, settings_options
-from emulator.cli.output import print_json, print_lines, progress
-from emulator.conformance.profiles import NONE, PROFILES
-from emulator.conformance.records import Receiver, Verdict
-from emulator.conformance.reports import ReceiverReport, json_object, text_lines
+from emulator.cli.options import Duration, read_dialect, read_settings, settings_options
+from emulator.cli.output import CommandFailed, WrongUsage, counted, print_json, print_lines, progress
+from emulator.conformance.reports import NONE, PROFILES, Receiver, ReceiverReport, Verdict, json_object, text_lines
 from emulator.conformance.reports import junit_xml as junit_text
-from emulator.core.language.excerpts import excerpt
-from emulator.core.model.names import Headers
+from emulator.core.language.text import excerpt
 from emulator.core.model.options import Method
-from emulator.wire.dialect import Dialect, DialectError, load
+from emulator.core.record import Headers
+from emulator.server.logs import printable
+from emulator.wire.dialect import Dialect
 from emulator.wire.urls import read_target
 
 _COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.TOLERATED: "yellow", Verdict.NOT_JUDGED: "cyan"}
@@ -109,12 +108,12 @@ def check(
 ) -> None:
     """Check the receiver at URL, and tell how to mend it.
 
-    It gets good deliveries and bad ones. No server has to run. At most 31 requests are sent to URL, nearly all
+    It gets good deliveries and bad ones. No server has to run. At most 37 requests are sent to URL, nearly all
     of them one after the other, each of at most --timeout; a quick endpoint is done in about two seconds. The
     deliveries are real to the endpoint: it does its work for the good ones. Exit code 0 if no check failed, 1
     otherwise; a check that is not judged is no failure.
     """
-    names = _dialect(dialect)
+    names = read_dialect(dialect)
     current, following = _keys(names, current_signing_key, next_signing_key)
     receiver = Receiver(
         url=url,
@@ -145,21 +144,14 @@ def _report(receiver: Receiver, effect_url: str | None, profile: str) -> Receive
     import asyncio
 
     from emulator.conformance.battery import check as check_receiver
-    from emulator.conformance.effects import EffectUnreadable, read_url
+    from emulator.conformance.sending import EffectUnreadable, read_url
 
     effect = None if effect_url is None else read_url(effect_url)
     with progress(f"checking {receiver.url}"):
         try:
             return asyncio.run(check_receiver(receiver, effect=effect, profile=profile))
         except EffectUnreadable as error:
-            raise Failure(str(error)) from error
-
-
-def _dialect(name: str) -> Dialect:
-    try:
-        return load(name)
-    except DialectError as error:
-        raise WrongUsage(f"dialect: {error}") from error
+            raise CommandFailed(str(error)) from error
 
 
 def _keys(names: Dialect, current: str | None, following: str | None) -> tuple[str, str]:
@@ -201,8 +193,91 @@ def _body(given: str) -> bytes:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Raises Failure."""
+    """Raises CommandFailed."""
     try:
         file.write_bytes(content)
     except OSError as error:
-        raise Failure(f"{file} cannot be written: {error.strerror}") from error
+        raise CommandFailed(f"{file} cannot be written: {error.strerror}") from error
+
+
+@click.group(epilog="Example: svc-emulator db check ./state.db")
+def db() -> None:
+    """Look at the databases of `serve --db`."""
+
+
+@db.command("check", epilog="Example: svc-emulator db check ./state.db")
+@click.argument("file", type=click.Path(path_type=Path))
+def check_database(*, file: Path) -> None:
+    """Check the database FILE, and list all that is damaged.
+
+    SQLite checks it from its beginning to its end (integrity_check), and so the databases of its other worlds and
+    their snapshots, which lie beside it. Nothing is changed. SQLite does not notice a changed byte inside a value.
+    Exit code 0 if everything is whole, 1 if something is damaged, or a server uses the file.
+    """
+    from emulator.journal.files import UnusableDatabase, examine
+
+    damaged = 0
+    for path in _all_of(file):
+        try:
+            with progress(f"reading {path}"):
+                found = examine(path)
+        except UnusableDatabase as error:
+            # The file's own name is in front already.
+            raise CommandFailed(str(error)) from error
+        for line in found.damage:
+            click.echo(f"{path}: damaged: {line}")
+        if not found.damage:
+            entries = f"{found.entries} {'entry' if found.entries == 1 else 'entries'} of history"
+            click.echo(f"{path}: whole: {counted(found.messages, 'message')} and {entries}")
+        damaged += bool(found.damage)
+    if damaged:
+        raise CommandFailed(f"{damaged} damaged; a snapshot that is whole can be served instead: serve --db SNAPSHOT")
+
+
+def _all_of(file: Path) -> Iterator[Path]:
+    """A database, those of the other worlds, and all snapshots."""
+    from emulator.journal.files import found_in
+
+    yield file
+    yield from sorted(found_in(file.with_name(f"{file.name}-worlds"), "[!.]*.db"))
+    yield from sorted(found_in(file.with_name(f"{file.name}-snapshots"), "[!.]*/[!.]*.db"))
+
+
+@click.group(epilog="Example: svc-emulator fixtures check ./fixtures.yaml")
+def fixtures() -> None:
+    """Look at files for --fixtures."""
+
+
+@fixtures.command("check", epilog="Example: svc-emulator fixtures check ./fixtures.yaml")
+@click.argument("file", type=click.Path(path_type=Path))
+@settings_options("dialect", "plan", "seed")
+def check_fixtures(file: Path, *, dialect: str, plan: str, seed: int) -> None:
+    """Say what is wrong in FILE, or what it holds.
+
+    A world is made of it, with --plan as the plan of its first account, so that limits count too.
+    Every problem is a line `file:line: field: reason`.
+    """
+    from emulator.fixtures.files import FixturesError
+    from emulator.server import bootstrap
+    from emulator.server.settings import SettingsError
+
+    settings = read_settings(fixtures=str(file), dialect=dialect, plan=plan, seed=seed, epoch="2026-01-01")
+    try:
+        found = bootstrap.read_fixtures(settings)
+    except SettingsError as error:
+        raise WrongUsage(str(error)) from error
+    except FixturesError as error:
+        for problem in error.problems:
+            click.echo(printable(problem), err=True)
+        raise click.exceptions.Exit(1) from None
+    counts = {
+        "accounts": len(found.accounts) or 1,
+        "search indexes": len(found.search_indexes),
+        "vector indexes": len(found.vector_indexes),
+        "team members": len(found.team),
+        "URL groups": len(found.url_groups),
+        "queues": len(found.queues),
+        "schedules": len(found.schedules),
+        "destination rules": len(found.rules),
+    }
+    click.echo(f"{file}: good: {', '.join(f'{name} {count}' for name, count in counts.items() if count)}")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.cli.control import DEFAULT_URL
-from emulator.cli.failures import Failure, WrongUsage
-from emulator.cli.options import Url, settings_options
-from emulator.cli.output import columns, counted, print_document, print_json, print_lines
+from emulator.cli.options import Url, read_dialect, settings_options
+from emulator.cli.output import CommandFailed, WrongUsage, columns, counted, print_document, print_json, print_lines
 from emulator.contract.document import Api
-from emulator.contract.wanted import ALL, Format, read_apis
-from emulator.server.terminals import printable
-from emulator.wire.dialect import Dialect, DialectError
-from emulator.wire.json_fields import JsonObject
+from emulator.contract.files import ALL, DocumentFormat, read_apis
+from emulator.server.logs import printable
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_reader import JsonObject
 
 if TYPE_CHECKING:
     from emulator.contract.diff import Difference
@@ -36,8 +35,8 @@ _api = click.option(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(Format), case_sensitive=False),
-    default=Format.YAML,
+    type=click.Choice(list(DocumentFormat), case_sensitive=False),
+    default=DocumentFormat.YAML,
     help="How it is written. Default: yaml.",
 )
 @settings_options("dialect")
@@ -55,22 +54,13 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
             if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{parameter.opts[0]} goes behind {context.invoked_subcommand}", context)
         return
-    from emulator.contract import files as contract_files
+    from emulator.contract import files
 
     try:
-        document = contract_files.document(read_apis(api), _dialect(dialect), url)
-    except contract_files.UnreadableContract as error:
-        raise Failure(str(error)) from error
-    print_document(contract_files.written(document, Format(form)))
-
-
-def _dialect(name: str) -> Dialect:
-    from emulator.wire import dialect
-
-    try:
-        return dialect.load(name)
-    except DialectError as error:
-        raise WrongUsage(f"dialect: {error}") from error
+        document = files.document(read_apis(api), read_dialect(dialect), url)
+    except files.UnreadableContract as error:
+        raise CommandFailed(str(error)) from error
+    print_document(files.written(document, DocumentFormat(form)))
 
 
 # -- diff -------------------------------------------------------------------------------------
@@ -100,14 +90,14 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
     OTHER is compared in the names that it is written in, unless --dialect names others. Exit code 1 if a
     difference breaks a client, 0 if none does.
     """
-    from emulator.contract import files as contract_files
+    from emulator.contract import files
     from emulator.contract.diff import Side, compare
 
     try:
-        theirs = contract_files.read(other)
-    except contract_files.UnreadableContract as error:
+        theirs = files.read(other)
+    except files.UnreadableContract as error:
         raise WrongUsage(str(error)) from error
-    names = _recognized(other, theirs, _dialect(dialect))
+    names = _recognized(other, theirs, read_dialect(dialect))
     apis, ours = _ours(theirs, None if api is None else read_apis(api), names)
     found = compare(ours, theirs)
     sides = {Side(clients)} if clients in (*Side,) else set(Side)
@@ -140,13 +130,13 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
 
 def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
     """The dialect to compare in, which is said if nobody asked for it (D-295)."""
-    from emulator.contract import files as contract_files
-    from emulator.contract.recognition import dialect_of
+    from emulator.contract import files
+    from emulator.contract.files import dialect_of
 
     try:
         found = dialect_of(theirs, expected)
-    except contract_files.UnreadableContract as error:
-        raise Failure(str(error)) from error
+    except files.UnreadableContract as error:
+        raise CommandFailed(str(error)) from error
     if found.header_prefix == expected.header_prefix:
         return expected
     source = click.get_current_context().get_parameter_source("dialect")
@@ -159,17 +149,17 @@ def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
 
 def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) -> tuple[tuple[Api, ...], JsonObject]:
     """The contract to compare with, and of which APIs it is."""
-    from emulator.contract import files as contract_files
+    from emulator.contract import files
     from emulator.contract.diff import common_paths
 
     try:
         if apis is None:
-            documents = contract_files.documents(tuple(Api), dialect)
+            documents = files.documents(tuple(Api), dialect)
             shared = tuple(each for each, document in documents.items() if common_paths(document, theirs))
             apis = shared or tuple(documents)
-        return apis, contract_files.document(apis, dialect, DEFAULT_URL)
-    except contract_files.UnreadableContract as error:
-        raise Failure(str(error)) from error
+        return apis, files.document(apis, dialect, DEFAULT_URL)
+    except files.UnreadableContract as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> None:

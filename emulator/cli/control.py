@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import Url, ca_option, read_settings, settings_options
-from emulator.cli.output import expected_of, progress
+from emulator.cli.output import CommandFailed, WrongUsage, expected_of, progress
 from emulator.core.world_setup import DEFAULT
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, Settings, SettingsError
@@ -29,11 +28,13 @@ R = TypeVar("R")
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 
-class NoServer(Failure):
+class NoServer(CommandFailed):
     """Nothing answers at the address."""
 
+    next_step = "svc-emulator serve"
 
-class BrokenOff(Failure):
+
+class BrokenOff(CommandFailed):
     """The connection ended before an answer had come."""
 
 
@@ -41,7 +42,7 @@ class BrokenOff(Failure):
 class Control:
     """The control API of the server at `url`, for one of its worlds; `ca` is a file of certificates.
 
-    Every call raises Failure with what the server or the network says: NoServer and BrokenOff if
+    Every call raises CommandFailed with what the server or the network says: NoServer and BrokenOff if
     there was no answer.
     """
 
@@ -68,9 +69,12 @@ class Control:
         from emulator.client.control import answer_of
 
         with self._connected(named) as (api, http), progress(doing):
-            return api.read(answer_of(http.send(api.request(http, method, path, body, query=query, content=content))))
+            request = api.call(method, path, body, query=query).request(http, content=content)
+            return api.read(answer_of(http.send(request)))
 
-    def of_service(self, method: str, path: str, account_id: str) -> Mapping[str, Any]:
+    def of_service(
+        self, method: str, path: str, account_id: str, *, content: bytes | None = None, content_type: str | None = None
+    ) -> Any:
         """The JSON of a call of the service's own API, as the account does it; an object without fields for none."""
         from emulator.client.control import answer_of
 
@@ -78,15 +82,17 @@ class Control:
         token = next(each["token"] for each in accounts if each["id"] == account_id)
         with self._connected() as (api, http):
             headers = {"Authorization": f"Bearer {token}"}
-            answer = answer_of(http.send(api.request(http, method, path, headers=headers)))
+            if content_type is not None:
+                headers["Content-Type"] = content_type
+            request = api.call(method, path, headers=headers).request(http, content=content)
+            answer = answer_of(http.send(request))
             api.check(answer)
-            content: Mapping[str, Any] = answer.json() if answer.body else {}
-            return content
+            return answer.json() if answer.body else {}
 
     def download(self, path: str, to: BinaryIO) -> None:
         """Write the file that is there to a stream, piece by piece."""
         with self._connected() as (api, http), progress("exporting"):
-            answer = http.send(api.request(http, "GET", path), stream=True)
+            answer = http.send(api.call("GET", path).request(http), stream=True)
             if answer.status_code != 200 or "json" in answer.headers.get("content-type", ""):
                 _refuse(api, answer)
             for piece in answer.iter_bytes():
@@ -103,7 +109,7 @@ class Control:
 
         timeout = httpx.Timeout(None, connect=TIMEOUT.connect, read=silent_s)
         with self._connected() as (api, http):
-            request = api.request(http, "GET", path, query=query, headers=headers, timeout=timeout)
+            request = api.call("GET", path, query=query, headers=headers).request(http, timeout=timeout)
             answer = http.send(request, stream=True)
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 _refuse(api, answer)
@@ -123,35 +129,45 @@ class Control:
 
         api = ControlApi(url=self.url, world=self.world, token=self.token)
         try:
-            verify = trusted(self.ca) if self.ca is not None and self.url.startswith("https://") else True
+            # To read the authorities that are trusted takes longer than a call, so only a call that needs them does it.
+            is_secure = self.url.startswith("https://")
+            verify = trusted(self.ca) if self.ca is not None and is_secure else is_secure
             # A proxy of the environment has no way to this machine.
             with httpx.Client(trust_env=False, verify=verify) as http, api.failures():
                 yield api, http
         except NotAnEmulator as error:
             text = f"{self.url} is not an emulator: it answered {error.status}, but not as one does"
-            raise Failure(text) from error
+            raise CommandFailed(text) from error
         except Unreachable as error:
             raise _no_answer(self.url, error.__cause__) from error
         except Refused as error:
             text, field = str(error), error.field or ""
             if field in (named or {}):
                 text = f"{(named or {})[field]}{text.removeprefix(field)}"
-            raise (WrongUsage if error.status == 400 else Failure)(text) from error
+            raise (WrongUsage if error.status == 400 else CommandFailed)(text) from error
         except EmulatorError as error:
-            raise Failure(str(error)) from error
+            raise CommandFailed(str(error)) from error
 
 
 def _refuse(api: ControlApi, answer: httpx.Response) -> None:
-    """Raises EmulatorError for an answer of another kind than the one that was asked for."""
+    """Raises EmulatorError for an answer of another kind than was asked for."""
     from emulator.client.control import answer_of
 
     answer.read()
     refused = answer_of(answer)
     api.check(refused)
-    raise api.stranger(refused)
+    raise api.not_an_emulator_error(refused)
 
 
-def _no_answer(url: str, error: BaseException | None) -> Failure:
+def _named_by() -> str:
+    """The environment variable that gave the address, if one did: it may have been set in the shell long ago."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("url")
+    is_variable = source is click.core.ParameterSource.ENVIRONMENT
+    return f"from the environment variable {PREFIX}URL; " if is_variable else ""
+
+
+def _no_answer(url: str, error: BaseException | None) -> CommandFailed:
     """Why a call had no answer: TLS on one side only, a certificate that is not trusted, or the network."""
     import httpx
 
@@ -162,19 +178,19 @@ def _no_answer(url: str, error: BaseException | None) -> Failure:
     match cause:
         case ssl.SSLCertVerificationError():
             reason = cause.verify_message.removesuffix(".")
-            return Failure(f"{url}: its certificate is not trusted: {reason} (name its authority with --ca FILE)")
+            return CommandFailed(f"{url}: its certificate is not trusted: {reason} (name its authority with --ca FILE)")
         case ssl.SSLError():
-            return Failure(f"{url}: does not answer as a server with TLS does ({cause.reason}); is it http://?")
+            return CommandFailed(f"{url}: does not answer as a server with TLS does ({cause.reason}); is it http://?")
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout():
-            return NoServer(f"no server answers at {url} (start one with svc-emulator serve)")
+            return NoServer(f"no server answers at {url} ({_named_by()}start one with svc-emulator serve)")
         case httpx.RemoteProtocolError() | httpx.ReadError() if url.startswith("http://"):
             reason = str(error) or "the connection broke off"
-            return Failure(f"{url}: {reason} (a server with a certificate is https://)")
+            return CommandFailed(f"{url}: {reason} (a server with a certificate is https://)")
         case httpx.TransportError():
             return BrokenOff(f"{url}: {reason}")
         case _:
-            return Failure(f"{url}: {reason}")
+            return CommandFailed(f"{url}: {reason}")
 
 
 def on_server(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:
@@ -228,7 +244,7 @@ def _described(**values: Any) -> Settings:
 
 
 def find_server(*, url: str, world: str, control_token: str, control_token_file: str, ca: str) -> Control:
-    """The server that is named, or else the one that variables and emulator.toml describe (D-341). Raises WrongUsage.
+    """The server that is named, or else that of the variables and emulator.toml (D-341). Raises WrongUsage.
 
     A token that was given is used alone, so that one for another server is never sent there.
     """

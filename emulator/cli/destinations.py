@@ -9,29 +9,15 @@ from urllib.parse import quote
 import click
 
 from emulator.cli.control import Control, on_world
-from emulator.cli.failures import WrongUsage
-from emulator.cli.finding import find_rule
-from emulator.cli.listings import ListingGroup, chosen
+from emulator.cli.listings import ListingGroup, chosen, find_rule
 from emulator.cli.options import Duration
-from emulator.cli.output import answered, counted, table
-from emulator.core.model.answers import Fault
+from emulator.cli.output import Listing, WrongUsage, answered, counted
+from emulator.core.model.resources import Fault
 
 
 @click.group(cls=ListingGroup, epilog="Example: svc-emulator destinations add 'https://api.example.com/*' --status 503")
 def destinations() -> None:
     """List, add and remove rules that answer for destinations. Alone it lists them."""
-
-
-def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
-    rows = [
-        (each["id"], each["match"].get("method", "any"), each["match"]["url"], _disturbs(each), _left(each))
-        for each in answer["destinations"]
-    ]
-    yield from table(("ID", "METHOD", "URL", "DOES", "USED"), rows, "no destination rules")
-
-
-def _left(rule: Mapping[str, Any]) -> str:
-    return f"{rule['used']} of {rule['times']}" if "times" in rule else str(rule["used"])
 
 
 def _does(rule: Mapping[str, Any]) -> str:
@@ -63,8 +49,21 @@ def _late(what: Mapping[str, Any]) -> str:
     return "" if latency is None else f" after {latency}"
 
 
+_RULES = Listing(
+    "destinations",
+    "no destination rules",
+    {
+        "ID": "id",
+        "METHOD": lambda rule: rule["match"].get("method", "any"),
+        "URL": "{match[url]}",
+        "DOES": _disturbs,
+        "USED": lambda rule: f"{rule['used']} of {rule['times']}" if "times" in rule else str(rule["used"]),
+    },
+)
+
+
 @destinations.command("list", epilog="Example: svc-emulator destinations list")
-@answered(_listed)
+@answered(_RULES)
 @on_world
 def list_(control: Control) -> Any:
     """List the rules in their order.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.cli.control import Control, NoServer, on_world
-from emulator.cli.failures import WrongUsage, failure_of_fixtures
 from emulator.cli.options import read_settings, settings_options
+from emulator.cli.output import WrongUsage, failure_of_fixtures
 from emulator.server.settings import Settings, SettingsError
 
 if TYPE_CHECKING:

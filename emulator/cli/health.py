@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage
 from emulator.cli.options import Duration, Url, ca_option, read_settings, settings_options
-from emulator.cli.output import progress
+from emulator.cli.output import CommandFailed, WrongUsage, progress
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, SettingsError
 
@@ -53,7 +52,7 @@ class _Server:
 def health(*, url: str | None, ca: str | None, wait: int | None, as_json: bool, **values: Any) -> None:
     """Ask the server whether it is well.
 
-    It is the one at --url, or else the one that `serve` starts with the same options, variables and emulator.toml,
+    It is the server at --url, or else what `serve` starts with the same options, variables and emulator.toml,
     which makes this the health check of a container. Exit code 0 if it is well, 1 if it does not answer.
     """
     server = _server(url, ca, values)
@@ -96,33 +95,33 @@ def ask_until(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> str:
-    """What `ask` answers as soon as it does. Raises the last Failure when so many seconds have passed."""
+    """What `ask` answers as soon as it does. Raises the last CommandFailed when so many seconds have passed."""
     end = clock() + patience_s
     while True:
         try:
             return ask()
-        except Failure as failure:
+        except CommandFailed as failure:
             if clock() + _BETWEEN_S > end:
-                raise Failure(f"{failure.message}; waited for {patience_s:g} s") from failure
+                raise CommandFailed(f"{failure.message}; waited for {patience_s:g} s") from failure
         pause(_BETWEEN_S)
 
 
 def _ask(server: _Server) -> str:
-    """What a server that is well says. Raises Failure."""
+    """What a server that is well says. Raises CommandFailed."""
     try:
         status, text = _answer(server)
     except ssl.SSLCertVerificationError as error:
         reason = error.verify_message.removesuffix(".")
-        raise Failure(f"{server.url}: its certificate is not trusted: {reason} (--ca FILE)") from error
+        raise CommandFailed(f"{server.url}: its certificate is not trusted: {reason} (--ca FILE)") from error
     except (OSError, HTTPException) as error:
         said = error.strerror if isinstance(error, OSError) else None
-        raise Failure(f"no server answers at {server.url}: {said or error}") from error
+        raise CommandFailed(f"no server answers at {server.url}: {said or error}") from error
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise Failure(f"the server at {server.url} is not well: {text}")
+        raise CommandFailed(f"the server at {server.url} is not well: {text}")
     if status == HTTPStatus.UNAUTHORIZED:
-        raise Failure(f"the server at {server.url} answers 401 (--control-token)")
+        raise CommandFailed(f"the server at {server.url} answers 401 (--control-token)")
     if status != 200 or not _is_emulators(text):
-        raise Failure(f"{server.url} is not an emulator: it answered {status}, but not as one does")
+        raise CommandFailed(f"{server.url} is not an emulator: it answered {status}, but not as one does")
     return text
 
 

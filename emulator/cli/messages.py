@@ -1,8 +1,9 @@
-"""`svc-emulator messages`, `show` and `cancel`: what became of messages, and what was sent and answered."""
+"""`svc-emulator messages`, `show`, `explain`, `deliveries`, `redeliver` and so on: what became of messages, and why."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -10,11 +11,25 @@ from urllib.parse import quote
 import click
 
 from emulator.cli.control import Control, on_world
-from emulator.cli.failures import Failure
-from emulator.cli.finding import message_argument, message_row
-from emulator.cli.listings import asked, every, label_option, limit_option, older, to_option
-from emulator.cli.output import answered, counted, end_of, styled_state, styled_status, table
-from emulator.server.terminals import printable
+from emulator.cli.listings import (
+    NothingFound,
+    asked,
+    every,
+    find_message,
+    find_message_or_run,
+    find_run,
+    find_schedule,
+    is_message_id,
+    is_run,
+    label_option,
+    limit_option,
+    message_argument,
+    message_row,
+    to_option,
+)
+from emulator.cli.output import CommandFailed, Listing, answered, counted, end_of, styled_state, styled_status
+from emulator.cli.runs import cancel_run, run_line, run_lines, run_shown
+from emulator.server.logs import printable
 
 Row = Mapping[str, Any]
 
@@ -27,27 +42,26 @@ _BYTES_A_LINE = 16
 # -- the list -----------------------------------------------------------------------------------
 
 
-def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
-    rows = [
-        (
-            end_of(row["message_id"]),
-            row["created"],
-            styled_state(row["state"]),
-            f"{row['attempts']}/{row['max_attempts']}",
-            f"{row['method']} {row['url']}",
-            _what(row),
-        )
-        for row in reversed(answer["messages"])
-    ]
-    yield from table(("ID ENDS", "CREATED", "STATE", "TRIES", "DESTINATION", "LAST"), rows, "no messages")
-    yield from older(answer)
-
-
-def _what(row: Row) -> str:
+def _last(row: Row) -> str:
     """What came of the last attempt, and what the message waits for."""
     last = row["last_status"] or row["last_error"]
     waits = row["waits"] or (f"next at {row['next']}" if row["next"] else "")
     return "; ".join(str(each) for each in (last, waits) if each)
+
+
+_MESSAGES = Listing(
+    "messages",
+    "no messages",
+    {
+        "ID ENDS": lambda row: end_of(row["message_id"]),
+        "CREATED": "created",
+        "STATE": lambda row: styled_state(row["state"]),
+        "TRIES": "{attempts}/{max_attempts}",
+        "DESTINATION": "{method} {url}",
+        "LAST": _last,
+    },
+    newest_first=True,
+)
 
 
 @click.command(epilog="Example: svc-emulator messages --state failed --to 'https://api.example.com/*'")
@@ -58,22 +72,33 @@ def _what(row: Row) -> str:
 @label_option
 @click.option("--schedule", metavar="ID", help="Only messages of this schedule.")
 @click.option("--queue", metavar="NAME", help="Only messages of this queue.")
-@click.option("--text", metavar="TEXT", help="Only messages with this in their id, URL or a label, in any case.")
+@click.option(
+    "--text",
+    metavar="TEXT",
+    help="Only messages with this in their id, URL or a label, or in the id or a label of their run, in any case.",
+)
+@click.option(
+    "--run", metavar="ID", help="Only messages of this workflow run: its id, the end of it, a URL or a label."
+)
 @limit_option
-@answered(_listed)
+@answered(_MESSAGES)
 @on_world
-def messages(control: Control, /, **wanted: Any) -> Any:
+def messages(control: Control, /, *, run: str | None, **wanted: Any) -> Any:
     """List messages, live and ended, the newest last.
 
     The end of an id, as the first column has it, is enough for every command that takes one.
     """
-    return control.call("GET", "messages", query=asked(wanted), named={"state": "--state"})
+    run_id = None if run is None else find_run(control, run)["id"]
+    return control.call("GET", "messages", query=asked({**wanted, "run": run_id}), named={"state": "--state"})
 
 
 # -- one message --------------------------------------------------------------------------------
 
 
 def _shown(found: Mapping[str, Any]) -> Iterator[str]:
+    if "run" in found:
+        yield from run_lines(found)
+        return
     is_whole = click.get_current_context().params["full"]
     yield from _about(found["message"])
     for delivery in found["deliveries"]:
@@ -106,6 +131,8 @@ def _about(row: Row) -> Iterator[str]:
 def _attempt(delivery: Row, *, is_whole: bool) -> Iterator[str]:
     response = delivery["response"]
     took = f" after {delivery['duration_ms']} ms" if delivery["duration_ms"] else ""
+    if delivery["took_ms"] is not None:
+        took += f", took {delivery['took_ms']} ms of real time"
     result = styled_status(response, delivery["error"])
     yield click.style(f"attempt {delivery['attempt']} at {delivery['at']} ({delivery['via']})", bold=True)
     yield f"> {delivery['method']} {delivery['url']}"
@@ -121,7 +148,7 @@ def _content(mark: str, content: Row, *, is_whole: bool) -> Iterator[str]:
             yield f"{mark}{name}: {printable(value)}"
     yield mark.rstrip()
     text, encoded = content["body"], content["body_base64"]
-    for line in _text(text, is_whole=is_whole) if encoded is None else _binary(encoded, is_whole=is_whole):
+    for line in _text(text, is_whole=is_whole) if text is not None else _binary(encoded, is_whole=is_whole):
         # What was sent and received has no style, even where it looks like one of ours.
         yield f"{mark}{printable(line)}"
 
@@ -146,20 +173,31 @@ def _binary(encoded: str, *, is_whole: bool) -> Iterator[str]:
 
 @click.command(epilog="Example: svc-emulator show EPibtvEg")
 @message_argument
+@click.option("--originals", is_flag=True, help="Show what was sent where the service's logs hide it (Redact-Fields).")
 @click.option("--full", is_flag=True, help="Show bodies to their end, however long they are.")
 @answered(_shown)
 @on_world
-def show(control: Control, *, message: str, full: bool) -> Any:
-    """Show a message with all its requests and responses.
+def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
+    """Show a message with its requests and responses, or a run.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other message has. Bodies
-    that are not text are shown in hexadecimal. `explain` tells why it is where it is.
+    that are not text are shown in hexadecimal. `explain` tells why it is where it is. Of a workflow run, by its
+    id, its end, URL or label, it shows what `runs show` does.
     """
-    row = message_row(control, message)
-    return {"message": row, "deliveries": every(control, "deliveries", "deliveries", message_id=row["message_id"])}
+    row = find_message_or_run(control, message)
+    if is_run(row):
+        return run_shown(control, row["id"], originals=originals)
+    redact = str(not originals).lower()
+    return {
+        "message": row,
+        "deliveries": every(control, "deliveries", "deliveries", message_id=row["message_id"], redact=redact),
+    }
 
 
 def _cancelled(row: Row) -> Iterator[str]:
+    if is_run(row):
+        yield from run_line(row)
+        return
     yield f"{row['message_id']} to {row['url']}: {styled_state(row['state'])}"
 
 
@@ -168,12 +206,163 @@ def _cancelled(row: Row) -> Iterator[str]:
 @answered(_cancelled)
 @on_world
 def cancel(control: Control, *, message: str) -> Any:
-    """Cancel a message that has not ended, as its account would.
+    """Cancel a message or a workflow run that has not ended.
 
-    ID is its id, the end of it (four characters or more), or a URL or label that no other message has.
+    ID is its id, the end of it (four characters or more), or a URL or label that no other has.
     """
-    row = message_row(control, message)
+    row = find_message_or_run(control, message)
+    if is_run(row):
+        return cancel_run(control, row)
     if row["ended"] is not None:
-        raise Failure(f"message {row['message_id']} has ended: {row['state']} at {row['ended']}")
+        raise CommandFailed(f"message {row['message_id']} has ended: {row['state']} at {row['ended']}")
     control.of_service("DELETE", f"/v2/messages/{quote(row['message_id'])}", row["account_id"])
     return message_row(control, row["message_id"])
+
+
+def _redelivered(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["delivery"] is None:
+        yield f"redelivery {found['redelivery']} is under way: other attempts are in flight, `deliveries` has it later"
+    else:
+        yield f"redelivery {found['redelivery']} of {found['delivery']['message_id']}"
+        yield from _attempt(found["delivery"], is_whole=False)
+
+
+@click.command(epilog="Example: svc-emulator redeliver EPibtvEg")
+@click.argument("delivery", metavar="ID")
+@click.option("--originals", is_flag=True, help="Show what was sent where the service's logs hide it (Redact-Fields).")
+@answered(_redelivered)
+@on_world
+def redeliver(control: Control, *, delivery: str, originals: bool) -> Any:
+    """Send an attempt again now, signed anew, and show the answer.
+
+    ID is a message (its id, the end of it, a URL or a label), whose last attempt is sent, or the number of an attempt,
+    the `seq` of `deliveries --json`. It is a delivery of its own: nothing of the message changes, and no retry,
+    callback or dead letter follows.
+    """
+    seq = delivery
+    if not re.fullmatch("[0-9]{1,15}", delivery):
+        query = {"message_id": find_message(control, delivery), "order": "latestFirst", "limit": "1", "brief": "true"}
+        latest = control.call("GET", "deliveries", query=query)["deliveries"]
+        if not latest:
+            raise CommandFailed(f"no attempt of {query['message_id']} was made yet that could be sent again")
+        seq = str(latest[0]["seq"])
+    return control.call("POST", f"deliveries/{seq}/redeliver", query={"redact": str(not originals).lower()})
+
+
+_DELIVERIES = Listing(
+    "deliveries",
+    "no deliveries",
+    {
+        "STARTED": "at",
+        "ID ENDS": lambda row: end_of(row["message_id"]),
+        "TRY": "attempt",
+        "DESTINATION": "{method} {url}",
+        "RESULT": lambda row: styled_status(row["response"], row["error"]),
+        "VIA": "via",
+    },
+    newest_first=True,
+)
+
+
+@click.command(epilog="Example: svc-emulator deliveries --failed --to 'https://api.example.com/*'")
+@to_option("attempts")
+@click.option("--message", metavar="ID", help="Only attempts of this message: its id, the end of it, a URL or a label.")
+@click.option("--failed", "outcome", flag_value="failed", help="Only attempts that failed.")
+@click.option("--succeeded", "outcome", flag_value="succeeded", help="Only attempts that were answered with 2xx.")
+@limit_option
+@answered(_DELIVERIES)
+@on_world
+def deliveries(control: Control, /, *, message: str | None, **wanted: Any) -> Any:
+    """List attempts to deliver, the newest last.
+
+    `show ID` has the requests and responses whole.
+    """
+    message_id = None if message is None else find_message(control, message)
+    return control.call(
+        "GET", "deliveries", query=asked({**wanted, "message_id": message_id, "order": "latestFirst", "redact": "true"})
+    )
+
+
+_REFUSED = Listing(
+    "refused",
+    "no refused calls",
+    {
+        "AT": "at",
+        "STATUS": "status",
+        "CALL": "{method} {path}",
+        "WHY": lambda row: click.style(row["error"], fg="red"),
+    },
+)
+
+
+@click.command(epilog="Example: svc-emulator refused --limit 5")
+@limit_option
+@answered(_REFUSED)
+@on_world
+def refused(control: Control, *, limit: int) -> Any:
+    """List the calls that were answered with 4xx, and why.
+
+    Those of the messaging and management APIs, the newest last.
+    """
+    return control.call("GET", "refused", query={"limit": str(limit)})
+
+
+_COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}
+_COLOURS |= {"success": "green", "error": "red", "failure_function": "red", "waiting": "yellow"}
+_COLOURS |= {"refused": "red", "would_be_refused": "red", "paused": "yellow", "real_time": "yellow"}
+
+
+def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
+    """The message, run or schedule, the sentence about it, and a line for each reason: when, what about, and what."""
+    if "schedule_id" in explanation:
+        yield f"{explanation['schedule_id']} to {explanation['destination']}"
+    elif "run_id" in explanation:
+        yield f"{explanation['run_id']} at {explanation['url']}"
+    else:
+        yield f"{explanation['message_id']} to {explanation['url']}"
+    yield click.style(explanation["summary"], bold=True)
+    yield ""
+    reasons = explanation["reasons"]
+    width = max(len(reason["kind"]) for reason in reasons)
+    for reason in reasons:
+        kind = click.style(f"{reason['kind'].replace('_', ' '):{width}}", fg=_COLOURS.get(reason["kind"]))
+        yield f"{reason['at']}  {kind}  {reason['text']}"
+
+
+@click.command(epilog="Example: svc-emulator explain msg_7YoJx1yPUjzXeVKidtK2Cr2ErPibtvEg9A87ggFqehgRSzhds8Kig")
+@click.argument("id")
+@answered(explanation_lines)
+@on_world
+def explain(control: Control, *, id: str) -> Any:
+    """Tell why a message, run or schedule is where it is.
+
+    ID is its id, the end of it (four characters or more), or a URL or label that no other has; a run is meant
+    before its own messages.
+
+    Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: what came of
+    its last firing, when it fires next, and whether that would be refused as things are. Of a run: its steps
+    with their instants, what it waits for and until when.
+    """
+    kind, found = _resolve(control, id)
+    return control.call("GET", f"{kind}/{quote(found, safe='')}/explain")
+
+
+def _resolve(control: Control, text: str) -> tuple[str, str]:
+    """Whether a message, a schedule or a workflow run is meant, and its id. Raises CommandFailed."""
+    if text and not is_message_id(text):
+        # The whole id of a schedule precedes messages that have it as their label.
+        for schedule in control.call("GET", "schedules")["schedules"]:
+            if schedule["schedule_id"] == text:
+                return "schedules", text
+    if is_message_id(text):
+        return "messages", text
+    try:
+        row = find_message_or_run(control, text)
+        return ("runs", row["id"]) if is_run(row) else ("messages", row["message_id"])
+    except NothingFound as nothing:
+        try:
+            return "schedules", str(find_schedule(control, text)["schedule_id"])
+        except NothingFound:
+            raise NothingFound(
+                nothing.message.replace("no message or run", "no message, run or schedule", 1)
+            ) from nothing

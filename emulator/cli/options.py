@@ -10,16 +10,18 @@ import os
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from emulator.cli.failures import WrongUsage
+from emulator.cli.output import WrongUsage
 from emulator.core.errors import Malformed
 from emulator.server.settings import FILE_NAME, PREFIX, Settings, SettingsError, check_variables, read_file
-from emulator.wire.durations import parse_control_duration_ms
-from emulator.wire.instants import number_or_text, read_clock_instant_ms
+from emulator.wire.times import number_or_text, parse_control_duration_ms, read_clock_instant_ms, read_epoch_ms
 from emulator.wire.urls import read_target
+
+if TYPE_CHECKING:
+    from emulator.wire.dialect import Dialect
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -57,6 +59,16 @@ def read_settings(**values: Any) -> Settings:  # by name, of whatever type the f
         return Settings(**values)
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
+
+
+def read_dialect(name: str) -> Dialect:
+    """The dialect of a name or a file. Raises WrongUsage."""
+    from emulator.wire import dialect
+
+    try:
+        return dialect.load(name)
+    except dialect.DialectError as error:
+        raise WrongUsage(f"dialect: {error}") from error
 
 
 def _option(entry: Field[Any]) -> Callable[[F], F]:
@@ -119,31 +131,41 @@ ca_option = click.option(
 # -- types ------------------------------------------------------------------------------------
 
 
-class Duration(click.ParamType[int]):
-    """A length of time in milliseconds: `1d2h30m`, or digits for milliseconds."""
+if TYPE_CHECKING:
+    _IntType = click.ParamType[int]
+    _FloatType = click.ParamType[float]
+    _StrType = click.ParamType[str]
+else:
+    # Generic for type checkers alone: not every supported version of click takes the parameter.
+    _IntType = _FloatType = _StrType = click.ParamType
+
+
+class Duration(_IntType):
+    """A length of time in milliseconds, given as `1d2h30m`: a number has no unit (D-500)."""
 
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return parse_control_duration_ms(number_or_text(str(value)))
+            return parse_control_duration_ms("0s" if str(value) == "0" else str(value))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 
 
-class Instant(click.ParamType[int]):
-    """A time in epoch milliseconds: ISO 8601, or digits for milliseconds."""
+class Instant(_IntType):
+    """A time in epoch milliseconds: ISO 8601, or digits for milliseconds, but none that mean seconds (D-501)."""
 
     name = "instant"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return read_clock_instant_ms(number_or_text(str(value)))
+            given = number_or_text(str(value))
+            return read_clock_instant_ms(given if isinstance(given, str) else read_epoch_ms(given))
         except Malformed as malformed:
             self.fail(malformed.reason, param, ctx)
 
 
-class Rate(click.ParamType[float]):
+class Rate(_FloatType):
     """How fast a clock goes: a number, `frozen` for 0 or `realtime` for 1."""
 
     name = "rate"
@@ -161,7 +183,7 @@ class Rate(click.ParamType[float]):
         return rate
 
 
-class Url(click.ParamType[str]):
+class Url(_StrType):
     """The address of a server, without a slash at its end."""
 
     name = "url"

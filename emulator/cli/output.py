@@ -1,19 +1,66 @@
-"""What commands print: styled lines, columns, answers of a server, and a spinner while a call takes long."""
+"""What commands print: styled lines, columns, answers of a server, a spinner while a call takes long, and failures."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import json
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ParamSpec, TextIO
+from typing import IO, Any, ParamSpec, TextIO, TypeAlias
 
 import click
 
-from emulator.cli.failures import Failure
-from emulator.server.terminals import printable_styled, wants_colours
+from emulator.server.logs import printable, printable_styled, runs_for_agent, wants_colours
+
+_LONGEST = 1000
+
+
+class CommandFailed(click.ClickException):
+    """A command cannot continue."""
+
+    exit_code = 1
+    # What to do next where nothing else is said.
+    next_step = "svc-emulator health"
+
+    def __init__(self, message: str, *more: str, next: str | None = None) -> None:
+        """Each is one line; `next` says what to do, a command if there is one (D-712)."""
+        self.lines = tuple(" ".join(line.split()) for line in (message, *more))
+        self.next = next or self.next_step
+        super().__init__(self.lines[0])
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for line in self.lines:
+            click.echo(f"svc-emulator: {printable(_shortened(line))}", file=file or sys.stderr)
+        click.echo(f"next: {printable(_shortened(self.next))}", file=file or sys.stderr)
+
+
+def _shortened(line: str) -> str:
+    """A line that can be read: what was given, and is quoted in it, may be as long as an argument can be."""
+    if len(line) <= _LONGEST:
+        return line
+    return f"{line[: _LONGEST // 2]}[...]{line[-_LONGEST // 2 :]}"
+
+
+def failure_of_fixtures(problems: Sequence[str], file: str) -> CommandFailed:
+    """All that is wrong in a fixtures file; of several problems, the last line says how to look again."""
+    hint = [f"{len(problems)} problems (look again with svc-emulator fixtures check {shlex.quote(file)})"]
+    again = f"svc-emulator fixtures check {shlex.quote(file)}"
+    return CommandFailed(*problems, *(hint if len(problems) > 1 else ()), next=again)
+
+
+class WrongUsage(CommandFailed):
+    """A command was called in a way that can never work."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *more: str, next: str | None = None) -> None:
+        context = click.get_current_context(silent=True)
+        command = "svc-emulator" if context is None else context.command_path
+        super().__init__(message, *more, next=next or f"{command} --help")
+
 
 P = ParamSpec("P")
 
@@ -47,12 +94,40 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> Iterator[str]:
-    """A table under its headings; without rows the sentence about that."""
-    if not rows:
-        yield nothing
-        return
-    yield from columns([[click.style(heading, bold=True) for heading in headings], *rows])
+# How a cell comes from the JSON of its row: a field's name, a format of several fields, or a function of the row.
+Cell: TypeAlias = str | Callable[[Mapping[str, Any]], str]
+
+
+class Listing:
+    """A list of the control API as a table: its columns by their headings, and the sentence for an empty one.
+
+    One that comes `newest_first`, and in pages, is printed with the newest last; a line below says that there are
+    older ones.
+    """
+
+    def __init__(self, key: str, nothing: str, columns: Mapping[str, Cell], *, newest_first: bool = False) -> None:
+        """`key` is where the rows are in the answer."""
+        self._key = key
+        self._nothing = nothing
+        self._columns = columns
+        self._newest_first = newest_first
+
+    def __call__(self, answer: Mapping[str, Any]) -> Iterator[str]:
+        entries = answer[self._key]
+        ordered = reversed(entries) if self._newest_first else entries
+        rows = [[_written(cell, entry) for cell in self._columns.values()] for entry in ordered]
+        if rows:
+            yield from columns([[click.style(heading, bold=True) for heading in self._columns], *rows])
+        else:
+            yield self._nothing
+        if self._newest_first and answer["cursor"]:
+            yield click.style("there are older ones: --limit lists more", dim=True)
+
+
+def _written(cell: Cell, entry: Mapping[str, Any]) -> str:
+    if not isinstance(cell, str):
+        return cell(entry)
+    return cell.format_map(entry) if "{" in cell else str(entry[cell])
 
 
 # Ids of messages differ in the letters at their end.
@@ -60,15 +135,26 @@ _END_OF_ID = 8
 
 
 def end_of(message_id: str) -> str:
-    """So much of a message's id as every command takes for it."""
+    """The end of a message's id, which all commands accept for it."""
     return message_id[-_END_OF_ID:]
 
 
+# As much of a text as a cell of a table has room for.
+_CELL = 60
+
+
+def one_line(text: str) -> str:
+    """A text as part of a line: white space made single spaces, and the end cut off where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _CELL else f"{line[: _CELL - 3]}..."
+
+
 _STATES = {"DELIVERED": "green", "FAILED": "red", "CANCELED": "yellow", "HELD": "yellow", "RETRYING": "yellow"}
+_STATES |= {"RUN_STARTED": "yellow", "RUN_SUCCESS": "green", "RUN_FAILED": "red", "RUN_CANCELED": "yellow"}
 
 
 def styled_state(state: str) -> str:
-    """The state of a message in its colour."""
+    """The state of a message or a run in its colour."""
     return click.style(state, fg=_STATES.get(state))
 
 
@@ -96,7 +182,7 @@ def answered(lines: Callable[[Any], Iterable[str]]) -> Callable[[Callable[P, Any
             if as_json:
                 print_json(answer)
                 return answer
-            with expected_of(click.get_current_context().params["url"]):
+            with expected_of(click.get_current_context().params.get("url", "")):
                 print_lines(lines(answer))
             return answer
 
@@ -107,18 +193,18 @@ def answered(lines: Callable[[Any], Iterable[str]]) -> Callable[[Callable[P, Any
 
 @contextlib.contextmanager
 def expected_of(url: str) -> Iterator[None]:
-    """Raises Failure for an answer without a field that every emulator of this version gives."""
+    """Raises CommandFailed for an answer without a field that every emulator of this version gives."""
     try:
         yield
     except KeyError as missing:
-        raise Failure(f"{url} is another program or version: its answer has no {missing}") from missing
+        raise CommandFailed(f"{url} is another program or version: its answer has no {missing}") from missing
 
 
 @contextlib.contextmanager
 def progress(doing: str, stream: TextIO | None = None, after_s: float = _SPINNER_AFTER_S) -> Iterator[None]:
     """On a terminal, a spinner with the time that has passed, once it has become long."""
     stream = stream or sys.stderr
-    if not stream.isatty():
+    if not stream.isatty() or runs_for_agent():
         yield
         return
     with contextlib.ExitStack() as shown:

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
-from emulator.cli.failures import Failure, WrongUsage, failure_of_fixtures
+from emulator import resources
 from emulator.cli.options import read_settings, settings_options
-from emulator.cli.output import progress
-from emulator.server.settings import Settings, SettingsError
+from emulator.cli.output import CommandFailed, WrongUsage, failure_of_fixtures, progress
+from emulator.server.settings import PREFIX, Settings, SettingsError
 from emulator.version import VERSION
 
 if TYPE_CHECKING:
@@ -24,17 +25,79 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Banner = Callable[["Emulation", str, str], Awaitable[str]]
+# Also printed by `demo`.
+FOR_PUBLIC_CLIENTS = (
+    "for the public clients (qstash, @upstash/qstash, @upstash/workflow): svc-emulator dev, or serve --dialect upstash"
+)
+
 
 @click.command(epilog="Example: svc-emulator serve --port 8080 --clock frozen --db ./state.db")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready: url, token, variables.")
 @settings_options()
 @click.pass_obj
-def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
+def serve(run: Callable[[Settings], None] | None, /, *, as_json: bool, **values: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
 
     Prints its address and the variables that clients need, then a line for every delivery on
     standard error. Every option is also an environment variable and a key of emulator.toml; a flag
     precedes the variable, the variable the file. A variable lists several values between commas.
     """
+    _start(run, values, _json_banner if as_json else None)
+
+
+# D-533.
+_QUOTAS = {"free": "free", "payg": "payg", "pro": "queue_fixed_1m"}
+_DEV_SETTINGS = tuple(
+    each.name for each in fields(Settings) if each.name not in ("dialect", "port", "plan", "fixtures")
+)
+
+
+@click.command(epilog="Example: svc-emulator dev -port 8081")
+@click.option(
+    "-port",
+    "--port",
+    type=click.INT,
+    default=8080,
+    show_default=True,
+    envvar=f"{PREFIX}PORT",
+    help="Port to listen on.",
+)
+@click.option(
+    "-quota",
+    "--quota",
+    type=click.Choice(list(_QUOTAS)),
+    default="payg",
+    show_default=True,
+    help="Plan of the default account, whose limits hold.",
+)
+@settings_options(*_DEV_SETTINGS)
+@click.pass_obj
+def dev(run: Callable[[Settings], None] | None, /, *, port: int, quota: str, **values: Any) -> None:
+    """Serve like the public service's own development server.
+
+    The dialect is upstash, the users are the published ones, and the port is the one where the public
+    clients look in their development mode (QSTASH_DEV=true). All other options are those of serve.
+    """
+    _start(run, {**values, "dialect": "upstash", "port": port}, _dev_banner, _fixtures_with(_QUOTAS[quota]))
+
+
+def _fixtures_with(plan: str) -> Mapping[str, object]:
+    """The built-in fixtures, with another plan of the default account."""
+    import json
+
+    document: dict[str, Any] = json.loads(resources.path("fixtures", "default.json").read_bytes())
+    first, *others = document["accounts"]
+    return {**document, "accounts": [{**first, "plan": plan}, *others]}
+
+
+def _start(
+    run: Callable[[Settings], None] | None,
+    values: dict[str, Any],
+    banner: Banner | None,
+    fixtures: Mapping[str, object] | None = None,
+) -> None:
+    """Run the server with the options of a command; `banner` is printed when it listens."""
     settings = read_settings(**values)
     context = click.get_current_context()
     given = {name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT}
@@ -44,33 +107,37 @@ def serve(run: Callable[[Settings], None] | None, /, **values: Any) -> None:
         if run is not None:
             run(settings)
         else:
-            _run(settings, given)
+            _run(settings, given, banner, fixtures)
     finally:
         gc.enable()
 
 
-def _run(settings: Settings, given: Collection[str]) -> None:
+def _run(
+    settings: Settings, given: Collection[str], banner: Banner | None, fixtures: Mapping[str, object] | None
+) -> None:
     from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
     from emulator.server import serving
-    from emulator.server.certificates import UnusableCertificate
+    from emulator.server.connections import UnusableCertificate
 
     try:
-        serving.run(lambda: _serve(settings, given))
+        serving.run(lambda: _serve(settings, given, banner, fixtures))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
         raise failure_of_fixtures(error.problems, settings.fixtures) from error
     except (serving.CannotListen, UnusableCertificate, UnusableDatabase) as error:
-        raise Failure(str(error)) from error
+        raise CommandFailed(str(error)) from error
     except KeyboardInterrupt:
         # Before the server has its own handler, or in a loop without any.
         raise click.exceptions.Exit(0) from None
 
 
-async def _serve(settings: Settings, given: Collection[str]) -> None:
+async def _serve(
+    settings: Settings, given: Collection[str], banner: Banner | None, fixtures: Mapping[str, object] | None
+) -> None:
     from emulator.server import bootstrap, logs, serving
-    from emulator.server.certificates import read_certificate
+    from emulator.server.connections import read_certificate
 
     stop = asyncio.Event()
     serving.stop_on_signals(stop)
@@ -80,12 +147,13 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
     listener = serving.listen(settings.host, settings.port)
     with contextlib.closing(listener):
         with progress(f"opening {settings.db}"):
-            emulation = await bootstrap.start(settings, given=given)
+            emulation = await bootstrap.start(settings, fixtures, given=given)
         try:
             emulation.worlds.observers.append(logs.DeliveryLog(emulation.worlds.all()))
             logs.stamp(emulation.worlds)
             url, bound = serving.url_of(listener, scheme=scheme), listener.getsockname()[0]
-            click.echo(await (_json_banner if settings.log_format == "json" else _banner)(emulation, url, bound))
+            show = banner or (_json_banner if settings.log_format == "json" else _banner)
+            click.echo(await show(emulation, url, bound))
             gc.enable()
             gc.freeze()
             await serving.serve(
@@ -94,14 +162,16 @@ async def _serve(settings: Settings, given: Collection[str]) -> None:
                 server=settings.server,
                 stop=stop,
                 certificate=certificate,
-                ending=emulation.ending,
+                shutdown=emulation.shutdown,
             )
         finally:
             # What is there now goes with the process.
             gc.disable()
             _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
     if failures := emulation.worlds.failures:
-        raise Failure("; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()))
+        raise CommandFailed(
+            "; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items())
+        )
 
 
 def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
@@ -125,19 +195,26 @@ def _elsewhere(bound: str, url: str) -> Iterator[str]:
         yield f"and on every other address of this machine ({bound}); from elsewhere {by_name}, by its name or address"
 
 
+async def _dev_banner(emulation: Emulation, url: str, bound: str) -> str:
+    # The npm client waits for "running at" if it has started this program by itself (D-665).
+    return f"development server is running at {url}\n{await _banner(emulation, url, bound)}"
+
+
 async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
     """The same as one line of JSON, in the form of the log's lines."""
     import json
 
+    from msgspec import to_builtins
+
     from emulator.cli.env import variables_of
+    from emulator.control.clock import clock_view
     from emulator.engine.clock import wall_ms
-    from emulator.wire.control.clock import clock_view
-    from emulator.wire.instants import iso
+    from emulator.wire.times import iso
     from emulator.worlds.setup import DEFAULT
 
     world = emulation.worlds.get(DEFAULT)
     username, password = world.login
-    clock, wall = clock_view(await world.clock.status()), wall_ms()
+    clock, wall = to_builtins(clock_view(await world.clock.status())), wall_ms()
     line = {
         "wall": iso(wall),
         "wall_ms": wall,
@@ -148,6 +225,7 @@ async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
         "message": f"svc-emulator {VERSION} listens on {url}",
         "version": VERSION,
         "url": url,
+        "token": world.credentials().token,
         "bound": bound,
         "variables": variables_of(emulation, url),
         "management": {"username": username, "password": password},
@@ -160,15 +238,17 @@ async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
 
 async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     """Where the server is, the variables to copy, and where the clock stands."""
+    from msgspec import to_builtins
+
     from emulator.cli.clock import status_text
     from emulator.cli.env import Format, variables_of, written
+    from emulator.control.clock import clock_view
     from emulator.journal.database import MEMORY
-    from emulator.wire.control.clock import clock_view
     from emulator.worlds.setup import DEFAULT
 
     world = emulation.worlds.get(DEFAULT)
     username, password = world.login
-    clock = clock_view(await world.clock.status())
+    clock = to_builtins(clock_view(await world.clock.status()))
     db = emulation.settings.db
     state = "in memory, gone at the end (keep it with --db FILE)" if db == MEMORY else db
     return "\n".join(
@@ -178,6 +258,7 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
             "",
             written(variables_of(emulation, url), Format.DOTENV),
             "",
+            *([] if emulation.dialect.name == "upstash" else [FOR_PUBLIC_CLIENTS]),
             f"management login: {username} {password}",
             f"control API: {url}/_emulator",
             *([] if emulation.settings.inspector == "off" else [f"inspector: {url}/_emulator/inspector"]),

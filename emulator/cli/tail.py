@@ -18,12 +18,12 @@ from typing import Any
 import click
 
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
-from emulator.cli.failures import Failure
-from emulator.cli.finding import find_message
+from emulator.cli.listings import find_message_or_run, is_message_id, is_run
+from emulator.cli.output import CommandFailed
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
-from emulator.server.terminals import printable, printable_styled, wants_colours
-from emulator.wire.control.event_stream import (
+from emulator.server.logs import printable, printable_styled, wants_colours
+from emulator.wire.event_stream import (
     ID_HEADER,
     KEEP_ALIVE_S,
     MAX_LAST,
@@ -34,7 +34,7 @@ from emulator.wire.control.event_stream import (
 )
 
 _FROM_START = {"from": "start"}
-# A delivery is usually told in four entries of history: created, active, the attempt, delivered.
+# A delivery usually makes four entries of history: created, active, the attempt, delivered.
 _ENTRIES_OF_A_DELIVERY = 4
 _FEWEST = 1_000
 
@@ -42,11 +42,12 @@ _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which entries are printed: of all messages or one, to all URLs or those of a glob."""
+class EntryFilter:
+    """Which entries are printed: of all messages, one or those of a run, to all URLs or those of a glob."""
 
     events: bool
     message: str | None
+    run: str | None
     url: str | None
 
     def includes(self, event: StreamEvent) -> bool:
@@ -57,17 +58,18 @@ class Wanted:
                 return self.events and self._concerns(_object(event))
             case Kind.CLOCK | Kind.FIRING | Kind.REFUSED:
                 # None of these belongs to a message.
-                return self.events and self.message is None and self.url is None
+                return self.events and self.message is self.run is self.url is None
             case _:
                 return False
 
     def _concerns(self, data: Mapping[str, Any]) -> bool:
-        return self.message in (None, data["message_id"]) and (self.url is None or matches_url(self.url, data["url"]))
+        is_meant = self.message in (None, data["message_id"]) and self.run in (None, data.get("workflow_run_id"))
+        return is_meant and (self.url is None or matches_url(self.url, data["url"]))
 
 
 @click.command(epilog="Example: svc-emulator tail --to 'https://api.example.com/*'")
 @click.option(
-    "--message", metavar="ID", help="Only what concerns this message: its id, the end of it, a URL or a label."
+    "--message", metavar="ID", help="Only what concerns this message or run: its id, the end of it, a URL or a label."
 )
 @click.option("--to", "destination", metavar="GLOB", help="Only what goes to such URLs; * stands for any characters.")
 @click.option(
@@ -97,10 +99,15 @@ def tail(
 
     A line has the virtual time, the method and URL, what came of it, the attempt, what answered (the
     network, a rule, capture or a mount), and the message. When the server goes away, tail waits for
-    it, and goes on where it was. With --no-follow it prints what has happened, all of it or the --last entries.
+    it, and continues where it was. With --no-follow it prints what has happened, all of it or the --last entries.
     """
-    message_id = None if message is None else find_message(control, message)
-    wanted = Wanted(events=events, message=message_id, url=destination)
+    message_id = run_id = None
+    if message is not None and is_message_id(message):
+        message_id = message
+    elif message is not None:
+        row = find_message_or_run(control, message)
+        message_id, run_id = (None, row["id"]) if is_run(row) else (row["message_id"], None)
+    wanted = EntryFilter(events=events, message=message_id, run=run_id, url=destination)
     is_coloured = sys.stdout.isatty() and wants_colours()
     show = _shown_as_json if as_json else _shown
     _end_with_the_pipe()
@@ -118,7 +125,7 @@ def tail(
             _say(f"the world {control.world} " + (f"has stopped: {error}" if error else "was deleted"))
 
 
-def _with_last(control: Control, wanted: Wanted, last: int, *, follow: bool) -> Iterator[StreamEvent]:
+def _with_last(control: Control, wanted: EntryFilter, last: int, *, follow: bool) -> Iterator[StreamEvent]:
     """The last wanted entries of what has happened, and what happens from then on.
 
     Filters may leave few entries, so more of them are asked for until that many are wanted, or there are no more.
@@ -164,7 +171,7 @@ def followed(
     """The events of a stream until its last one; a broken connection is resumed at the last event.
 
     `begin` is the part of the query that says where to begin. Without `follow` only those that have happened.
-    Raises Failure if there is no server at first, or it refuses.
+    Raises CommandFailed if there is no server at first, or it refuses.
     """
     place: str | None = None
     is_waiting = False
@@ -192,15 +199,15 @@ def followed(
 
 
 def _connected(control: Control, place: str | None, begin: Mapping[str, str], *, follow: bool) -> Iterator[StreamEvent]:
-    """The events of one connection, until it ends. Raises Failure."""
-    query = {**begin} if follow else {**begin, "follow": "false"}
+    """The events of one connection, until it ends. Raises CommandFailed."""
+    query = {**begin, "redact": "true"} if follow else {**begin, "redact": "true", "follow": "false"}
     headers = {} if place is None else {ID_HEADER: place}
     reader = StreamReader()
     for line in control.lines("stream", query, headers, silent_s=4 * KEEP_ALIVE_S):
         try:
             event = reader.take(line)
         except Malformed as malformed:
-            raise Failure(f"{control.url} is not an emulator: {malformed.reason}") from malformed
+            raise CommandFailed(f"{control.url} is not an emulator: {malformed.reason}") from malformed
         if event is not None:
             yield event
 
@@ -215,12 +222,15 @@ def _end_with_the_pipe() -> None:
     if not is_pipe or not hasattr(select, "poll"):
         return
 
+    # Not SIGINT: a script's background job ignores it, and so does what it starts.
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(0))
+
     def wait() -> None:
         poll = select.poll()
         # Without events to wait for, poll still reports that the reader has closed the pipe.
         poll.register(descriptor, 0)
         poll.poll()
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGALRM)
 
     threading.Thread(target=wait, daemon=True).start()
 
@@ -244,7 +254,8 @@ def _shown(event: StreamEvent) -> str:
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
             target = f"{data['method']} {data['url']}"
             chaos = f" chaos: {data['chaos']['did']}" if "chaos" in data else ""
-            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}{chaos}"
+            again = " redelivery" if "redelivery" in data else ""
+            return f"{data['at']} {target} -> {result} {details} {data['message_id']}{_run_of(data)}{chaos}{again}"
         case Kind.EVENT:
             state = click.style(data["state"], fg=_STATE_COLOURS.get(data["state"]))
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""

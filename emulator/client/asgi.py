@@ -1,4 +1,4 @@
-"""Calls of ASGI applications in this process: the emulator's own, and those that are mounted.
+"""ASGI applications in this process: calls of the emulator's own and of mounted ones, and their start-up and shutdown.
 
 An application gets what it would get of `httpx.ASGITransport`. The request, the response and the
 cookies of an HTTP client would take longer than a call of the emulator does.
@@ -6,16 +6,18 @@ cookies of an HTTP client would take longer than a call of the emulator does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import anyio
 import httpx
+from asgi_lifespan import LifespanManager, LifespanNotSupported
 
-from emulator.client.bridges import AsgiApp
-from emulator.core.model.names import Headers
-from emulator.core.record import Record
+from emulator.client.event_loops import AsgiApp
+from emulator.core.record import Headers, Record
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -60,7 +62,7 @@ class Exchange:
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
         self._pieces: list[bytes] = []
-        self._is_over = False
+        self.is_over = False
         self._end: anyio.Event | None = None
         self.status: int | None = None
         self.headers: RawHeaders = []
@@ -72,7 +74,7 @@ class Exchange:
 
     def final_status(self) -> int:
         """The status of the whole answer. Raises RuntimeError if there is none."""
-        if self.status is None or not self._is_over:
+        if self.status is None or not self.is_over:
             raise RuntimeError("the application ended before its answer did")
         return self.status
 
@@ -98,7 +100,7 @@ class Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        if not self._is_over:
+        if not self.is_over:
             # Most applications never wait for this.
             self._end = self._end or anyio.Event()
             await self._end.wait()
@@ -111,10 +113,130 @@ class Exchange:
             self.status = message["status"]
             self.headers = list(message.get("headers", ()))
         elif message["type"] == "http.response.body":
-            if self._is_over:
-                raise RuntimeError("the application went on with its answer after its end")
+            if self.is_over:
+                raise RuntimeError("the application continued its answer after its end")
             self._pieces.append(message.get("body", b""))
             if not message.get("more_body", False):
-                self._is_over = True
+                self.is_over = True
                 if self._end is not None:
                     self._end.set()
+
+
+logger = logging.getLogger(__name__)
+
+
+class BrokeOut(Exception):
+    """The application raised `error`, which is no Exception: as such it would end the task or the loop it passes."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.error = error
+
+
+def _answering(app: AsgiApp, is_given_up: Callable[[], bool]) -> AsgiApp:
+    """The application, for the manager that waits for answers about its lifespan.
+
+    One that returns without an answer, or answers as it would a request, does not implement the protocol,
+    and is not waited for. Servers treat it in the same way. `is_given_up` says whether its task is being cancelled
+    from here; otherwise the application did that itself.
+    """
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        answers = {}
+
+        async def send_own(message: Any) -> None:
+            kind = message["type"]
+            if not kind.startswith("lifespan."):
+                raise LifespanNotSupported(f"the application answered its start-up with {kind}")
+            answers[kind] = message
+            await send(message)
+
+        try:
+            await app(scope, receive, send_own)
+        except BaseException as error:
+            # The manager cancels what an application does after its last answer.
+            is_cancelled = is_given_up() or "lifespan.shutdown.complete" in answers
+            if isinstance(error, Exception | GeneratorExit) or is_cancelled:
+                raise
+            raise BrokeOut(error) from error
+        if failed := answers.get("lifespan.startup.failed"):
+            raise RuntimeError(f"the application did not start: {failed.get('message', '')}")
+        if "lifespan.startup.complete" not in answers:
+            raise LifespanNotSupported("the application did not answer its start-up")
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return answering
+
+
+class Lifespan:
+    """One application's lifespan, in its own task. Begin and end it on the same event loop.
+
+    It has no time limits of its own: `begin` and `end` may be cancelled, which ends it.
+    """
+
+    def __init__(self, app: AsgiApp, broke: Callable[[BaseException], None]) -> None:
+        self.app = app
+        self._broke = broke
+        self._over = asyncio.Event()
+        self._is_given_up = False
+        self._task: asyncio.Task[None] | None = None
+
+    @staticmethod
+    async def begin(app: AsgiApp, broke: Callable[[BaseException], None]) -> Lifespan:
+        """Start the application up, if it implements the lifespan protocol.
+
+        Raises whatever its start-up raises, BrokeOut for what is no Exception. What its shutdown raises is given
+        to `broke`.
+        """
+        lifespan = Lifespan(app, broke)
+        started = asyncio.get_running_loop().create_future()
+        lifespan._task = asyncio.get_running_loop().create_task(
+            lifespan._run(started), name="lifespan of a mounted app"
+        )
+        try:
+            await started
+        except asyncio.CancelledError:
+            lifespan._give_up()
+            raise
+        return lifespan
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        try:
+            async with LifespanManager(_answering(self.app, lambda: self._is_given_up), None, None) as manager:
+                # This wrapper adds the state of the start-up to every request.
+                self.app = manager.app
+                started.set_result(None)
+                await self._over.wait()
+        except LifespanNotSupported as unsupported:
+            if isinstance(unsupported.__cause__, BrokeOut):
+                self._failed(started, unsupported.__cause__)
+            elif not started.done():
+                started.set_result(None)
+        except Exception as error:  # An edge: what the user's application raises.
+            self._failed(started, error)
+
+    def _failed(self, started: asyncio.Future[None], error: Exception) -> None:
+        if not started.done():
+            started.set_exception(error)
+            return
+        raised = error.error if isinstance(error, BrokeOut) else error
+        logger.error("the shutdown of a mounted application failed", exc_info=raised)
+        self._broke(raised)
+
+    async def end(self) -> None:
+        """Shut it down, and wait for that."""
+        self._over.set()
+        if self._task is not None:
+            try:
+                await asyncio.wait((self._task,))
+            except asyncio.CancelledError:
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        if self._task is not None:
+            self._task.cancel()

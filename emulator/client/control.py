@@ -11,14 +11,14 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import httpx
 
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable, is_emulator_error
 from emulator.core.record import Record
-from emulator.wire.credentials import CONTROL_TOKEN
+from emulator.wire.parts import CONTROL_TOKEN
 
 __tracebackhide__ = is_emulator_error
 
@@ -34,7 +34,7 @@ TIMEOUT = httpx.Timeout(None, connect=_CONNECT_S)
 
 
 # A body as it is, whole or in pieces.
-Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
+RawBody: TypeAlias = bytes | Iterator[bytes] | AsyncIterator[bytes]
 
 
 class Call(Record):
@@ -46,8 +46,25 @@ class Call(Record):
     headers: Mapping[str, str]
     content: bytes | None
 
+    def request(
+        self,
+        http: httpx.Client | httpx.AsyncClient,
+        *,
+        content: RawBody | None = None,
+        timeout: httpx.Timeout = TIMEOUT,
+    ) -> httpx.Request:
+        """The request, with its own content or another one. Raises httpx.InvalidURL."""
+        return http.build_request(
+            self.method,
+            self.url,
+            params=self.query or None,
+            content=self.content if content is None else content,
+            headers=self.headers,
+            timeout=timeout,
+        )
 
-class Answer(Record):
+
+class HttpAnswer(Record):
     """What a call was answered: the path that was asked for, the status, and the whole body."""
 
     path: str
@@ -59,27 +76,9 @@ class Answer(Record):
         return json.loads(self.body)
 
 
-def request_of(
-    http: httpx.Client | httpx.AsyncClient,
-    call: Call,
-    *,
-    content: Content | None = None,
-    timeout: httpx.Timeout = TIMEOUT,
-) -> httpx.Request:
-    """The request of a call, with its own content or another one. Raises httpx.InvalidURL."""
-    return http.build_request(
-        call.method,
-        call.url,
-        params=call.query or None,
-        content=call.content if content is None else content,
-        headers=call.headers,
-        timeout=timeout,
-    )
-
-
-def answer_of(response: httpx.Response) -> Answer:
+def answer_of(response: httpx.Response) -> HttpAnswer:
     """A response that has been read."""
-    return Answer(path=response.url.path, status=response.status_code, body=response.content)
+    return HttpAnswer(path=response.url.path, status=response.status_code, body=response.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +86,10 @@ class ControlApi:
     """The APIs of the server at `url`, for one of its worlds; `token` is the control token.
 
     With the token of the world that its maker chose, every control call carries that too, so that a load
-    balancer can tell by it where the world is (D-433).
+    balancer can tell by it where the world is.
     """
+
+    # D-433.
 
     url: str
     world: str
@@ -123,22 +124,6 @@ class ControlApi:
             content = json.dumps(body).encode()
         return Call(method=method, url=self.url + path, query=query, headers=headers, content=content)
 
-    def request(
-        self,
-        http: httpx.Client | httpx.AsyncClient,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        query: Mapping[str, str] | None = None,
-        content: Content | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: httpx.Timeout = TIMEOUT,
-    ) -> httpx.Request:
-        """The request of a call, whose content may come in pieces. Raises httpx.InvalidURL."""
-        call = self.call(method, path, body, query=query, headers=headers)
-        return request_of(http, call, content=content, timeout=timeout)
-
     @contextmanager
     def failures(self) -> Iterator[None]:
         """Raises EmulatorError for a request that cannot be made, and Unreachable if no response comes."""
@@ -149,7 +134,7 @@ class ControlApi:
         except httpx.HTTPError as error:
             raise Unreachable(f"no emulator answers at {self.url}: {str(error) or type(error).__name__}") from error
 
-    def check(self, answer: Answer) -> None:
+    def check(self, answer: HttpAnswer) -> None:
         """Raises Refused with what the server says, NotAnEmulator if another program answered.
 
         Unreachable if that is a load balancer that finds no server.
@@ -165,10 +150,10 @@ class ControlApi:
                     f"no emulator answers behind {self.url}: what stands before it answered {answer.status}, "
                     "as it does when a server has ended or cannot be reached"
                 ) from None
-            raise self.stranger(answer) from None
+            raise self.not_an_emulator_error(answer) from None
         raise Refused(text, status=answer.status, field=field)
 
-    def read(self, answer: Answer) -> Any:
+    def read(self, answer: HttpAnswer) -> Any:
         """The JSON object of an answer, None without content. Raises as `check` does."""
         self.check(answer)
         if answer.status == 204:
@@ -178,10 +163,10 @@ class ControlApi:
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise self.stranger(answer)
+            raise self.not_an_emulator_error(answer)
         return content
 
-    def stranger(self, answer: Answer) -> NotAnEmulator:
+    def not_an_emulator_error(self, answer: HttpAnswer) -> NotAnEmulator:
         """The error for an answer that no emulator gives."""
         return NotAnEmulator(
             f"{self.url} is no emulator: it answered {answer.status} to {answer.path}", status=answer.status
@@ -189,7 +174,15 @@ class ControlApi:
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
+    """A name as one segment of a path. Raises TypeError for what is no text, ValueError for an empty one.
+
+    An empty one would lead to another operation, such as one about all of them.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"expected an id or a name, got {name!r}")
+    if not name:
+        # D-486.
+        raise ValueError("expected an id or a name, got an empty text")
     return quote(name, safe="")
 
 

@@ -18,13 +18,16 @@ _AIO = Path(__file__).with_name("aio")
 _WORDS = (
     (r"\bemulator\.client\.aio\b", "emulator.client.sync"),
     (
-        r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages|Workflows|World)\b",
+        r"\bAsync(Emulator|Clock|Destinations|Link|Snapshots|Schedules|Queues|UrlGroups|DeadLetters|Messages|Workflows|World|FlowControlKeys|SigningKeys)\b",
         r"\1",
     ),
+    (r"(?m)^(@has_to_be_awaited|from emulator\.client\.errors import has_to_be_awaited)\n", ""),
+    (r"\bhas_to_be_awaited, ", ""),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\basync_wait\b", "blocking_wait"),
+    (r"\bAsyncCaller\b", "BlockingCaller"),
     (r"\bcaller_loop\b", "no_loop"),
 )
 # Sentences that are true of one of them only.
@@ -35,6 +38,12 @@ _TEXTS = {
     "event loop in a thread of their own,\n"
     "        between their own start-up and shutdown; one whose connections belong to another loop\n"
     "        goes with `AsyncEmulator`.",
+    "The others run in a thread of the emulator's;\n"
+    "        `emulator.django` shares the database connections of the test with them.": "The others answer in\n"
+    "        the main thread while that waits in a call of the emulator, with the database session and whatever\n"
+    "        else is bound to it. A delivery that comes at another moment, as when the code under test\n"
+    "        publishes over HTTP, answers in a thread of the emulator's; `emulator.django` shares the\n"
+    "        database connections of the test with it.",
 }
 
 

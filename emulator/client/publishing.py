@@ -1,55 +1,59 @@
 """What a publish takes and answers: the service's options as keywords, bodies, and what was made.
 
 Keywords are checked by the parsers that read the service's own headers, so that a wrong one is an
-error of the test's line before any call leaves (D-350).
+error of the test's line before any call leaves.
 """
+
+# D-350.
 
 from __future__ import annotations
 
 import json as jsons
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, NotRequired, Required, TypeAlias, TypedDict
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict, cast
 
-from emulator.client.errors import is_argument_error
-from emulator.client.values import check_names
+from emulator.client.arguments import EPOCH, aware, check_names, described
+from emulator.client.errors import Refused, is_error_of_a_call
 from emulator.core.errors import Malformed
 from emulator.core.record import Record
-from emulator.wire.durations import parse_duration_ms
-from emulator.wire.instants import read_instant_ms
-from emulator.wire.messaging.destinations import parse_url
-from emulator.wire.messaging.flow_values import parse_flow_control_value
+from emulator.wire.messaging.flow_control import parse_flow_control_value
 from emulator.wire.messaging.option_values import VALUES
 from emulator.wire.names import parse_free_text
+from emulator.wire.times import parse_duration_ms, read_instant_ms
+from emulator.wire.urls import parse_url
 
-__tracebackhide__ = is_argument_error
+__tracebackhide__ = is_error_of_a_call
 
-# A duration of the service: a timedelta, whole seconds, or `1d2h30m`.
-Wait: TypeAlias = timedelta | float | str
+# A duration of the service: `1d2h30m`, or a timedelta of whole seconds. Zero needs no unit.
+Wait: TypeAlias = str | timedelta | Literal[0]
 # Texts, one or several.
 Texts: TypeAlias = str | Sequence[str]
 
 _SECOND = timedelta(seconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # -- keywords ---------------------------------------------------------------------------------
 
 
 class FlowControl(TypedDict, total=False):
-    """A flow control key and the limits that a message brings for it; `period` belongs to `rate`."""
+    """A flow control key and the limits that a message sets for it.
+
+    `period` belongs to `rate`; a number is seconds, as in the service's records.
+    """
 
     key: Required[str]
     parallelism: NotRequired[int]
     rate: NotRequired[int]
-    period: NotRequired[Wait]
+    period: NotRequired[Wait | int]
 
 
 class MessageOptions(TypedDict, total=False):
     """What can be said of every message; None says nothing, and the service's default holds.
 
-    Durations are a timedelta, whole seconds or `1d2h30m`. `retry_delay` may also be an expression
+    Durations are `1d2h30m` or a timedelta of whole seconds. `retry_delay` may also be an expression
     such as `1000 * (1 + retried)`, whose unit is the service's: milliseconds. `label` and `redact` are
     one text or several. Other options of callbacks are headers, such as `Svc-Callback-Retries`.
     """
@@ -73,11 +77,59 @@ class ScheduleOptions(MessageOptions, total=False):
 
 
 class PublishOptions(ScheduleOptions, total=False):
-    """What can be said of a message that is published: `not_before` is a datetime, ISO 8601 or Unix seconds."""
+    """What can be said of a message that is published.
+
+    `not_before` is a datetime with its time zone, ISO 8601, or Unix seconds as in the service's header.
+    """
 
     not_before: datetime | str | float | None
     deduplication_id: str | None
     content_based_deduplication: bool | None
+
+
+class BatchMessage(PublishOptions, total=False):
+    """One message of `publish_batch`: the arguments of `publish`."""
+
+    destination: Required[str]
+    body: bytes | str | None
+    json: Any
+    headers: Mapping[str, str] | None
+
+
+def batch_item(place: str, message: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """One message as the service's JSON has it in a batch. Raises TypeError and ValueError that begin with `place`."""
+    try:
+        if not isinstance(message, Mapping):
+            raise TypeError(f"expected a message such as {{'destination': 'https://app.test'}}, got {message!r}")
+        check_names(message, BatchMessage.__annotations__)
+        options = {name: value for name, value in message.items() if name in PublishOptions.__annotations__}
+        if "destination" not in message:
+            raise TypeError("expected a destination, got none")
+        destination = destination_text(message["destination"])
+        queue = queue_of(cast(PublishOptions, options))
+        options.pop("queue", None)
+        said = option_headers(options, PublishOptions.__annotations__, prefix, message.get("headers"))
+        body, headers = content(message.get("body"), message.get("json"), said)
+        item: dict[str, Any] = {"destination": destination, "headers": headers}
+        if queue is not None:
+            item["queue"] = queue
+        if body is not None:
+            # JSON has no bytes.
+            item["body"] = body.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{place}: body: a batch takes text alone, expected UTF-8") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{place}: {error}") from None
+    return item
+
+
+def destination_text(value: object) -> str:
+    """A destination as a path has it. Raises TypeError and ValueError."""
+    if not isinstance(value, str):
+        raise TypeError(f"destination: expected a URL such as https://app.test/hook, or a URL group, got {value!r}")
+    if not value.strip():
+        raise ValueError(f"destination: expected a URL such as https://app.test/hook, or a URL group, got {value!r}")
+    return value
 
 
 def option_headers(
@@ -144,7 +196,7 @@ def _flow_control(value: Any) -> list[tuple[str, str]]:
     limits = []
     for name in ("parallelism", "rate", "period"):
         if (limit := value.get(name)) is not None:
-            write = _wait if name == "period" else _number
+            write = _wait if name == "period" and not isinstance(limit, int) else _number
             limits.append(f"{name}={write(f'flow_control: {name}', limit)}")
     if not limits:
         return [("Flow-Control-Key", key)]
@@ -185,6 +237,11 @@ def _truth(keyword: str, value: Any) -> str:
     return str(value).lower()
 
 
+def whole_seconds(keyword: str, value: Wait) -> str:
+    """A duration as the service reads it. Raises TypeError and ValueError that name the keyword."""
+    return _wait(keyword, value)
+
+
 def _wait(keyword: str, value: Any) -> str:
     if isinstance(value, str):
         return _text(keyword, value)
@@ -195,13 +252,15 @@ def _wait(keyword: str, value: Any) -> str:
 
 
 def _seconds(keyword: str, value: Any) -> float:
-    if isinstance(value, timedelta):
-        value = value / _SECOND
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{keyword}: expected a timedelta, seconds or a text such as 1d2h30m, got {value!r}")
-    if not math.isfinite(value) or value < 0:
+    """Raises TypeError also for a number, which has no unit."""
+    # D-500.
+    if not isinstance(value, timedelta):
+        if isinstance(value, int) and not isinstance(value, bool) and value == 0:
+            return 0
+        raise TypeError(f'{keyword}: expected a duration such as "1d2h30m" or a timedelta, got {described(value)}')
+    if value < timedelta(0):
         raise ValueError(f"{keyword}: expected 0 or more, got {value!r}")
-    return value
+    return value / _SECOND
 
 
 def retry_delay_text(keyword: str, value: Any) -> str:
@@ -217,8 +276,7 @@ def retry_delay_text(keyword: str, value: Any) -> str:
 def _not_before(keyword: str, value: Any) -> str:
     """Unix seconds, the next whole one so that it is not earlier than asked for."""
     if isinstance(value, datetime):
-        instant = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return str(math.ceil((instant - _EPOCH) / _SECOND))
+        return str(math.ceil((aware(keyword, value) - EPOCH) / _SECOND))
     if isinstance(value, str):
         try:
             return str(-(-read_instant_ms(value) // 1000))
@@ -271,7 +329,10 @@ def content(
         raise TypeError("expected body or json, got both")
     if not any(name.lower() == "content-type" for name in given):
         given["Content-Type"] = "application/json"
-    return jsons.dumps(json).encode(), given
+    try:
+        return jsons.dumps(json).encode(), given
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"json: expected what JSON can say, got {json!r}: {error}") from None
 
 
 # -- answers ----------------------------------------------------------------------------------
@@ -289,8 +350,10 @@ class Published(str):
     """What a publish made. It is the message's id, and can be used wherever one is wanted.
 
     For a URL group of several endpoints it is the id of the first endpoint's message, and
-    `message_ids` has them all, in the order of the endpoints (D-351).
+    `message_ids` has them all, in the order of the endpoints.
     """
+
+    # D-351.
 
     __slots__ = ("_messages",)
     _messages: tuple[PublishedMessage, ...]
@@ -337,3 +400,17 @@ def read_published(answer: Any, destination: str) -> Published:
             for each in made
         )
     )
+
+
+def read_batch(answer: Any, items: Sequence[Mapping[str, Any]]) -> list[Published]:
+    """What each message of a batch made. Raises Refused for those that the service has refused, naming them."""
+    refused = [
+        f"messages[{index}] ({items[index]['destination']}): {each['error']}"
+        for index, each in enumerate(answer)
+        if isinstance(each, Mapping) and "error" in each
+    ]
+    if refused:
+        count = len(answer) - len(refused)
+        others = f"; {count} of {len(answer)} were published" if count else ""
+        raise Refused("; ".join(refused) + others, status=HTTPStatus.BAD_REQUEST)
+    return [read_published(each, item["destination"]) for each, item in zip(answer, items, strict=True)]

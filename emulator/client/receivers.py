@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypedDict, cast
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import msgspec
 
-from emulator.client.bridges import EventLoop
+from emulator.client.arguments import check_choice, check_names, check_text
 from emulator.client.errors import is_argument_error
+from emulator.client.event_loops import EventLoop
 from emulator.client.mounts import Application, Interface
 from emulator.client.publishing import content
 from emulator.client.session import Session
-from emulator.client.values import check_names
-from emulator.conformance import battery
-from emulator.conformance.effects import Read
-from emulator.conformance.profiles import NONE
-from emulator.conformance.records import Receiver
-from emulator.conformance.reports import ReceiverReport
+from emulator.client.threads import Caller
+from emulator.conformance.reports import NONE, PROFILES, Receiver, ReceiverReport
 from emulator.core.model.options import Method
+from emulator.engine.clock import wall_ms
 from emulator.wire import dialect
 from emulator.wire.urls import read_target
+
+if TYPE_CHECKING:
+    from emulator.conformance.sending import Read
 
 __tracebackhide__ = is_argument_error
 
@@ -33,12 +34,13 @@ _ORIGIN = "https://receiver.test"
 class ReceiverOptions(TypedDict, total=False):
     """What may be said of a receiver that is checked.
 
-    `effect` is a function without arguments, asynchronous or called in a thread, whose result is a
-    state to compare: a number, a list or JSON lets effects be counted. `effect_delay` is how long the
-    receiver may work after its answer, `timeout` that of each request; both are in seconds of real
-    time. `body` or `json`, `headers` and `method` are those of a good delivery, `{}` by POST without
-    them. `callbacks` says that the endpoint takes callbacks. `profile` is `qstash-python` or
-    `qstash-npm`, whose known tolerances are no failures. `path` and `interface` are for an application.
+    `effect` is a function without arguments, called in the thread that calls `check_receiver`, whose
+    result is a state to compare: a number, a list or JSON lets effects be counted. It may be
+    asynchronous. `effect_delay` is how long the receiver may work after its answer, `timeout` that of
+    each request; both are in seconds of real time. `body` or `json`, `headers` and `method` are those
+    of a good delivery, `{}` by POST without them. `callbacks` says that the endpoint takes callbacks.
+    `profile` is `qstash-python` or `qstash-npm`, whose known tolerances are no failures. `path` and
+    `interface` are for an application.
     """
 
     effect: Callable[[], object]
@@ -49,39 +51,50 @@ class ReceiverOptions(TypedDict, total=False):
     method: str
     timeout: float
     callbacks: bool
-    profile: str
+    profile: Literal["none", "qstash-python", "qstash-npm"]
     path: str
-    interface: Interface | str
+    interface: Interface | Literal["asgi", "wsgi", "function"]
 
 
 async def check_receiver(
-    session: Session, target: str | Application, loop: EventLoop | None, options: ReceiverOptions
+    session: Session, target: str | Application, loop: EventLoop | None, caller: Caller, options: ReceiverOptions
 ) -> ReceiverReport:
     """Check a URL, or an application that is mounted for the time of the check.
 
-    `loop` is the caller's. Raises as `AsyncEmulator.check_receiver`.
+    `loop` is that of `caller`. Raises as `AsyncEmulator.check_receiver`.
     """
+    # It imports a library of signatures, which takes a fifth of the whole import.
+    from emulator.conformance import battery
+
     check_names(options, ReceiverOptions.__annotations__)
     url = target if isinstance(target, str) else f"{_ORIGIN}{_path(options.get('path', '/'))}"
     receiver = _receiver(session, url, options)
     effect = options.get("effect")
-    read = None if effect is None else _reading(effect, loop)
+    if effect is not None and not _takes_nothing(effect):
+        raise TypeError(f"effect: expected a function without arguments that returns the state, got {effect!r}")
+    check_choice("profile", options.get("profile", NONE), PROFILES)
+    read = None if effect is None else _reading(effect, loop, caller)
     profile = options.get("profile", NONE)
     server, world = session.server, session.world
     if isinstance(target, str):
         mount = server.mount_at(world, url)
-        return await battery.check(receiver, mount=mount, effect=read, profile=profile)
+        # Another process has the machine's time, also while this one has that of a world.
+        now_ms = wall_ms if mount is None else None
+        return await battery.check(
+            receiver, mount=mount, effect=read, profile=profile, now_ms=now_ms, turns=server.turns_taken
+        )
     interface = options.get("interface")
-    await server.mount(world, _ORIGIN, target, None if interface is None else Interface(interface), loop)
+    await server.mount(world, _ORIGIN, target, interface, loop)
     try:
         mount = server.mount_at(world, url)
-        return await battery.check(receiver, mount=mount, effect=read, profile=profile)
+        return await battery.check(receiver, mount=mount, effect=read, profile=profile, turns=server.turns_taken)
     finally:
         await server.unmount(world, _ORIGIN)
 
 
 def _path(path: str) -> str:
-    """Raises: ValueError."""
+    """Raises: TypeError, ValueError."""
+    check_text("path", path)
     if not path.startswith("/"):
         raise ValueError(f"path: expected one that begins with a slash, got {path!r}")
     return path
@@ -97,6 +110,10 @@ def _receiver(session: Session, url: str, options: ReceiverOptions) -> Receiver:
         headers["Content-Type"] = "application/json"
     # A server elsewhere does not tell the user agent of a dialect of its own.
     known = dialect.load(names.name if names.name in dialect.BUILT_IN else "svc")
+    check_text("method", options.get("method", ""), expected="a method such as POST")
+    callbacks = options.get("callbacks", False)
+    if not isinstance(callbacks, bool):
+        raise TypeError(f"callbacks: expected True or False, got {callbacks!r}")
     try:
         method = Method(options.get("method", Method.POST).upper())
     except ValueError:
@@ -111,7 +128,7 @@ def _receiver(session: Session, url: str, options: ReceiverOptions) -> Receiver:
         method=method,
         headers=tuple(headers.items()),
         body=b"{}" if body is None else body,
-        takes_callbacks=options.get("callbacks", False),
+        takes_callbacks=callbacks,
     )
     return msgspec.structs.replace(
         made,
@@ -121,22 +138,38 @@ def _receiver(session: Session, url: str, options: ReceiverOptions) -> Receiver:
 
 
 def _ms(name: str, seconds: float, *, least: int) -> int:
-    ms = round(seconds * 1000)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"{name}: expected seconds of real time, such as 1.5, got {seconds!r}")
+    ms = round(seconds * 1000) if isfinite(seconds) else -1
     if not least <= ms <= 3_600_000:
         raise ValueError(f"{name}: expected seconds, an hour at most, got {seconds!r}")
     return ms
 
 
-def _reading(effect: Callable[[], object], loop: EventLoop | None) -> Read:
-    """The function as it is called from the battery: on the caller's loop if it is asynchronous, else in a thread."""
+def _takes_nothing(effect: object) -> bool:
+    if not callable(effect):
+        return False
+    try:
+        inspect.signature(effect).bind()
+    except TypeError:
+        return False
+    except ValueError:  # A built-in that does not say what it takes.
+        pass
+    return True
+
+
+def _reading(effect: Callable[[], object], loop: EventLoop | None, caller: Caller) -> Read:
+    """The function as it is called from the battery: by the caller, and what has to be awaited on their loop.
+
+    A database session or a transaction belongs to the thread that began it.
+    """
+    # D-575.
 
     async def awaited(result: object) -> object:
         return await cast(Awaitable[object], result)
 
     async def read() -> object:
-        # A function's code may block. That of a coroutine function has not begun when it returns.
-        is_quick = inspect.iscoroutinefunction(effect)
-        result = effect() if is_quick else await asyncio.get_running_loop().run_in_executor(None, effect)
+        result = await caller.call(effect)
         if not inspect.isawaitable(result):
             return result
         return await (awaited(result) if loop is None else loop.run(lambda: awaited(result)))

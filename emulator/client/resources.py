@@ -1,20 +1,29 @@
 """What the service keeps, as records: its JSON of messages, schedules, queues, URL groups and dead letters.
 
-Times are epoch ms of the virtual clock, durations ms; a field that does not apply is None.
+Times are epoch ms of the virtual clock, and without `_ms` the same as datetimes in UTC; durations are ms. A field
+that does not apply is None.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-import msgspec
 from httpx import Headers
 
+from emulator.client.arguments import check_choice
 from emulator.client.publishing import FlowControl
 from emulator.client.records import Content, Response
-from emulator.core.record import Record
+from emulator.core.record import AsDatetime, Record
+
+R = TypeVar("R", bound=Record)
+
+# Where a message stands; `live` and `ended` are several at once.
+MessageState: TypeAlias = Literal[
+    "PENDING", "HELD", "ACTIVE", "RETRYING", "DELIVERED", "FAILED", "CANCELED", "live", "ended"
+]
 
 
 class Message(Record, Content):
@@ -39,6 +48,9 @@ class Message(Record, Content):
     flow_control: FlowControl | None
     caller_ip: str | None
 
+    created = AsDatetime[datetime]("created_ms")
+    not_before = AsDatetime[datetime]("not_before_ms")
+
 
 class DeadLetter(Message):
     """A message whose last attempt has failed; `response` is None if none came."""
@@ -52,7 +64,7 @@ class MessageStatus(Record):
 
     `state` is PENDING, HELD, ACTIVE, RETRYING, DELIVERED, FAILED or CANCELED. `attempts` counts
     those that were begun, of at most `max_attempts`. `next_ms` is when the next one is due, `waits` what
-    holds it up; `last_status`, `last_error` and `last_result` tell of the last attempt that came back.
+    holds it up; `last_status`, `last_error` and `last_result` are of the last attempt that has ended.
     """
 
     message_id: str
@@ -76,6 +88,10 @@ class MessageStatus(Record):
     flow_control_key: str | None
     source_message_id: str | None
     dead_letter_id: str | None
+
+    created = AsDatetime[datetime]("created_ms")
+    next = AsDatetime[datetime | None]("next_ms")
+    ended = AsDatetime[datetime | None]("ended_ms")
 
 
 class Schedule(Record, Content):
@@ -103,6 +119,10 @@ class Schedule(Record, Content):
     last_states: Mapping[str, str]
     error: str | None
 
+    created = AsDatetime[datetime]("created_ms")
+    last = AsDatetime[datetime | None]("last_ms")
+    next = AsDatetime[datetime | None]("next_ms")
+
 
 class Queue(Record):
     """A queue; `lag` counts its messages that have not ended."""
@@ -113,6 +133,9 @@ class Queue(Record):
     lag: int
     created_ms: int
     updated_ms: int
+
+    created = AsDatetime[datetime]("created_ms")
+    updated = AsDatetime[datetime]("updated_ms")
 
 
 class Endpoint(Record, kw_only=False):
@@ -131,13 +154,128 @@ class UrlGroup(Record):
     created_ms: int
     updated_ms: int
 
+    created = AsDatetime[datetime]("created_ms")
+    updated = AsDatetime[datetime]("updated_ms")
+
+
+class Event(Record, Content):
+    """An entry of the service's event log: what became of a message at an instant.
+
+    `state` is CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED or CANCELED. `next_ms` is
+    when the next attempt is due; `response` is what the attempt was answered, if the entry is about one.
+    """
+
+    at_ms: int
+    message_id: str
+    state: str
+    url: str
+    method: str
+    headers: Headers
+    body: bytes
+    error: str | None
+    next_ms: int | None
+    response: Response | None
+    labels: tuple[str, ...]
+    url_group: str | None
+    endpoint: str | None
+    queue: str | None
+    schedule_id: str | None
+    flow_control: FlowControl | None
+
+    at = AsDatetime[datetime]("at_ms")
+    next = AsDatetime[datetime | None]("next_ms")
+
+
+class FlowControlKey(Record):
+    """A flow control key: its limits, 0 for none, and how much of them is used.
+
+    `waiting` counts the messages that wait for it, `active` the attempts under way, `rate_used` those that
+    began in the present `period_ms`. A pinned limit is not changed by messages.
+    """
+
+    key: str
+    paused: bool
+    waiting: int
+    parallelism: int
+    active: int
+    rate: int
+    rate_used: int
+    period_ms: int
+    pinned_parallelism: bool
+    pinned_rate: bool
+
+
+def state_text(state: MessageState | Sequence[MessageState] | None) -> str | None:
+    """The states as the control API takes them, with commas between. Raises ValueError for one that is none."""
+    if state is None:
+        return None
+    if not isinstance(state, str | Sequence):
+        raise TypeError(f"state: expected a state or several, got {state!r}")
+    states = state.split(",") if isinstance(state, str) else state
+    for each in states:
+        check_choice("state", each.strip().upper() if isinstance(each, str) else each, _STATES)
+    return ",".join(states)
+
+
+_STATES = tuple(each.upper() for each in get_args(MessageState))
+
 
 # -- reading ----------------------------------------------------------------------------------
+
+# What the service's JSON calls a field, where that is not the field's own name.
+_WIRE_NAMES = {
+    "message_id": "messageId",
+    "dead_letter_id": "dlqId",
+    "max_retries": "maxRetries",
+    "retry_delay": "retryDelayExpression",
+    "created_ms": "createdAt",
+    "updated_ms": "updatedAt",
+    "not_before_ms": "notBefore",
+    "url_group": "topicName",
+    "endpoint": "endpointName",
+    "queue": "queueName",
+    "schedule_id": "scheduleId",
+    "failure_callback": "failureCallback",
+    "caller_ip": "callerIP",
+}
+# The fields that are not in the JSON of what has none.
+_OPTIONAL = frozenset(
+    {
+        "retry_delay",
+        "url_group",
+        "endpoint",
+        "queue",
+        "schedule_id",
+        "callback",
+        "failure_callback",
+        "caller_ip",
+        "error",
+    }
+)
+
+
+def _read(kind: type[R], entry: Mapping[str, Any], **made: Any) -> R:
+    """A record of the service's JSON; `made` are the fields that are more than another name of a value there."""
+    for field in kind.__struct_fields__:
+        if field not in made:
+            name = _WIRE_NAMES.get(field, field)
+            made[field] = entry.get(name) if field in _OPTIONAL else entry[name]
+    return kind(**made)
+
+
+def _content(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What messages and schedules have in common."""
+    return {
+        "headers": _headers(entry.get("header")),
+        "body": _body(entry, "body"),
+        "labels": tuple(entry.get("labels", ())),
+        "flow_control": _flow_control(entry),
+    }
 
 
 def read_message(entry: Mapping[str, Any]) -> Message:
     """A message of the service's JSON."""
-    return Message(**_message(entry))
+    return _read(Message, entry, **_content(entry))
 
 
 def read_dead_letter(entry: Mapping[str, Any]) -> DeadLetter:
@@ -146,85 +284,66 @@ def read_dead_letter(entry: Mapping[str, Any]) -> DeadLetter:
     if status:
         headers, body = _headers(entry.get("responseHeader")), _body(entry, "responseBody")
         response = Response(status, headers=headers, body=body)
-    return DeadLetter(**_message(entry), dead_letter_id=entry["dlqId"], response=response)
-
-
-def _message(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "message_id": entry["messageId"],
-        "url": entry["url"],
-        "method": entry["method"],
-        "max_retries": entry["maxRetries"],
-        "created_ms": entry["createdAt"],
-        "not_before_ms": entry["notBefore"],
-        "url_group": entry.get("topicName"),
-        "endpoint": entry.get("endpointName"),
-        "schedule_id": entry.get("scheduleId"),
-        "caller_ip": entry.get("callerIP"),
-        **_common(entry),
-    }
-
-
-def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What messages and schedules have in common."""
-    return {
-        "headers": _headers(entry.get("header")),
-        "body": _body(entry, "body"),
-        "retry_delay": entry.get("retryDelayExpression"),
-        "labels": tuple(entry.get("labels", ())),
-        "queue": entry.get("queueName"),
-        "callback": entry.get("callback"),
-        "failure_callback": entry.get("failureCallback"),
-        "flow_control": _flow_control(entry),
-    }
-
-
-def read_status(entry: Mapping[str, Any]) -> MessageStatus:
-    """A message of the control API's list."""
-    return msgspec.convert(entry, MessageStatus)
+    return _read(DeadLetter, entry, **_content(entry), response=response)
 
 
 def read_schedule(entry: Mapping[str, Any]) -> Schedule:
     """A schedule of the service's JSON."""
-    return Schedule(
-        schedule_id=entry["scheduleId"],
-        cron=entry["cron"],
-        destination=entry["destination"],
+    return _read(
+        Schedule,
+        entry,
         paused=entry["isPaused"],
-        method=entry["method"],
-        retries=entry["retries"],
         delay_ms=_ms(entry.get("delay")),
         timeout_ms=_ms(entry.get("timeout")),
-        created_ms=entry["createdAt"],
         last_ms=entry.get("lastScheduleTime"),
         next_ms=entry.get("nextScheduleTime"),
         last_states=entry.get("lastScheduleStates", {}),
-        error=entry.get("error"),
-        **_common(entry),
+        **_content(entry),
     )
 
 
 def read_queue(entry: Mapping[str, Any]) -> Queue:
     """A queue of the service's JSON."""
-    return Queue(
-        name=entry["name"],
-        parallelism=entry["parallelism"],
-        paused=entry["paused"],
-        lag=entry["lag"],
-        created_ms=entry["createdAt"],
-        updated_ms=entry["updatedAt"],
+    return _read(Queue, entry)
+
+
+def read_event(entry: Mapping[str, Any]) -> Event:
+    """An entry of the event log in the service's JSON, in which every body is base64."""
+    status = entry.get("responseStatus")
+    response = None
+    if status is not None:
+        body = b64decode(entry.get("responseBody", ""))
+        response = Response(status, headers=_headers(entry.get("responseHeader")), body=body)
+    return _read(
+        Event,
+        entry,
+        **{**_content(entry), "body": b64decode(entry.get("body", ""))},
+        at_ms=entry["time"],
+        next_ms=entry.get("nextDeliveryTime"),
+        response=response,
+    )
+
+
+def read_flow_control_key(entry: Mapping[str, Any]) -> FlowControlKey:
+    """A flow control key of the service's JSON."""
+    return FlowControlKey(
+        key=entry["flowControlKey"],
+        paused=entry["isPaused"],
+        waiting=entry["waitListSize"],
+        parallelism=entry["parallelismMax"],
+        active=entry["parallelismCount"],
+        rate=entry["rateMax"],
+        rate_used=entry["rateCount"],
+        period_ms=entry["ratePeriod"] * 1000,
+        pinned_parallelism=entry["isPinnedParallelism"],
+        pinned_rate=entry["isPinnedRate"],
     )
 
 
 def read_url_group(entry: Mapping[str, Any]) -> UrlGroup:
     """A URL group of the service's JSON."""
-    return UrlGroup(
-        name=entry["name"],
-        endpoints=tuple(Endpoint(each["url"], each.get("name")) for each in entry["endpoints"]),
-        headers=_headers(entry.get("headers")),
-        created_ms=entry["createdAt"],
-        updated_ms=entry["updatedAt"],
-    )
+    endpoints = tuple(Endpoint(each["url"], each.get("name")) for each in entry["endpoints"])
+    return _read(UrlGroup, entry, endpoints=endpoints, headers=_headers(entry.get("headers")))
 
 
 def _headers(values_by_name: Mapping[str, list[str]] | None) -> Headers:

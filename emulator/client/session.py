@@ -12,19 +12,31 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import httpx
 import msgspec
 
-from emulator.client.background import Background
-from emulator.client.control import Answer, Content, ControlApi, answer_of, segment
-from emulator.client.errors import Refused, is_emulator_error
-from emulator.client.records import Delivery, Dialect, read_clock, read_credentials, read_delivery, read_env
+from emulator.client.arguments import given
+from emulator.client.control import ControlApi, HttpAnswer, RawBody, answer_of, segment
+from emulator.client.errors import Mode, Refused, is_emulator_error
+from emulator.client.event_loops import Background
+from emulator.client.records import (
+    Delivery,
+    Dialect,
+    Journal,
+    RunDeadLetter,
+    WorkflowRun,
+    read_credentials,
+    read_deliveries,
+    read_env,
+    read_run,
+)
+from emulator.client.resources import DeadLetter, Event, MessageStatus, read_dead_letter, read_event
 from emulator.client.server import Options, Server, check_options
 from emulator.queries.reports import ClockStatus, Credentials
 from emulator.worlds.setup import DEFAULT
@@ -47,6 +59,7 @@ class Session:
     def __init__(self, server: Server, world: str, token: str | None = None) -> None:
         """`token` is the world's, if its maker chose it."""
         self.server = server
+        self.errors = server.errors_of(world)
         self.api = ControlApi(url=server.url, world=world, token=server.control_token, world_token=token)
         self._answer: Mapping[str, Any] = {}
         # As of the last refresh: the credentials, and the names on the server's wire.
@@ -65,10 +78,22 @@ class Session:
 
     async def refresh(self) -> Credentials:
         """Read tokens and keys again, which may have changed; the new ones."""
-        self._answer = await self.control("GET", "credentials")
-        self.credentials = read_credentials(self._answer)
-        self.dialect = msgspec.convert(self._answer["dialect"], Dialect)
+        return self._take(await self.control("GET", "credentials"))
+
+    def _take(self, answer: Mapping[str, Any]) -> Credentials:
+        self._answer = answer
+        self.credentials = read_credentials(answer)
+        self.dialect = msgspec.convert(answer["dialect"], Dialect)
         return self.credentials
+
+    async def made(self, path: str, wanted: Mapping[str, Any], token: str | None) -> Session:
+        """Make a world of the same server by a control call. `token` is the world's, if it is chosen here."""
+        maker = self if path != "worlds" else Session(self.server, self.world, token)
+        answer = await maker.control("POST", path, wanted)
+        session = Session(self.server, answer["id"], token)
+        # The names on the wire are the server's. Another call for what the answer says would cost half of a test.
+        session._take({**self._answer, **answer["credentials"]})
+        return session
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -81,7 +106,7 @@ class Session:
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Any call; see `ControlApi.call`."""
         with self.api.failures():
             answer = await self.server.exchange(
@@ -95,17 +120,17 @@ class Session:
         method: str,
         path: str,
         *,
-        content: Content | None = None,
+        content: RawBody | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Any call as one of httpx, whose content may come in pieces; see `ControlApi.request`."""
+        """Any call as one of httpx, whose content may come in pieces; see `ControlApi.call`."""
         http = self.server.http
         with self.api.failures():
-            response = await http.send(self.api.request(http, method, path, content=content, headers=headers))
+            response = await http.send(self.api.call(method, path, headers=headers).request(http, content=content))
         await self._check(answer_of(response), path)
         return response
 
-    async def _check(self, answer: Answer, path: str) -> None:
+    async def _check(self, answer: HttpAnswer, path: str) -> None:
         try:
             self.api.check(answer)
         except Refused as refused:
@@ -114,7 +139,8 @@ class Session:
             raise
 
     async def _is_lost(self, path: str, refused: Refused) -> bool:
-        """Whether a call was refused because the world, which was made here, is on no server any more (D-436)."""
+        """Whether a call was refused because the world, which was made here, is on no server any more."""
+        # D-436.
         if self.api.world_token is None or path == "worlds":
             return False
         if refused.status == HTTPStatus.UNAUTHORIZED and path.startswith("/"):
@@ -176,7 +202,7 @@ class Session:
     async def _streamed(self, http: httpx.AsyncClient, path: str) -> AsyncIterator[httpx.Response]:
         """The answer to a control call whose body is not read yet."""
         with self.api.failures():
-            response = await http.send(self.api.request(http, "GET", path), stream=True)
+            response = await http.send(self.api.call("GET", path).request(http), stream=True)
             try:
                 if not response.is_success:
                     await response.aread()
@@ -189,18 +215,74 @@ class Session:
 
     async def clock(self) -> ClockStatus:
         """Where the clock stands."""
-        return read_clock(await self.control("GET", "clock"))
+        return msgspec.convert(await self.control("GET", "clock"), ClockStatus)
 
     async def deliveries(self, **query: str | None) -> list[Delivery]:
-        """All attempts that fit `url`, `message_id` and `outcome`, page after page, the newest last."""
-        given = {name: value for name, value in query.items() if value is not None}
-        found: list[Delivery] = []
+        """All attempts that fit the filters of the control API, page after page, the newest last."""
+        return (await self.journal(**query)).deliveries
+
+    async def journal(self, **query: str | None) -> Journal:
+        """The same, and since when history is kept."""
+        wanted, found = given(query), []
         cursor: str | None = ""
         while cursor is not None:
             place = {"cursor": cursor} if cursor else {}
-            page = await self.control("GET", "deliveries", query={**given, "limit": _PAGE, **place})
-            found += map(read_delivery, page["deliveries"])
-            cursor = page["cursor"]
+            answer = await self.exchange("GET", "deliveries", query={**wanted, "limit": _PAGE, **place})
+            page, cursor = read_deliveries(answer.body)
+            found += page.deliveries
+        return Journal(deliveries=found, dropped_ms=page.dropped_ms)
+
+    async def newest_deliveries(self) -> Journal:
+        """The newest attempts, at most a page of them, and how many there are."""
+        query = {"order": "latestFirst", "limit": _PAGE, "count": "true"}
+        page, _ = read_deliveries((await self.exchange("GET", "deliveries", query=query)).body)
+        return replace(page, deliveries=page.deliveries[::-1])
+
+    async def pages(self, list_of: Callable[..., Any], path: str, query: Mapping[str, str]) -> AsyncIterator[Any]:
+        """All pages of a list, the JSON of each; `list_of` is `control` or `messaging`."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await list_of("GET", path, query={**query, "cursor": cursor} if cursor else query)
+            yield page
+            cursor = page.get("cursor")
+
+    async def message_statuses(self, **query: str | None) -> tuple[list[MessageStatus], int | None]:
+        """The messages that fit the filters of the control API, the newest last; since when history is kept."""
+        found: list[MessageStatus] = []
+        async for page in self.pages(self.control, "messages", {**given(query), "limit": _PAGE}):
+            found += msgspec.convert(page["messages"], list[MessageStatus])
+        # The control API has the newest first, Python has them last (D-484).
+        return found[::-1], _dropped_ms(page)
+
+    async def workflow_runs(self, **query: str | None) -> tuple[list[WorkflowRun], int | None]:
+        """The same of workflow runs, without their steps."""
+        found: list[WorkflowRun] = []
+        async for page in self.pages(self.control, "runs", {**given(query), "limit": _PAGE, "redact": "false"}):
+            found += map(read_run, page["runs"])
+        return found[::-1], _dropped_ms(page)
+
+    async def run_dead_letters(self, **query: str | None) -> list[RunDeadLetter]:
+        """The dead letters of workflow runs that fit the filters of the control API, the oldest first."""
+        found: list[RunDeadLetter] = []
+        wanted = {**given(query), "kind": "run", "limit": _PAGE}
+        async for page in self.pages(self.control, "dead-letters", wanted):
+            found += msgspec.convert(page["dead_letters"], list[RunDeadLetter])
+        return found[::-1]
+
+    async def event_log(self, name: Literal["events", "logs"], query: Mapping[str, str]) -> list[Event]:
+        """The entries of the service's log that fit its filters, by one of its names; the newest last."""
+        found: list[Event] = []
+        largest = {"events": "1000", "logs": "100"}[name]
+        query = {**query, "order": "earliestFirst", "count": largest}
+        async for page in self.pages(self.messaging, f"/v2/{name}", query):
+            found += map(read_event, page[name])
+        return found
+
+    async def dead_letters(self, query: Mapping[str, str]) -> list[DeadLetter]:
+        """The dead letters that fit the service's filters, the oldest first."""
+        found: list[DeadLetter] = []
+        async for page in self.pages(self.messaging, "/v2/dlq", {**query, "count": "100"}):
+            found += map(read_dead_letter, page["messages"])
         return found
 
     async def explain(self, message_id: str) -> Any:
@@ -274,36 +356,38 @@ def connected(url: str, control_token: str | None, world: str, verify: ssl.SSLCo
     return SessionSource(begin, _end_server)
 
 
-def new_world(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
-    """Another world of the server of `parent`, deleted at the end with everything in it."""
+def new_world(parent: Session, wanted: Mapping[str, Any], mode: Mode | None = None) -> SessionSource:
+    """Another world of the server of `parent`, deleted at the end with everything in it.
+
+    `mode` is how errors of its mounted code reach the test, that of `parent` if it is None.
+    """
 
     token = wanted.get("token")
     if token is not None and "id" not in wanted:
         # Behind a load balancer every server would begin to count at the same number (D-436).
         wanted = {**wanted, "id": f"world-{sha256(str(token).encode()).hexdigest()[:16]}"}
 
-    async def make() -> Session:
-        made = await Session(parent.server, parent.world, token).control("POST", "worlds", wanted)
-        return await open_session(parent.server, made["id"], token)
-
-    return _deleted_at_the_end(parent, make)
+    return _deleted_at_the_end(parent, lambda: parent.made("worlds", wanted, token), mode)
 
 
 def fork(parent: Session, wanted: Mapping[str, Any]) -> SessionSource:
-    """A world that goes on from where that of `parent` is, deleted at the end with everything in it."""
-
-    async def make() -> Session:
-        made = await parent.control("POST", f"worlds/{segment(parent.world)}/fork", wanted)
-        return await open_session(parent.server, made["id"], wanted.get("token"))
-
-    return _deleted_at_the_end(parent, make)
+    """A world that continues from where that of `parent` is, deleted at the end with everything in it."""
+    path, token = f"worlds/{segment(parent.world)}/fork", wanted.get("token")
+    return _deleted_at_the_end(parent, lambda: parent.made(path, wanted, token))
 
 
-def _deleted_at_the_end(parent: Session, make: Callable[[], Coroutine[Any, Any, Session]]) -> SessionSource:
+def _deleted_at_the_end(
+    parent: Session, make: Callable[[], Coroutine[Any, Any, Session]], mode: Mode | None = None
+) -> SessionSource:
+    async def begin() -> Session:
+        session = await make()
+        session.errors.mode = mode or parent.errors.mode
+        return session
 
     async def delete(session: Session) -> None:
         if session.server.is_own:
             await session.server.unmount_all(session.world)
+        session.server.forget_errors_of(session.world)
         try:
             await session.control("DELETE", f"worlds/{segment(session.world)}")
         except Refused as refused:
@@ -312,7 +396,7 @@ def _deleted_at_the_end(parent: Session, make: Callable[[], Coroutine[Any, Any, 
                 raise
 
     submit = parent.server.background.submit
-    return SessionSource(lambda: submit(make()), lambda session: submit(delete(session)))
+    return SessionSource(lambda: submit(begin()), lambda session: submit(delete(session)))
 
 
 def shared(session: Session) -> SessionSource:
@@ -320,12 +404,12 @@ def shared(session: Session) -> SessionSource:
     return SessionSource(lambda: _done(session), lambda _: _done(None))
 
 
-async def open_session(server: Server, world: str, token: str | None = None) -> Session:
+async def open_session(server: Server, world: str) -> Session:
     """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
-    session = Session(server, world, token)
+    session = Session(server, world)
     answer = await session.exchange("GET", "health")
     if session.api.read(answer).get("status") != "ok":
-        raise session.api.stranger(answer)
+        raise session.api.not_an_emulator_error(answer)
     await session.refresh()
     return session
 
@@ -345,6 +429,12 @@ async def _first_session(background: Background, opening: Coroutine[Any, Any, Se
 
 def _end_server(session: Session) -> Future[None]:
     return session.server.background.submit(session.server.end())
+
+
+def _dropped_ms(page: Mapping[str, Any]) -> int | None:
+    """Up to when history is not kept that a list would have."""
+    dropped_ms: int | None = page["dropped"]["until_ms"] if "dropped" in page else None
+    return dropped_ms
 
 
 def _done(value: T) -> Future[T]:

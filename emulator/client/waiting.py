@@ -9,15 +9,15 @@ from typing import Any, cast
 from emulator.client.errors import EmulatorError, is_emulator_error
 from emulator.client.records import Delivery, read_delivery
 from emulator.client.session import Session
-from emulator.client.verify.timeline import surroundings_of, timeline
+from emulator.client.verify.timeline import timeline, world_snapshot
 from emulator.core.rules.destination_rules import matches_url
-from emulator.wire.control.event_stream import Kind, StreamReader
+from emulator.wire.event_stream import Kind, StreamReader
 
 __tracebackhide__ = is_emulator_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
+class AwaitedDeliveries:
     """The deliveries that are waited for: `count` of them, all of which fit. None is anything."""
 
     url: str | None
@@ -48,7 +48,7 @@ class Awaited:
         return " ".join(parts)
 
 
-async def wait_for(session: Session, awaited: Awaited, timeout_s: float) -> list[Delivery] | str:
+async def wait_for(session: Session, awaited: AwaitedDeliveries, timeout_s: float) -> list[Delivery] | str:
     """The deliveries that fit, as soon as there are `awaited.count`; those that came before count.
 
     If too few come in time (seconds of real time), the text of the failure.
@@ -84,12 +84,12 @@ async def wait_for(session: Session, awaited: Awaited, timeout_s: float) -> list
     raise EmulatorError(f"the world {session.world} ended while {awaited} was waited for")
 
 
-async def _timed_out(session: Session, awaited: Awaited, timeout_s: float, found: int) -> str:
+async def _timed_out(session: Session, awaited: AwaitedDeliveries, timeout_s: float, found: int) -> str:
     came = "none came" if found == 0 else f"{found} came"
     lines = [f"waited {timeout_s:g} s for {awaited}, and {came}"]
     clock = await session.clock()
     if clock.rate == 0 and clock.next_due_ms is not None:
         lines.append("The clock is frozen: what is due later needs clock.advance(...), not waiting.")
-    deliveries = await session.deliveries()
-    surroundings = await surroundings_of(session, deliveries, deliveries)
-    return "\n".join([*lines, *surroundings.in_vain, "", timeline(surroundings, has_ids=True)])
+    journal = await session.newest_deliveries()
+    snapshot = await world_snapshot(session, journal, journal.deliveries)
+    return "\n".join([*lines, *snapshot.ineffective_calls, "", timeline(snapshot, has_ids=True)])

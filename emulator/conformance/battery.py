@@ -1,6 +1,6 @@
 """The battery: which requests are sent, in which order, and what is made of them.
 
-Source: the checks are those of `checks.py` (D-410). At most 31 requests, each with the receiver's
+Source: the checks are those of `checks.py` (D-410). At most 37 requests, each with the receiver's
 timeout; all but the five at once and the two of the slow client come one after the other.
 """
 
@@ -12,17 +12,24 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from emulator.conformance import judging
+from emulator.conformance import checks
 from emulator.conformance.checks import CHECKS
-from emulator.conformance.effects import BLIND, RESTLESS, Effects, Read, amount
-from emulator.conformance.profiles import NONE, PROFILES
-from emulator.conformance.records import CheckResult, Exchange, Receiver, Verdict
-from emulator.conformance.reports import ReceiverReport
-from emulator.conformance.sending import Courier, Request, with_effect
-from emulator.conformance.signatures import Signature
-from emulator.core.model.answers import AttemptOutcome, Response, Via
-from emulator.core.model.names import DeadLetterId
+from emulator.conformance.reports import NONE, PROFILES, CheckResult, Exchange, Receiver, ReceiverReport, Verdict
+from emulator.conformance.sending import (
+    BLIND,
+    RESTLESS,
+    Courier,
+    Effects,
+    Probe,
+    Read,
+    Signature,
+    amount,
+    with_effect,
+    written_otherwise,
+)
+from emulator.core.model.messages import AttemptOutcome, Response, Via
 from emulator.core.model.options import Method
+from emulator.core.record import DeadLetterId, Headers
 from emulator.core.rules.callbacks import encoded, fields_of
 from emulator.delivery.mounts import Mount
 
@@ -32,6 +39,7 @@ _RETRIED = 2
 _OTHER_METHODS = (Method.GET, Method.POST, Method.PUT, Method.PATCH, Method.DELETE)
 # Every line end, control characters, and letters of two bytes: text, but none that may be touched.
 _BINARY = "".join(map(chr, range(256))).encode() + b"\r\n\n\r \t"
+_OTHER_TYPES = ("text/plain", "application/x-www-form-urlencoded")
 _NO_UTF8 = b'{"text": "\xff\xfe\x00"}'
 
 _REFUSED = {
@@ -53,17 +61,21 @@ async def check(
     effect: Read | None = None,
     profile: str = NONE,
     clock: Callable[[], float] = time.monotonic,
+    now_ms: Callable[[], int] | None = None,
+    turns: Callable[[], int] | None = None,
 ) -> ReceiverReport:
     """Check a receiver: over the network, or the application that is mounted for it.
 
     `effect` reads the state by which effects are judged. `profile` names the tolerances of a client.
-    `clock` gives the seconds of real time by which answers are timed.
+    `clock` gives the seconds of real time by which answers are timed. `now_ms` is the time that deliveries
+    are signed at, if it is not that of this process. `turns` counts deliveries that could not
+    overlap with others.
     Raises: what reading the effect raises; ValueError for an unknown profile.
     """
     if profile not in PROFILES:
         raise ValueError(f"profile: expected {', '.join(PROFILES)}, got {profile!r}")
-    courier = Courier(receiver, mount, clock)
-    battery = _Battery(courier, Effects(effect, receiver.effect_delay_ms), profile)
+    courier = Courier(receiver, mount, clock, now_ms)
+    battery = _Battery(courier, Effects(effect, receiver.effect_delay_ms), profile, turns or _no_turns)
     began_s = clock()
     try:
         await battery.run()
@@ -79,10 +91,11 @@ async def check(
 
 
 class _Battery:
-    def __init__(self, courier: Courier, effects: Effects, profile: str) -> None:
+    def __init__(self, courier: Courier, effects: Effects, profile: str, turns: Callable[[], int]) -> None:
         self._courier = courier
         self._receiver = courier.receiver
         self._effects = effects
+        self._turns = turns
         self._tolerated = PROFILES[profile]
         self._results: dict[str, CheckResult] = {}
         self._messages = 0
@@ -112,7 +125,7 @@ class _Battery:
         if slowest is None:
             self._leave("latency", "no good delivery was accepted")
         else:
-            self._judge("latency", [slowest], judging.in_time(slowest.took_ms, self._receiver.timeout_ms))
+            self._judge("latency", [slowest], checks.in_time(slowest.took_ms, self._receiver.timeout_ms))
 
     def results(self) -> tuple[CheckResult, ...]:
         """What was found, in the order of the checks."""
@@ -125,29 +138,34 @@ class _Battery:
         self._messages += 1
         return self._messages
 
-    async def _send(self, request: Request) -> Exchange:
+    async def _send(self, request: Probe) -> Exchange:
         """Send a request, and see whether it has an effect."""
         before = await self._effects.state()
         exchange = await self._courier.send(request)
         after = await self._effects.state()
         return with_effect(exchange, is_changed=None if self._effects.unjudged else before != after)
 
-    async def _deliver(self, request: Request) -> Exchange:
+    async def _deliver(self, request: Probe) -> Exchange:
         """Send a good delivery."""
         exchange = await self._send(request)
         if exchange.is_accepted:
             self._accepted.append(exchange)
         return exchange
 
+    def _headers_with_type(self, content_type: str) -> Headers:
+        """The headers of a good delivery, but for its content type."""
+        others = (pair for pair in self._receiver.headers if pair[0].lower() != "content-type")
+        return (("Content-Type", content_type), *others)
+
     # -- parts of the battery -----------------------------------------------------------------
 
     async def _first_contact(self) -> Exchange | None:
-        """The request without a signature; None if nobody is there, which takes a good delivery to be sure."""
-        first = await self._send(Request(message=self._new(), signature=Signature.MISSING))
+        """The request without a signature; None if a good delivery does not reach the receiver either."""
+        first = await self._send(Probe(message=self._new(), signature=Signature.MISSING))
         if first.status is not None:
             return first
-        good = await self._send(Request(message=self._new()))
-        self._judge("valid", [good], judging.accepted(good))
+        good = await self._send(Probe(message=self._new()))
+        self._judge("valid", [good], checks.accepted(good))
         if good.status is not None:
             return first
         self._results["valid"] = replace(self._results["valid"], mend=_NOBODY)
@@ -160,23 +178,23 @@ class _Battery:
             if signature is Signature.MISSING:
                 exchange = unsigned
             else:
-                exchange = await self._send(Request(message=self._new(), signature=signature))
-            self._judge(check_id, [exchange], judging.refused(exchange))
+                exchange = await self._send(Probe(message=self._new(), signature=signature))
+            self._judge(check_id, [exchange], checks.refused(exchange))
             found.append(exchange)
         others, problems = [], []
         for method in _OTHER_METHODS:
             if method is self._receiver.method:
                 continue
-            exchange = await self._send(Request(message=self._new(), signature=Signature.MISSING, method=method))
+            exchange = await self._send(Probe(message=self._new(), signature=Signature.MISSING, method=method))
             others.append(exchange)
-            problems.append(judging.other_method(exchange, method))
+            problems.append(checks.other_method(exchange, method))
         self._judge("methods", others, "; ".join(filter(None, problems)) or None)
         return [exchange for exchange in (*found, *others) if not exchange.is_accepted]
 
     async def _check_valid(self, refused: Sequence[Exchange]) -> None:
-        valid = await self._deliver(Request(message=self._new()))
-        self._judge("valid", [valid], judging.accepted(valid))
-        problem = judging.without_effect(refused)
+        valid = await self._deliver(Probe(message=self._new()))
+        self._judge("valid", [valid], checks.accepted(valid))
+        problem = checks.without_effect(refused)
         if not valid.is_changed and problem is None and self._effects.unjudged is None:
             self._effects.unjudged = BLIND
         if self._effects.unjudged is not None or not refused:
@@ -184,21 +202,21 @@ class _Battery:
         else:
             self._judge("no-effect", refused, problem)
         before = await self._effects.state()
-        rotated = await self._deliver(Request(message=self._new(), signature=Signature.NEXT))
-        self._judge("next-key", [rotated], judging.accepted(rotated))
+        rotated = await self._deliver(Probe(message=self._new(), signature=Signature.NEXT))
+        self._judge("next-key", [rotated], checks.accepted(rotated))
         if rotated.is_accepted and rotated.is_changed:
             self._is_fresh_seen = True
             self._amount_of_one = _growth(before, await self._effects.state())
 
     async def _check_repeated(self) -> None:
         message = self._new()
-        first = await self._deliver(Request(message=message))
+        first = await self._deliver(Probe(message=message))
         if not first.is_accepted:
             for check_id in ("duplicate", "idempotency"):
                 self._leave(check_id, "the first delivery was not accepted")
             return
-        second = await self._deliver(Request(message=message))
-        problem = judging.accepted(second)
+        second = await self._deliver(Probe(message=message))
+        problem = checks.accepted(second)
         self._judge("duplicate", [second], problem)
         if self._effects.unjudged is not None:
             self._leave("idempotency", self._effects.unjudged)
@@ -210,19 +228,23 @@ class _Battery:
             for check_id in ("concurrent", "concurrent-effect"):
                 self._leave(check_id, "the same message twice, one after the other, does not pass")
             return
-        message = self._new()
+        message, turns = self._new(), self._turns()
         before = await self._effects.state()
-        found = await asyncio.gather(*(self._courier.send(Request(message=message)) for _ in range(_AT_ONCE)))
+        found = await asyncio.gather(*(self._courier.send(Probe(message=message)) for _ in range(_AT_ONCE)))
         after = await self._effects.state()
-        self._judge("concurrent", found, judging.at_once(found))
+        if self._turns() != turns:
+            for check_id in ("concurrent", "concurrent-effect"):
+                self._leave(check_id, _TURNS)
+            return
+        self._judge("concurrent", found, checks.at_once(found))
         growth = _growth(before, after)
         if (unjudged := self._effects.unjudged or self._unjudged_once(growth)) is not None:
             self._leave("concurrent-effect", unjudged)
         elif growth is not None and self._amount_of_one is not None:
-            self._judge("concurrent-effect", found, judging.once(growth, self._amount_of_one))
+            self._judge("concurrent-effect", found, checks.once(growth, self._amount_of_one))
 
     def _unjudged_once(self, growth: float | None) -> str | None:
-        """Why one effect cannot be told from several."""
+        """Why one effect cannot be distinguished from several."""
         if self._results["idempotency"].verdict is not Verdict.PASSED:
             return "the same message twice, one after the other, has two effects"
         if not self._is_fresh_seen:
@@ -232,8 +254,8 @@ class _Battery:
         return None
 
     async def _check_retry(self) -> None:
-        retry = await self._deliver(Request(message=self._new(), retried=_RETRIED))
-        self._judge("retry", [retry], judging.accepted(retry))
+        retry = await self._deliver(Probe(message=self._new(), retried=_RETRIED))
+        self._judge("retry", [retry], checks.accepted(retry))
         if self._effects.unjudged is not None:
             self._leave("retry-effect", self._effects.unjudged)
         elif not retry.is_accepted:
@@ -244,16 +266,49 @@ class _Battery:
             self._judge("retry-effect", [retry], None if retry.is_changed else "the retry changed nothing")
 
     async def _check_bodies(self) -> None:
-        plain = (("Content-Type", "application/octet-stream"),)
-        empty = await self._courier.send(Request(message=self._new(), body=b""))
-        self._judge("empty-body", [empty], judging.taken(empty))
+        await self._check_exact_body()
+        await self._check_content_types()
+        plain = self._headers_with_type("application/octet-stream")
+        empty = await self._courier.send(Probe(message=self._new(), body=b""))
+        self._judge("empty-body", [empty], checks.taken(empty))
         # Spaces at the end mean nothing in JSON, so that the application gets what it knows.
-        large = await self._courier.send(Request(message=self._new(), body=self._receiver.body.ljust(_LARGE)))
-        self._judge("large-body", [large], judging.accepted(large))
-        binary = await self._courier.send(Request(message=self._new(), body=_BINARY, headers=plain))
-        self._judge("binary-body", [binary], judging.taken(binary))
-        invalid = await self._courier.send(Request(message=self._new(), body=_NO_UTF8))
-        self._judge("invalid-utf8", [invalid], judging.taken(invalid))
+        large = await self._courier.send(Probe(message=self._new(), body=self._receiver.body.ljust(_LARGE)))
+        self._judge_as_written("large-body", [large], checks.accepted(large))
+        binary = await self._courier.send(Probe(message=self._new(), body=_BINARY, headers=plain))
+        self._judge("binary-body", [binary], checks.taken(binary))
+        invalid = await self._courier.send(Probe(message=self._new(), body=_NO_UTF8))
+        self._judge("invalid-utf8", [invalid], checks.taken(invalid))
+
+    async def _check_exact_body(self) -> None:
+        """The good body written otherwise: the same JSON, other bytes (D-577)."""
+        body = written_otherwise(self._receiver.body)
+        if body is None:
+            self._leave("exact-body", "the good body is no JSON, which could be written otherwise")
+            return
+        exchange = await self._courier.send(Probe(message=self._new(), body=body))
+        self._judge("exact-body", [exchange], checks.accepted(exchange))
+
+    async def _check_content_types(self) -> None:
+        """The good body under other names, well signed and not: verified either way (D-578)."""
+        found, problems = [], []
+        for name in _OTHER_TYPES:
+            exchange = await self._courier.send(Probe(message=self._new(), headers=self._headers_with_type(name)))
+            found.append(exchange)
+            problems.append((name, checks.taken(exchange)))
+        text = self._headers_with_type(_OTHER_TYPES[0])
+        for body, signature in (
+            (None, Signature.OTHER_BODY),
+            (None, Signature.MISSING),
+            (b"", Signature.MISSING),
+        ):
+            exchange = await self._send(Probe(message=self._new(), body=body, headers=text, signature=signature))
+            found.append(exchange)
+            what = f"{'nothing' if body == b'' else 'text'}, {signature}"
+            # Of a receiver that works before it verifies this is nothing new.
+            is_new = self._results["no-effect"].verdict is Verdict.PASSED
+            effect = checks.without_effect([exchange]) if is_new else None
+            problems.append((what, checks.refused(exchange) or effect))
+        self._judge("content-type", found, "; ".join(f"{what}: {why}" for what, why in problems if why) or None)
 
     async def _check_callbacks(self) -> None:
         for check_id, status, dead_letter in (
@@ -263,18 +318,18 @@ class _Battery:
             if not self._receiver.takes_callbacks:
                 self._leave(check_id, "the endpoint was not said to take callbacks: --callbacks, callbacks=True")
                 continue
-            source = self._courier.message(Request(message=self._new()))
+            source = self._courier.message(Probe(message=self._new()))
             answer = Response(status=status, headers=(("Content-Type", "text/plain"),), body=b"done")
             outcome = AttemptOutcome(response=answer, error=None, via=Via.NETWORK)
             exchange = await self._courier.send(
-                Request(
+                Probe(
                     message=self._new(),
                     body=encoded(fields_of(source, outcome, 0, dead_letter, _LARGE)),
                     headers=(("Content-Type", "application/json"),),
                     method=Method.POST,
                 )
             )
-            self._judge(check_id, [exchange], judging.accepted(exchange))
+            self._judge_as_written(check_id, [exchange], checks.accepted(exchange))
 
     async def _check_slow_client(self) -> None:
         if self._courier.is_mounted:
@@ -282,15 +337,15 @@ class _Battery:
             return
         body = self._receiver.body.ljust(16)
         slow, other = await self._courier.send_slowly(
-            Request(message=self._new(), body=body),
-            Request(message=self._new()),
+            Probe(message=self._new(), body=body),
+            Probe(message=self._new()),
             # Long work is no mistake here.
             patience_ms=self._receiver.slow_ms + 2 * max((each.took_ms for each in self._accepted), default=0),
         )
-        problem = judging.accepted(slow)
+        problem = checks.accepted(slow)
         if problem is None:
-            problem = "the other client was not answered meanwhile" if other is None else judging.accepted(other)
-        self._judge("slow-client", [slow] if other is None else [slow, other], problem)
+            problem = "the other client was not answered meanwhile" if other is None else checks.accepted(other)
+        self._judge_as_written("slow-client", [slow] if other is None else [slow, other], problem)
 
     # -- results ------------------------------------------------------------------------------
 
@@ -302,6 +357,14 @@ class _Battery:
             verdict = Verdict.FAILED if tolerance is None else Verdict.TOLERATED
             note = problem if tolerance is None else f"{problem}; {tolerance}"
         self._note(check_id, verdict, note, exchanges)
+
+    def _judge_as_written(self, check_id: str, exchanges: Sequence[Exchange], problem: str | None) -> None:
+        """As `_judge`, of JSON that a receiver may write otherwise: a failure for that is `exact-body`'s alone."""
+        writes_again = self._results["exact-body"].verdict is Verdict.FAILED
+        if problem is not None and writes_again and self._results["valid"].verdict is Verdict.PASSED:
+            self._leave(check_id, "the good body written otherwise is not accepted: mend `exact-body` first")
+        else:
+            self._judge(check_id, exchanges, problem)
 
     def _leave(self, check_id: str, why: str) -> None:
         self._note(check_id, Verdict.NOT_JUDGED, why, ())
@@ -327,7 +390,15 @@ class _Battery:
 
 
 _NOBODY = "Start the receiver, or correct the URL: nobody answers there."
+_TURNS = (
+    "deliveries to this application take turns (with_connections), so that five are never at work at once: "
+    "check it on a server, with a database of its own"
+)
 _NOTHING_NEW = "another message with the same body changes nothing, so that no effect of one can be seen"
+
+
+def _no_turns() -> int:
+    return 0
 
 
 def _growth(before: object, after: object) -> float | None:

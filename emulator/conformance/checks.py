@@ -1,11 +1,15 @@
-"""The checks of the battery, in the order in which they are made and reported (D-410)."""
+"""The checks of the battery, and what is wrong with what came back: a sentence, or None if it is as expected."""
 
 from __future__ import annotations
 
-from emulator.conformance.records import Check
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from emulator.conformance.reports import Check, Exchange
+from emulator.core.model.options import Method
 
 _REFUSED = "4xx, such as 401"
-_FORGED = "Anybody can send such a request. A receiver that accepts it runs jobs for strangers."
+_FORGED = "Anybody can send such a request. A receiver that accepts it runs jobs for anybody."
 
 _ALL = (
     Check(
@@ -25,7 +29,7 @@ _ALL = (
     ),
     Check(
         id="tampered-body",
-        title="another body than the one that is signed",
+        title="another body than the signed one",
         expected=_REFUSED,
         why="Who has seen one delivery could send its signature with a body of their own.",
         mend="Compare the claim `body` with the base64url SHA-256 of the raw body, padding aside.",
@@ -76,7 +80,7 @@ _ALL = (
         id="malformed-signature",
         title="a signature that is no token",
         expected=_REFUSED,
-        why="A 5xx says that the receiver broke, and alarms whoever looks after it.",
+        why="A 5xx says that the receiver broke, and alarms its operators.",
         mend="Catch what the verification raises, and answer 401.",
     ),
     Check(
@@ -125,7 +129,7 @@ _ALL = (
         id="retry",
         title="a retry, the second",
         expected="2xx",
-        why="A retry differs in one header. Whoever refuses it never recovers from a failure.",
+        why="A retry differs in one header. A receiver that refuses it never recovers from a failure.",
         mend="Treat a retry like a first attempt; the Retried header is a number for the log.",
     ),
     Check(
@@ -134,6 +138,23 @@ _ALL = (
         expected="another state than before",
         why="A retry comes because the attempts before it failed. If it is ignored the message is lost.",
         mend="Decide by the ids of messages that are done, not by the Retried header.",
+    ),
+    Check(
+        id="exact-body",
+        title="the same JSON in other bytes: spaces, escapes, zeros, order of keys",
+        expected="2xx",
+        why="The signature is of the bytes that were published. Parsed and written again they are others, and good "
+        "deliveries are refused as soon as a publisher writes JSON in another way.",
+        mend="Verify the raw body, as it came, and parse it afterwards: express.raw or express.text in Express, "
+        "`await request.body()` in FastAPI, `request.get_data()` in Flask, `request.body` in Django.",
+    ),
+    Check(
+        id="content-type",
+        title="bodies of other content types: text, form, nothing; signed and forged",
+        expected="2xx, or a 4xx other than 401 and 403, if it is signed; 4xx if it is forged",
+        why="Who reads the body by its content type verifies nothing of another one: "
+        "a good delivery is refused, or a forged one let in.",
+        mend="Read and verify the raw body whatever its content type is; then answer 415 for one that is not wanted.",
     ),
     Check(
         id="empty-body",
@@ -194,3 +215,76 @@ _ALL = (
 )
 
 CHECKS = {check.id: check for check in _ALL}
+
+
+# Another delivery of the message is at work: the service tries this one again later (D-413).
+_LATER = frozenset((409, 423, 425, 429, 503))
+_TAKEN_FOR_FORGED = frozenset((401, 403))
+
+
+def accepted(exchange: Exchange) -> str | None:
+    """A good delivery is answered 2xx."""
+    return None if exchange.is_accepted else f"a good delivery was not accepted: {_status(exchange)}"
+
+
+def refused(exchange: Exchange) -> str | None:
+    """A bad one is answered 4xx."""
+    if exchange.is_accepted:
+        return f"it was accepted with {exchange.status}"
+    if exchange.status is None or not 400 <= exchange.status < 500:
+        return f"it was not refused: {_status(exchange)}"
+    return None
+
+
+def taken(exchange: Exchange) -> str | None:
+    """A well-signed body that the application may not want is accepted or refused, for what it is (D-412)."""
+    status = exchange.status
+    if status is None or status < 200 or 300 <= status < 400 or status >= 500:
+        return f"the receiver broke: {_status(exchange)}"
+    if status in _TAKEN_FOR_FORGED:
+        return f"a good signature was taken for a bad one: {_status(exchange)}"
+    return None
+
+
+def other_method(exchange: Exchange, method: Method) -> str | None:
+    """An unsigned request of another method is refused. A page may answer GET, without effect."""
+    status = exchange.status
+    if status == HTTPStatus.NOT_IMPLEMENTED:
+        return None
+    is_page = method is Method.GET and status is not None and 200 <= status < 400
+    if is_page:
+        return "GET: it has an effect" if exchange.is_changed else None
+    problem = refused(exchange)
+    return None if problem is None else f"{method}: {problem}"
+
+
+def at_once(exchanges: Sequence[Exchange]) -> str | None:
+    """Deliveries of one message at once: each is accepted or put off, and one at least is accepted."""
+    for exchange in exchanges:
+        if not exchange.is_accepted and exchange.status not in _LATER:
+            return f"one of them was answered otherwise: {_status(exchange)}"
+    return None if any(exchange.is_accepted for exchange in exchanges) else "none of them was accepted"
+
+
+def once(amount: float, of_one: float) -> str | None:
+    """The effect of several deliveries of a message is that of one."""
+    if amount == of_one:
+        return None
+    return f"the state grew by {amount:g}, and by {of_one:g} for one message that was delivered once"
+
+
+def in_time(slowest_ms: int, timeout_ms: int) -> str | None:
+    """Half of the timeout is kept in reserve (D-413)."""
+    if 2 * slowest_ms <= timeout_ms:
+        return None
+    return f"the slowest took {slowest_ms} ms, more than half of the timeout of {timeout_ms} ms"
+
+
+def without_effect(exchanges: Sequence[Exchange]) -> str | None:
+    """Those that were not accepted changed nothing. What was accepted fails a check of its own."""
+    had = [exchange.sent for exchange in exchanges if exchange.is_changed]
+    return f"the state changed by: {'; '.join(had)}" if had else None
+
+
+def _status(exchange: Exchange) -> str:
+    return exchange.came if exchange.status is None else f"it was answered {exchange.status}"

@@ -2,14 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from http import HTTPStatus
 from itertools import groupby
-from xml.etree import ElementTree
+from json import dumps
+from types import MappingProxyType
 
 import msgspec
 
-from emulator.conformance.records import CheckResult, Verdict
-from emulator.core.record import Record
+from emulator.core.model.messages import Response
+from emulator.core.model.options import Method
+from emulator.core.record import Headers, Record
+from emulator.delivery.http import SendFailure
+
+# How many bytes of a body a report quotes.
+_LONGEST_QUOTE = 200
+
+
+class Verdict(StrEnum):
+    """What a check says. Only `failed` makes a report fail."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TOLERATED = "tolerated"
+    NOT_JUDGED = "not judged"
+
+
+class Receiver(Record):
+    """The endpoint to check, and what a good delivery to it is.
+
+    `timeout_ms` is that of each request. `effect_delay_ms` is how long the endpoint's work may continue
+    after its answer. `slow_ms` is how long the slow client takes for its body.
+    """
+
+    url: str
+    current_signing_key: str
+    next_signing_key: str
+    header_prefix: str
+    issuer: str
+    user_agent: str
+    method: Method = Method.POST
+    headers: Headers = (("Content-Type", "application/json"),)
+    body: bytes = b"{}"
+    timeout_ms: int = 10_000
+    effect_delay_ms: int = 0
+    slow_ms: int = 1_000
+    takes_callbacks: bool = False
+
+
+class Check(Record):
+    """One line of the battery: what is expected, why it matters, and how to mend a receiver that fails."""
+
+    id: str
+    title: str
+    expected: str
+    why: str
+    mend: str
+
+
+class Exchange(Record):
+    """One request and what came back; `took_ms` is real time, `is_changed` whether it had an effect, if known."""
+
+    sent: str
+    answer: Response | SendFailure
+    took_ms: int
+    is_changed: bool | None = None
+
+    @property
+    def status(self) -> int | None:
+        """The status of the answer, None without one."""
+        return None if isinstance(self.answer, SendFailure) else self.answer.status
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the delivery counts as delivered: the answer is a 2xx."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def came(self) -> str:
+        """The answer in a line."""
+        if isinstance(self.answer, SendFailure):
+            return f"no answer in {self.took_ms} ms: {self.answer.text}"
+        status = self.answer.status
+        phrase = f" {HTTPStatus(status).phrase}" if status in HTTPStatus.__members__.values() else ""
+        text = self.answer.body[:_LONGEST_QUOTE].decode("utf-8", "replace")
+        return f"{status}{phrase} in {self.took_ms} ms{f', {dumps(text)}' if text else ''}"
+
+
+class CheckResult(Record):
+    """What one check showed.
+
+    `note` says what was wrong, why it is not judged, or which tolerance of the profile applies; it is
+    empty for a passed check.
+    """
+
+    id: str
+    title: str
+    verdict: Verdict
+    sent: str
+    expected: str
+    came: str
+    why: str
+    mend: str
+    note: str = ""
+
+
+NONE = "none"
+
+_URL_IS_OPTIONAL = "the client compares the URL only if verify() is given one: url="
+_BODY_IS_TEXT = "the client takes the body as text, so bytes that are none cannot be verified with it"
+
+# The tolerated checks of each profile, by their ids: a check that fails for such a reason is reported as
+# tolerated, with the reason (D-414).
+PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        NONE: {},
+        "qstash-python": {"tampered-url": _URL_IS_OPTIONAL, "invalid-utf8": _BODY_IS_TEXT},
+        "qstash-npm": {"tampered-url": _URL_IS_OPTIONAL, "invalid-utf8": _BODY_IS_TEXT},
+    }
+)
+
+
+# -- how it is written out --------------------------------------------------------------------
 
 # So many neighbours that are not judged for the same reason are listed one by one.
 _FEW = 3
@@ -38,6 +153,14 @@ class ReceiverReport(Record):
         """The checks with a verdict, in order."""
         return tuple(result for result in self.results if result.verdict is verdict)
 
+    def __str__(self) -> str:
+        return "\n".join(text_lines(self))
+
+    def __repr__(self) -> str:
+        """One line, which a failing `assert` shows: the counts, and what failed."""
+        failed = "".join(f"; {result.id}: {result.note}" for result in self.failures)
+        return f"<ReceiverReport of {summary(self)}{failed}>"
+
     def __getitem__(self, check_id: str) -> CheckResult:
         """One check by its id. Raises: KeyError."""
         for result in self.results:
@@ -48,7 +171,7 @@ class ReceiverReport(Record):
     def raise_for_failures(self) -> None:
         """Raises AssertionError with the whole report if a check failed."""
         if not self.passed:
-            raise AssertionError("\n".join(text_lines(self)))
+            raise AssertionError(str(self))
 
 
 def text_lines(
@@ -99,6 +222,9 @@ def json_object(report: ReceiverReport) -> dict[str, object]:
 
 def junit_xml(report: ReceiverReport) -> bytes:
     """The report as JUnit XML: tolerated and not judged checks are skipped ones. Encoded in UTF-8."""
+    # Every test imports this module, and few write a report.
+    from xml.etree import ElementTree
+
     skipped = len(report.of(Verdict.TOLERATED)) + len(report.of(Verdict.NOT_JUDGED))
     suite = ElementTree.Element(
         "testsuite",

@@ -14,16 +14,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from emulator.contract import unapplied
-from emulator.contract.document import Api, example_of, items, resolved, table, text, texts
-from emulator.contract.operations import Match, Operation, named, operations_of
-from emulator.contract.words import described, meant, shown, spelt
+from emulator.contract import mismatches
+from emulator.contract.document import (
+    Api,
+    Match,
+    RequestOperation,
+    example_of,
+    items,
+    named,
+    operations_of,
+    resolved,
+    table,
+    text,
+    texts,
+)
+from emulator.contract.mismatches import described, meant, shown, spelt
 from emulator.core.errors import InvalidInput
-from emulator.core.language.headers import canonical_name
+from emulator.core.language.text import canonical_name
 from emulator.core.record import Record
-from emulator.wire.dialect import Dialect
-from emulator.wire.json_fields import Json, JsonObject
-from emulator.wire.messaging.mistakes import TELEMETRY, dialect_of
+from emulator.wire.dialect import Dialect, owner_of
+from emulator.wire.json_reader import Json, JsonObject
+from emulator.wire.messaging.mistakes import TELEMETRY
 from emulator.wire.parts import Pairs, RequestParts
 
 if TYPE_CHECKING:
@@ -73,9 +84,7 @@ class Contract:
         if best is None:
             return Match(operation=None, methods=())
         by_method = {each.method: each for each in fitting if each.path == best.path}
-        # A collection's path is also that of an operation with a destination, which is missing (D-310).
-        others = (each for each in fitting if each.method == method and each.fixed_words == best.fixed_words)
-        return Match(operation=by_method.get(method) or next(others, None), methods=tuple(by_method))
+        return Match(operation=by_method.get(method), methods=tuple(by_method))
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class Contract:
             return Findings(wrong=tuple(self._no_operation(match, parts)))
         of_body, content = self._body(operation, parts)
         wrong = [*self._headers(operation, parts), *self._query(operation, parts), *of_body]
-        ignored = list(unapplied.ignored_options(operation.id, parts, content, self._dialect))
+        ignored = list(mismatches.ignored_options(operation.id, parts, content, self._dialect))
         # What the operation does not have, `_headers` has named already.
         wrong += [f"{each.what}: {each.why}" for each in ignored if each.is_of_operation]
         refusal = None
@@ -107,7 +116,7 @@ class Contract:
         known = {_beginning(each.path) for each in self._operations}
         yield f"path: no operation has it{meant(beginning, known) if beginning not in known else ''}"
 
-    def _headers(self, operation: Operation, parts: RequestParts) -> Iterator[str]:
+    def _headers(self, operation: RequestOperation, parts: RequestParts) -> Iterator[str]:
         for name, value in parts.headers:
             parameter = named(operation.headers, name)
             if parameter is None:
@@ -121,7 +130,7 @@ class Contract:
             if parameter.get("required") is True and present.isdisjoint((name, twin)):
                 yield f"header {text(parameter.get('name'))}: required"
 
-    def _unknown_header(self, operation: Operation, name: str) -> Iterator[str]:
+    def _unknown_header(self, operation: RequestOperation, name: str) -> Iterator[str]:
         prefix = self._dialect.lower_prefix
         what = f"header {canonical_name(name)}"
         all_headers = self._headers_of[operation.api]
@@ -131,14 +140,14 @@ class Contract:
         if name.startswith(prefix):
             is_known = named(all_headers, name) is not None
             yield f"{what}: this operation does not read it" if is_known else f"{what}: unknown{hint}"
-        elif (other := dialect_of(name)) is not None:
+        elif (other := owner_of(name)) is not None:
             yield f"{what}: is of the dialect {other}, this server speaks {self._dialect.name}"
         elif name.replace("_", "-").startswith(prefix) or _is_like(
             name, [each for each in operation.headers if each.startswith(prefix)]
         ):
             yield f"{what}: unknown{hint}"
 
-    def _query(self, operation: Operation, parts: RequestParts) -> Iterator[str]:
+    def _query(self, operation: RequestOperation, parts: RequestParts) -> Iterator[str]:
         tokens = [self._dialect.token_parameter] if operation.api is Api.MESSAGING else []
         given: dict[str, list[str]] = {}
         for name, value in parts.query:
@@ -157,7 +166,7 @@ class Contract:
             if is_own and parameter.get("required") is True and not any(given.get(name, ())):
                 yield f"query parameter {name}: required"
 
-    def _unknown_parameter(self, operation: Operation, name: str, known: Sequence[str]) -> Iterator[str]:
+    def _unknown_parameter(self, operation: RequestOperation, name: str, known: Sequence[str]) -> Iterator[str]:
         if operation.takes_any_query:
             # It belongs to the destination, unless it looks like a misspelt option.
             is_ours = name.lower().replace("_", "-").startswith(self._dialect.lower_prefix)
@@ -165,7 +174,7 @@ class Contract:
                 return
         yield f"query parameter {shown(name)}: unknown{meant(name, known)}"
 
-    def _body(self, operation: Operation, parts: RequestParts) -> tuple[list[str], Json]:
+    def _body(self, operation: RequestOperation, parts: RequestParts) -> tuple[list[str], Json]:
         """What is wrong with a body, and its JSON; that is None where it is not read, or is no JSON."""
         body = operation.resolved(operation.content.get("requestBody"))
         contents = table(body.get("content"))
@@ -187,15 +196,15 @@ class Contract:
         wrong += self.value(operation.api, table(media).get("schema"), content, is_closed=True)
         return [*wrong, *self._headers_in_body(operation, content)], content
 
-    def _headers_in_body(self, operation: Operation, content: Json) -> Iterator[str]:
+    def _headers_in_body(self, operation: RequestOperation, content: Json) -> Iterator[str]:
         """Headers that stand in a body: of a batch's items, and the defaults of a URL group."""
-        if operation.id == unapplied.BATCH:
+        if operation.id == mismatches.BATCH:
             entries = [(f"[{number}].", table(each)) for number, each in enumerate(items(content))]
         elif operation.id == _GROUP_DEFAULTS:
             entries = [("", table(content))]
         else:
             return
-        publish = next(each for each in self._operations if each.id == unapplied.PUBLISH)
+        publish = next(each for each in self._operations if each.id == mismatches.PUBLISH)
         for place, entry in entries:
             for name in table(entry.get("headers")):
                 if named(publish.headers, name.lower()) is None:

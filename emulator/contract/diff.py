@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from emulator.contract.document import Operation, items, operations, resolved, table, text, texts
 from emulator.core.record import Record
-from emulator.wire.json_fields import Json, JsonObject
+from emulator.wire.json_reader import Json, JsonObject
 
 
 class Side(enum.StrEnum):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from emulator import resources
-from emulator.contract.dialects import in_dialect
-from emulator.contract.document import Api
-from emulator.contract.merging import merged, with_server
-from emulator.contract.wanted import Format
+from emulator.contract.dialects import in_dialect, merged, with_server
+from emulator.contract.diff import path_keys
+from emulator.contract.document import Api, objects, operations, table, text
+from emulator.core.errors import InvalidInput, NotAcceptable
+from emulator.core.language.text import excerpt
+from emulator.core.record import Record
 from emulator.version import VERSION
+from emulator.wire import dialect as dialects
 from emulator.wire.dialect import Dialect
-from emulator.wire.json_fields import JsonObject
+from emulator.wire.json_reader import JsonObject
+from emulator.wire.parts import RequestParts, accepted_text, read_accept
 
 # Where the emulator's own documents are.
 FOLDER = resources.path("contracts")
@@ -45,9 +52,9 @@ def document(apis: tuple[Api, ...], dialect: Dialect, url: str, folder: Path = F
     return with_server(_merged(apis, dialect, folder), url)
 
 
-def written(content: JsonObject, form: Format) -> str:
+def written(content: JsonObject, form: DocumentFormat) -> str:
     """A document as text, for people to read."""
-    if form is Format.JSON:
+    if form is DocumentFormat.JSON:
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     import yaml
 
@@ -162,3 +169,129 @@ def _dumper() -> Any:
 
     Dumper.add_representer(str, text)
     return Dumper
+
+
+# -- what a request for the contract asks for: which APIs, and in which format ----------------
+
+ALL = "all"
+
+
+class DocumentFormat(enum.StrEnum):
+    """How a document is written."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+MEDIA_TYPES = {DocumentFormat.YAML: "application/yaml", DocumentFormat.JSON: "application/json"}
+# JSON stands for whatever is accepted as well: every YAML reader reads it.
+_FORMATS = {
+    **dict.fromkeys(
+        ("application/json", "application/vnd.oai.openapi+json", "application/openapi+json"), DocumentFormat.JSON
+    ),
+    **dict.fromkeys(("*/*", "application/*"), DocumentFormat.JSON),
+    **dict.fromkeys(("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"), DocumentFormat.YAML),
+    **dict.fromkeys(("application/vnd.oai.openapi", "application/openapi+yaml"), DocumentFormat.YAML),
+}
+
+
+class ContractRequest(Record):
+    """Which APIs, and in which format."""
+
+    apis: tuple[Api, ...]
+    format: DocumentFormat
+
+
+def read_contract_request(parts: RequestParts) -> ContractRequest:
+    """What a request asks for: all APIs as JSON, unless its query or `Accept` says otherwise.
+
+    Raises: InvalidInput naming the parameter; NotAcceptable.
+    """
+    query = dict(parts.query)
+    given = query.get("format", "")
+    if given and given not in (*DocumentFormat,):
+        raise InvalidInput("format", f"expected yaml or json, got {excerpt(given)}")
+    return ContractRequest(
+        apis=read_apis(query.get("api", "")), format=DocumentFormat(given) if given else _accepted(parts)
+    )
+
+
+def read_apis(text: str) -> tuple[Api, ...]:
+    """The APIs that a text names: one, or all of them. Raises: InvalidInput."""
+    if text in ("", ALL):
+        return tuple(Api)
+    try:
+        return (Api(text),)
+    except ValueError:
+        raise InvalidInput("api", f"expected {', '.join(Api)} or {ALL}, got {excerpt(text)}") from None
+
+
+def _accepted(parts: RequestParts) -> DocumentFormat:
+    """The format that the client prefers, JSON if it does not say. Raises: NotAcceptable."""
+    accepted = read_accept(parts)
+    if not accepted:
+        return DocumentFormat.JSON
+    media_type, quality = max(
+        ((name, quality) for name, quality in accepted if name in _FORMATS),
+        key=lambda entry: entry[1],
+        default=("", 0.0),
+    )
+    if quality <= 0:
+        given = excerpt(accepted_text(parts))
+        raise NotAcceptable(f"expected a client that accepts application/yaml or application/json, it accepts {given}")
+    return _FORMATS[media_type]
+
+
+# -- in which dialect somebody else's document is written -------------------------------------
+
+# So many header names must agree on a prefix that no dialect has.
+_ENOUGH = 3
+
+
+def dialect_of(document: JsonObject, expected: Dialect) -> Dialect:
+    """The dialect whose names fit a document best: the expected one, a built-in one, or one with the document's prefix.
+
+    The expected one, unless another fits better. Raises: UnreadableContract.
+    """
+    found = _names(document)
+    candidates = [expected, *(dialects.load(name) for name in dialects.BUILT_IN)]
+    prefix = _prefix_of(document, expected)
+    if prefix and prefix.lower() not in {each.lower_prefix for each in candidates}:
+        candidates.append(dataclasses.replace(expected, name=prefix.rstrip("-").lower(), header_prefix=prefix))
+    return max(candidates, key=lambda each: len(found & _own_names(each)))
+
+
+def _own_names(dialect: Dialect) -> set[tuple[str, str]]:
+    return {name for document in documents(tuple(Api), dialect).values() for name in _names(document)}
+
+
+def _names(document: JsonObject) -> set[tuple[str, str]]:
+    """The paths, parameters and fields of a document. A path is the same whatever its parameters are called."""
+    return {
+        *(("path", path) for path in path_keys(document)),
+        *(("parameter", text(each.get("name")).lower()) for each in _parameters(document)),
+        *(("field", name) for each in objects(document) for name in table(each.get("properties"))),
+    }
+
+
+def _parameters(document: JsonObject) -> Iterator[JsonObject]:
+    for operation in operations(document):
+        yield from operation.parameters()
+
+
+def _headers(document: JsonObject) -> set[str]:
+    return {text(each.get("name")) for each in _parameters(document) if each.get("in") == "header"}
+
+
+def _prefix_of(document: JsonObject, expected: Dialect) -> str:
+    """What most of the document's headers begin with where ours have the dialect's prefix; empty without one."""
+    own: Iterable[str] = _headers(documents((Api.MESSAGING,), expected)[Api.MESSAGING])
+    ends = {each[len(expected.header_prefix) :].lower() for each in own if each.startswith(expected.header_prefix)}
+    prefixes: Counter[str] = Counter()
+    for name in _headers(document):
+        # The longest end that is known: `Their-Callback-Method` is no `Method`.
+        end = max((each for each in ends if name.lower().endswith(f"-{each}")), key=len, default="")
+        if end:
+            prefixes[name[: -len(end)]] += 1
+    ((prefix, count),) = prefixes.most_common(1) or [("", 0)]
+    return prefix if count >= _ENOUGH else ""

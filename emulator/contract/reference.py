@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from emulator.contract.document import Api, Operation, example_of, items, operations, resolved, table, text, texts
 from emulator.core.record import Record
-from emulator.wire.json_fields import Json, JsonObject
+from emulator.wire.json_reader import Json, JsonObject
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.model.accounts import Account, SearchIndex, TeamMember, VectorIndex
-from emulator.core.model.answers import DestinationRule
 from emulator.core.model.messages import DeadLetter, Duplicate, Progress
-from emulator.core.model.names import MessageId, QueueName
-from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, UrlGroup
-from emulator.core.record import Record
-from emulator.core.state import State
-from emulator.core.state_view import AccountState, Counters, duplicate_subject
-from emulator.core.timers import Timer
-from emulator.core.wait_list import WaitList
-from emulator.core.workflows import WorkflowRun
+from emulator.core.model.resources import (
+    Account,
+    DestinationRule,
+    FlowState,
+    Queue,
+    ScheduleProgress,
+    SearchIndex,
+    TeamMember,
+    UrlGroup,
+    VectorIndex,
+)
+from emulator.core.model.workflows import WorkflowRun
+from emulator.core.record import MessageId, QueueName, Record, RunId
+from emulator.core.state import AccountState, Counters, State, duplicate_subject
+from emulator.core.timers import Timer, WaitList
 
 
 class DeduplicationCheckpoint(Record):
@@ -52,10 +57,12 @@ class AccountCheckpoint(Record):
     deduplications: tuple[DeduplicationCheckpoint, ...]
     dead_letters: tuple[DeadLetter, ...]
     runs: tuple[WorkflowRun, ...] = ()
+    ended_runs: tuple[WorkflowRun, ...] = ()
+    ended_depths: tuple[tuple[RunId, int], ...] = ()
 
 
 class Checkpoint(Record):
-    """`event_key` is empty in databases of before it: their worlds go on with the one key they had."""
+    """`event_key` is empty in databases of before it: their worlds keep the one key they had."""
 
     key: bytes
     now_ms: int
@@ -111,11 +118,13 @@ def _capture_account(owner: AccountState) -> AccountCheckpoint:
         ),
         dead_letters=tuple(owner.dead_letters.values()),
         runs=tuple(owner.runs.values()),
+        ended_runs=tuple(owner.ended_runs.values()),
+        ended_depths=tuple(owner.ended_depths.items()),
     )
 
 
 def restore(checkpoint: Checkpoint) -> State:
-    """A new state that goes on exactly where the checkpoint was captured."""
+    """A new state that continues exactly where the checkpoint was captured."""
     state = State(
         key=checkpoint.key,
         event_key=checkpoint.event_key,
@@ -131,11 +140,13 @@ def restore(checkpoint: Checkpoint) -> State:
         if message.run is not None:
             of_run = state.accounts[message.account_id].run_messages.setdefault(message.run.run_number, {})
             of_run[message.message_id] = None
-        if progress.hold is not None:
+        if progress.dispatch.hold is not None:
             owner = state.accounts[message.account_id]
-            owner.wait_list(progress.hold).join(message.message_id, progress.ticket)
+            owner.wait_list(progress.dispatch.hold).join(message.message_id, progress.dispatch.ticket)
     state.rules = {rule.rule_id: rule for rule in checkpoint.rules}
-    state.duplicates = {duplicate_subject(each.message.message_id, each.number): each for each in checkpoint.duplicates}
+    state.duplicates = {
+        duplicate_subject(each.message.message_id, each.number, each.redelivery): each for each in checkpoint.duplicates
+    }
     state.search_indexes = {index.id: index for index in checkpoint.search_indexes}
     state.vector_indexes = {index.id: index for index in checkpoint.vector_indexes}
     state.team = checkpoint.team
@@ -160,6 +171,8 @@ def _restore_account(owner: AccountState, checkpoint: AccountCheckpoint) -> None
     owner.deduplications = {each.key: (each.message_id, each.until_ms) for each in checkpoint.deduplications}
     owner.dead_letters = {letter.dead_letter_id: letter for letter in checkpoint.dead_letters}
     owner.runs = {run.run_id: run for run in checkpoint.runs}
+    owner.ended_runs = {run.number: run for run in checkpoint.ended_runs}
+    owner.ended_depths = dict(checkpoint.ended_depths)
     waiting = sorted((waiter.number, waiter.event_id, run.run_id) for run in checkpoint.runs for waiter in run.waiters)
     for number, event_id, run_id in waiting:
         owner.waiting_runs.setdefault(event_id, {})[number] = run_id

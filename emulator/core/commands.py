@@ -1,6 +1,6 @@
 """Every input of the core, imperative. `Command[R]` says what the reply is.
 
-They stand in one file, by what they are about, as the facts do: what a world can be told to do is read here as a whole.
+They stand in one file, by what they are about, as the facts do: all commands of a world are read here as a whole.
 """
 
 from __future__ import annotations
@@ -8,10 +8,21 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from emulator.core.errors import Refused
-from emulator.core.model.accounts import Account, IndexType, SearchIndex, SigningKeys
-from emulator.core.model.answers import AttemptOutcome, DestinationRule
-from emulator.core.model.messages import CreatedBy, Message, MessageFilter, Phase
-from emulator.core.model.names import (
+from emulator.core.model.messages import (
+    AttemptOutcome,
+    BatchReply,
+    CreatedBy,
+    Message,
+    MessageFilter,
+    Phase,
+    PublishedMessage,
+    PublishReply,
+)
+from emulator.core.model.options import Destination, MessageOptions
+from emulator.core.model.resources import Account, DestinationRule, Endpoint, IndexType, SearchIndex, SigningKeys
+from emulator.core.model.workflows import Invoker, ListedHeaders, NotifiedWaiter, RunFilter, TriggeredRun, WorkflowRun
+from emulator.core.plans import PlanName
+from emulator.core.record import (
     AccountId,
     DeadLetterId,
     FlowKey,
@@ -19,16 +30,11 @@ from emulator.core.model.names import (
     IndexId,
     MessageId,
     QueueName,
+    Record,
     RuleId,
     RunId,
     ScheduleId,
 )
-from emulator.core.model.options import Destination, MessageOptions
-from emulator.core.model.resources import Endpoint
-from emulator.core.plans import PlanName
-from emulator.core.record import Record
-from emulator.core.replies import BatchReply, NotifiedWaiter, Published, PublishReply, TriggeredRun
-from emulator.core.workflows import Invoker, ListedHeaders, RunFilter, WorkflowRun
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -47,12 +53,20 @@ class AdvanceClock(Command[None]):
 
 
 class RecordAttempt(Command[None]):
-    """Attempt `number` of a message came back, or the duplicate of that attempt."""
+    """Attempt `number` of a message came back, or the duplicate of that attempt, or that `redelivery` of it."""
 
     message_id: MessageId
     number: int
     outcome: AttemptOutcome
     is_duplicate: bool = False
+    redelivery: int = 0
+
+
+class Redeliver(Command[int]):
+    """Send attempt `number` of a message, live or ended, again now (D-705); the reply numbers the redelivery."""
+
+    message: Message
+    number: int
 
 
 # -- messages ---------------------------------------------------------------------------------
@@ -61,7 +75,8 @@ class RecordAttempt(Command[None]):
 class PublishItem(Record):
     """One thing to publish: to a URL or group, through a queue if one is named.
 
-    `invoker` is the run that gets the result of the run that this starts.
+    `invoker` is the run that gets the result of the run that this starts. `is_near_real_time`: so is the not-before
+    given, and the virtual clock is far from it. `traceparent`: see `Source`.
     """
 
     destination: Destination
@@ -70,6 +85,8 @@ class PublishItem(Record):
     caller_ip: str
     queue: QueueName | None = None
     invoker: Invoker | None = None
+    is_near_real_time: bool = False
+    traceparent: str | None = None
 
 
 class Publish(Command[PublishReply]):
@@ -116,7 +133,7 @@ class DeadLetterContent(Record):
     message: Message
 
 
-class RetryDeadLetters(Command[tuple[Published, ...]]):
+class RetryDeadLetters(Command[tuple[PublishedMessage, ...]]):
     """Publish dead letters again as new messages; `overrides` win over their own settings."""
 
     account_id: AccountId
@@ -177,7 +194,7 @@ class FailedRun(Record):
 
 
 class ResumeRuns(Command[tuple[TriggeredRun, ...]]):
-    """Go on with failed runs, as new ones; entries that are gone do not count, unless `strict` makes one a refusal."""
+    """Resume failed runs, as new ones; entries that are gone do not count, unless `strict` makes one a refusal."""
 
     account_id: AccountId
     entries: tuple[FailedRun, ...]
@@ -226,7 +243,7 @@ class WaitForEvent(Command[None]):
 
 
 class Notify(Command[tuple[NotifiedWaiter, ...]]):
-    """An event: it resumes whoever waits for it, or with `run_id` that run alone, which saves it if need be."""
+    """An event: it resumes every run that waits for it, or with `run_id` that run alone, which saves it if need be."""
 
     account_id: AccountId
     event_id: str

@@ -6,33 +6,37 @@ change behind. `wire/error_body.py` holds the one table that turns these into HT
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class Refused(Exception):
     """The command was refused and nothing has changed."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
+    @property
+    def text(self) -> str:
+        return str(self)
 
 
 class Malformed(Exception):
     """A text does not follow its grammar; a caller that knows the field's name turns it into InvalidInput."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    @property
+    def reason(self) -> str:
+        return str(self)
 
 
+@dataclass(eq=False)
 class InvalidInput(Refused):
     """A header, parameter or body field has a value the service does not accept.
 
     `field` is the name as the client would write it; `reason` says what was expected.
     """
 
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field = field
-        self.reason = reason
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}"
 
 
 class OverLimit(InvalidInput):
@@ -42,7 +46,7 @@ class OverLimit(InvalidInput):
 class InvalidRunMessage(InvalidInput):
     """A message of a workflow run has a value that the service does not accept.
 
-    Not told like other wrong values: the client takes a 400 for the end of the run and says nothing.
+    Not reported like other wrong values: the client takes a 400 for the end of the run and says nothing.
     """
 
 
@@ -115,7 +119,7 @@ class WorldBroken(Exception):
 class Damaged(Exception):
     """What was read of a world's history is not what was written; `what` says so without the file's name.
 
-    The world itself goes on.
+    The world itself keeps working.
     """
 
     def __init__(self, file: str, what: str) -> None:

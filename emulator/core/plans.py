@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from msgspec.structs import asdict, replace
 
-from emulator.core.model.accounts import Account, IndexType, Plan
+from emulator.core.model.resources import Account, IndexType, Plan
 from emulator.core.record import Record
 
 _UNLIMITED = 2_147_483_647

@@ -11,32 +11,48 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from emulator.core import commands
-from emulator.core.commands import Command
-from emulator.core.decision import Decision
-from emulator.core.errors import Refused, WorldBroken
-from emulator.core.facts import AccountSettled, DeduplicationsExpired, Fact, RateWindowOpened
+from emulator.core.commands import AdvanceClock, Command, SetBackClock
+from emulator.core.errors import Conflict, Refused, WorldBroken
+from emulator.core.message_facts import DeduplicationsExpired
 from emulator.core.model.messages import TimerKind
-from emulator.core.model.names import AccountId, FlowKey, MessageId
-from emulator.core.record import Record
+from emulator.core.record import AccountId, FlowKey, MessageId, Record
+from emulator.core.resource_facts import AccountSettled, ClockMoved, RateWindowOpened
 from emulator.core.rules import (
     accounts,
     attempts,
-    cancellation,
-    clock,
     dead_letters,
     destination_rules,
-    duplicates,
-    flow_keys,
     outcomes,
-    queues,
+    resources,
+    run_publishing,
+    run_restarts,
+    run_waits,
+    runs,
     schedules,
-    search_indexes,
-    url_groups,
 )
-from emulator.core.rules.workflows import accepting, ending, resuming, triggering, waiting
-from emulator.core.state import State
-from emulator.core.state_view import StateView, split_subject
+from emulator.core.state import Decision, Fact, State, StateView, split_subject
 from emulator.core.timers import Timer
+
+# -- the clock ----------------------------------------------------------------------------------
+
+
+def advance_clock(state: StateView, command: AdvanceClock) -> Decision[None]:
+    """Time only moves forward, and never past an instant at which something is due."""
+    due_ms = state.timers.next_due_ms()
+    if command.to_ms < state.now_ms or (due_ms is not None and due_ms < command.to_ms):
+        raise Conflict(f"the clock cannot move from {state.now_ms} to {command.to_ms} in one step")
+    if command.to_ms > state.now_ms:
+        yield ClockMoved(now_ms=command.to_ms)
+
+
+def set_back_clock(state: StateView, command: SetBackClock) -> Decision[None]:
+    """Refused once a message was created or anything is due."""
+    if state.counters.messages or state.timers.next_due_ms() is not None:
+        raise Conflict("the clock cannot go back once something has happened in the world; reset it first")
+    yield ClockMoved(now_ms=command.to_ms)
+
+
+# -- the loop -----------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
@@ -52,39 +68,40 @@ Decisions = Mapping[type[Any], Callable[[StateView, Any], Generator[Fact, None, 
 # What decides each command; a test proves that every command has an entry.
 # The generic reply type of a command cannot be carried through a table, so `handle` restores it.
 DECISIONS: Decisions = {
-    commands.AdvanceClock: clock.advance_clock,
-    commands.SetBackClock: clock.set_back_clock,
+    commands.AdvanceClock: advance_clock,
+    commands.SetBackClock: set_back_clock,
     commands.RecordAttempt: outcomes.record_attempt,
-    commands.Publish: accepting.publish,
-    commands.PublishBatch: accepting.publish_batch,
-    commands.TriggerRuns: triggering.trigger_runs,
-    commands.FinishRun: ending.finish_run,
-    commands.CancelRun: ending.cancel_run,
-    commands.CancelRuns: ending.cancel_runs,
-    commands.ResumeRuns: resuming.resume_runs,
-    commands.RestartRuns: resuming.restart_runs,
-    commands.CallFailureFunction: resuming.call_failure_function_again,
-    commands.CancelFailureFunction: resuming.cancel_failure_function,
-    commands.WaitForEvent: waiting.wait_for_event,
-    commands.Notify: waiting.notify,
-    commands.CancelMessage: cancellation.cancel_message,
-    commands.CancelMessages: cancellation.cancel_messages,
+    commands.Redeliver: outcomes.redeliver,
+    commands.Publish: run_publishing.publish,
+    commands.PublishBatch: run_publishing.publish_batch,
+    commands.TriggerRuns: run_restarts.trigger_runs,
+    commands.FinishRun: runs.finish_run,
+    commands.CancelRun: runs.cancel_run,
+    commands.CancelRuns: runs.cancel_runs,
+    commands.ResumeRuns: run_restarts.resume_runs,
+    commands.RestartRuns: run_restarts.restart_runs,
+    commands.CallFailureFunction: run_restarts.call_failure_function_again,
+    commands.CancelFailureFunction: run_restarts.cancel_failure_function,
+    commands.WaitForEvent: run_waits.wait_for_event,
+    commands.Notify: run_waits.notify,
+    commands.CancelMessage: dead_letters.cancel_message,
+    commands.CancelMessages: dead_letters.cancel_messages,
     commands.DeleteDeadLetters: dead_letters.delete_dead_letters,
     commands.RetryDeadLetters: dead_letters.retry_dead_letters,
     commands.WriteSchedule: schedules.write_schedule,
     commands.SetSchedulePaused: schedules.set_schedule_paused,
     commands.DeleteSchedule: schedules.delete_schedule,
-    commands.UpsertEndpoints: url_groups.upsert_endpoints,
-    commands.RemoveEndpoints: url_groups.remove_endpoints,
-    commands.DeleteUrlGroup: url_groups.delete_url_group,
-    commands.SetGroupDefaults: url_groups.set_group_defaults,
-    commands.UpsertQueue: queues.upsert_queue,
-    commands.SetQueuePaused: queues.set_queue_paused,
-    commands.DeleteQueue: queues.delete_queue,
-    commands.SetFlowPaused: flow_keys.set_flow_paused,
-    commands.PinFlow: flow_keys.pin_flow,
-    commands.UnpinFlow: flow_keys.unpin_flow,
-    commands.ResetFlow: flow_keys.reset_flow,
+    commands.UpsertEndpoints: resources.upsert_endpoints,
+    commands.RemoveEndpoints: resources.remove_endpoints,
+    commands.DeleteUrlGroup: resources.delete_url_group,
+    commands.SetGroupDefaults: resources.set_group_defaults,
+    commands.UpsertQueue: resources.upsert_queue,
+    commands.SetQueuePaused: resources.set_queue_paused,
+    commands.DeleteQueue: resources.delete_queue,
+    commands.SetFlowPaused: resources.set_flow_paused,
+    commands.PinFlow: resources.pin_flow,
+    commands.UnpinFlow: resources.unpin_flow,
+    commands.ResetFlow: resources.reset_flow,
     commands.RotateSigningKeys: accounts.rotate_signing_keys,
     commands.ChangeAccount: accounts.change_account,
     commands.RotateToken: accounts.rotate_token,
@@ -92,11 +109,11 @@ DECISIONS: Decisions = {
     commands.SetBudget: accounts.set_budget,
     commands.SetProductionPack: accounts.set_production_pack,
     commands.MoveToTeam: accounts.move_to_team,
-    commands.CreateSearchIndex: search_indexes.create_search_index,
-    commands.RenameSearchIndex: search_indexes.rename_search_index,
-    commands.ResetSearchIndexPassword: search_indexes.reset_search_index_password,
-    commands.TransferSearchIndex: search_indexes.transfer_search_index,
-    commands.DeleteSearchIndex: search_indexes.delete_search_index,
+    commands.CreateSearchIndex: accounts.create_search_index,
+    commands.RenameSearchIndex: accounts.rename_search_index,
+    commands.ResetSearchIndexPassword: accounts.reset_search_index_password,
+    commands.TransferSearchIndex: accounts.transfer_search_index,
+    commands.DeleteSearchIndex: accounts.delete_search_index,
     commands.AddRule: destination_rules.add_rule,
     commands.RemoveRules: destination_rules.remove_rules,
     commands.OrderRules: destination_rules.order_rules,
@@ -126,13 +143,13 @@ class Simulation:
 
     @property
     def is_due(self) -> bool:
-        """Whether anything is left to do at the present instant: `handle` was told to stop before its end."""
+        """Whether anything is left to do at the present instant: `handle` stopped at its limit."""
         return self._state.timers.due(self._state.now_ms) is not None
 
     def handle(self, command: Command[R], at_most: int | None = None) -> Outcome[R]:
         """Carry out one command and everything that is due at the instant after it.
 
-        With `at_most` no more than so many timers fire; `go_on` does the rest, in the same order. Raises
+        With `at_most` no more than so many timers fire; `continue_instant` does the rest, in the same order. Raises
         Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
@@ -140,7 +157,7 @@ class Simulation:
         self._fire_due(produced, at_most)
         return Outcome(reply=cast(R, reply), facts=produced)
 
-    def go_on(self, at_most: int) -> list[Fact]:
+    def continue_instant(self, at_most: int) -> list[Fact]:
         """Do more of what is due at the present instant. Raises WorldBroken when a rule failed half-way."""
         produced: list[Fact] = []
         self._fire_due(produced, at_most)
@@ -156,7 +173,7 @@ class Simulation:
                 raise WorldBroken(f"the timer {timer.kind} of {timer.subject} fired and nothing came of it")
 
     def _run(self, decision: Generator[Fact, None, R], produced: list[Fact], *, may_refuse: bool) -> R:
-        """The only loop over facts: each is applied before the decision goes on."""
+        """The only loop over facts: each is applied before the decision continues."""
         apply = self._state.apply
         try:
             while True:
@@ -181,7 +198,7 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
         case TimerKind.DELIVERY:
             yield from attempts.deliver(state, MessageId(timer.subject))
         case TimerKind.DUPLICATE:
-            yield from duplicates.start(state, timer.subject)
+            yield from outcomes.start_duplicate(state, timer.subject)
         case TimerKind.SCHEDULE:
             yield from schedules.fire(state, timer.subject, timer.due_ms)
         case TimerKind.ANSWER:
@@ -195,7 +212,7 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
         case TimerKind.DEAD_LETTER_EXPIRY:
             yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
         case TimerKind.WAIT:
-            yield from waiting.deadline(state, timer.subject)
+            yield from run_waits.deadline(state, timer.subject)
         case TimerKind.ACCOUNT:
             yield AccountSettled(account_id=AccountId(timer.subject))
 

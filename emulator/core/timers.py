@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from emulator.core.model.messages import TimerKind
-from emulator.core.record import Record
+from emulator.core.record import MessageId, Record
 
 _WORK, _SCHEDULES, _QUIET = range(3)
 _HEAP_OF = {
@@ -110,3 +110,48 @@ class Timers:
             # They come in the order they will fire, which is that of a heap.
             self._heaps[_HEAP_OF[timer.kind]].append(timer)
         self.sequence = sequence
+
+
+# -- waiting for a slot -------------------------------------------------------------------------
+# The messages that wait for a slot, first ticket first.
+
+
+class WaitList:
+    """Messages ordered by ticket; leaving from the middle is lazy and cheap."""
+
+    __slots__ = ("_heap", "_tickets")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, MessageId]] = []
+        self._tickets: dict[MessageId, int] = {}
+
+    def join(self, message_id: MessageId, ticket: int) -> None:
+        self._tickets[message_id] = ticket
+        heapq.heappush(self._heap, (ticket, message_id))
+
+    def leave(self, message_id: MessageId) -> None:
+        self._tickets.pop(message_id, None)
+
+    @property
+    def first(self) -> MessageId | None:
+        heap = self._heap
+        while heap:
+            ticket, message_id = heap[0]
+            if self._tickets.get(message_id) == ticket:
+                return message_id
+            heapq.heappop(heap)
+        return None
+
+    @property
+    def first_ticket(self) -> int | None:
+        first = self.first
+        return None if first is None else self._tickets[first]
+
+    def __contains__(self, message_id: MessageId) -> bool:
+        return message_id in self._tickets
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def __iter__(self) -> Iterator[MessageId]:
+        return iter(sorted(self._tickets, key=self._tickets.__getitem__))

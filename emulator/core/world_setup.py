@@ -9,10 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from emulator.core.errors import Malformed
-from emulator.core.identifiers import event_key, token_key, world_key
-from emulator.core.model.accounts import Plan
-from emulator.core.record import Record
-from emulator.core.rules.chaos import Chaos
+from emulator.core.model.resources import Plan
+from emulator.core.record import Record, event_key, token_key, world_key
+from emulator.core.rules.destination_rules import Chaos
 
 # The world that a server always has.
 DEFAULT: Final = "default"
@@ -23,6 +22,20 @@ _DEVICES = frozenset(
 )
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{8,256}={0,2}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Keep(Record):
+    """How much of history is kept: so many of its newest entries, and what is not older than so long.
+
+    Entries are events and attempts, about four a delivery; a group more of them may be there. None is
+    without a limit. The age is counted in virtual time, from the newest entry.
+    """
+
+    entries: int | None = None
+    age_ms: int | None = None
+
+
+KEEP_ALL: Final = Keep()
 
 
 class WorldSetup(Record):
@@ -41,9 +54,13 @@ class WorldSetup(Record):
     fixtures: Mapping[str, object] | None = None
     # Databases of before this field keep the epoch they have.
     epoch_is_given: bool = True
-    # The first account's, if whoever made the world chose it; empty otherwise (D-432).
+    # The first account's, if it was chosen when the world was made; empty otherwise (D-432).
     token: str = ""
     chaos: Chaos = Chaos()
+    # The first account's; empty is that of its plan.
+    region: str = ""
+    # None is what the server's settings say (D-480).
+    keep_history: Keep | None = None
 
     def beginning(self, now_ms: int) -> WorldSetup:
         """The setup of the world if it begins now; `now_ms` is the wall clock, and is another epoch than before."""

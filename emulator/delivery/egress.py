@@ -8,16 +8,119 @@ Source: decisions D-105 to D-107.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from emulator.core.record import Record
-from emulator.delivery.lookups import Lookups
 from emulator.wire.urls import canonical_host, is_local_name, read_target
+
+# -- looking up names -------------------------------------------------------------------------
+# Asking the operating system for the addresses of names, in threads that do nothing else (D-275).
+#
+# A look-up blocks its thread until the name servers answer, and cannot be cancelled. In the event
+# loop's own pool a few names without an answer would hold everything else up.
+
+
+Infos = list[tuple[Any, ...]]
+# As `socket.getaddrinfo`: name, port and family; what it finds.
+Ask = Callable[[str, int, int], Infos]
+
+
+class LookupTimeout(OSError):
+    """The name servers did not answer in time."""
+
+
+def ask_system(host: str, port: int, family: int) -> Infos:
+    """What the operating system knows of a name. Raises: socket.gaierror."""
+    return list(socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG))
+
+
+class Lookups:
+    """Look-ups of one event loop, each waited for at most `limit_s`.
+
+    At most `threads` of them run at once, those not counted that have had no answer for `slow_s`: a
+    name without an answer must not hold up the others (D-564). Of these there are at most
+    `slow_threads`, given up or not, until they end. A thread is a daemon, so that the end of the
+    program does not wait for name servers either.
+    """
+
+    def __init__(
+        self,
+        ask: Ask = ask_system,
+        *,
+        threads: int = 32,
+        slow_threads: int = 224,
+        limit_s: float = 10.0,
+        slow_s: float = 0.25,
+    ) -> None:
+        self._ask = ask
+        self._limit_s = limit_s
+        self._slow_s = slow_s
+        self._free = asyncio.Semaphore(threads)
+        self._slow_left = slow_threads
+
+    async def find(self, host: str, port: int, family: int) -> Infos:
+        """The addresses of a name. Raises: LookupTimeout, socket.gaierror."""
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await self._free.acquire()
+                return await asyncio.shield(self._start(host, port, family))
+        except TimeoutError:
+            raise LookupTimeout(f"name lookup timed out: {host}") from None
+
+    def _start(self, host: str, port: int, family: int) -> asyncio.Future[Infos]:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Infos] = loop.create_future()
+        # The caller may have given up, and asyncio would log an exception that was never retrieved.
+        found.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+        is_slow = False
+
+        def slow() -> None:
+            nonlocal is_slow
+            if self._slow_left:
+                is_slow = True
+                self._slow_left -= 1
+                self._free.release()
+
+        waiting = loop.call_later(self._slow_s, slow)
+
+        def end(infos: Infos, error: OSError | None) -> None:
+            waiting.cancel()
+            if is_slow:
+                self._slow_left += 1
+            else:
+                self._free.release()
+            if error is None:
+                found.set_result(infos)
+            else:
+                found.set_exception(error)
+
+        def work() -> None:
+            infos: Infos = []
+            failure: OSError | None = None
+            try:
+                infos = self._ask(host, port, family)
+            except OSError as error:
+                failure = error
+            except UnicodeError:
+                failure = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            # The loop may have ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(end, infos, failure)
+
+        threading.Thread(target=work, name="name lookup", daemon=True).start()
+        return found
+
+
+# -- who may be contacted ---------------------------------------------------------------------
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -31,7 +134,7 @@ class ExternalPolicy(StrEnum):
     ALLOW = "allow"
 
 
-class Verdict(Enum):
+class EgressVerdict(Enum):
     """What the policy says of a destination."""
 
     NETWORK = "network"  # really sent
@@ -134,7 +237,7 @@ class EgressPolicy(Record):
     external: ExternalPolicy = ExternalPolicy.CAPTURE
     allow_hosts: tuple[str, ...] = ()
 
-    def decide(self, url: str) -> Verdict:
+    def decide(self, url: str) -> EgressVerdict:
         """Where attempts at this URL go. A URL without a usable host is forbidden."""
         return _decide(self, url)
 
@@ -162,10 +265,10 @@ def _matches(host: str, allowed: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _decide(policy: EgressPolicy, url: str) -> Verdict:
+def _decide(policy: EgressPolicy, url: str) -> EgressVerdict:
     target = read_target(url)
     if target is None:
-        return Verdict.FORBIDDEN
+        return EgressVerdict.FORBIDDEN
     host, address = target.host, _address(target.host)
     if address is None:
         is_metadata = any(host == name or host.endswith("." + name) for name in _METADATA_NAMES)
@@ -173,10 +276,10 @@ def _decide(policy: EgressPolicy, url: str) -> Verdict:
     else:
         is_metadata, is_local = is_metadata_address(address), is_local_address(address)
     if is_metadata:
-        return Verdict.FORBIDDEN
+        return EgressVerdict.FORBIDDEN
     if is_local or policy.allows(host):
-        return Verdict.NETWORK
-    return Verdict.CAPTURE if policy.external is ExternalPolicy.CAPTURE else Verdict.FAIL
+        return EgressVerdict.NETWORK
+    return EgressVerdict.CAPTURE if policy.external is ExternalPolicy.CAPTURE else EgressVerdict.FAIL
 
 
 # -- names to addresses -----------------------------------------------------------------------
@@ -201,7 +304,7 @@ Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[Resolved]]]
 class CheckedResolver:
     """Looks names up and lets only those addresses through that the policy allows.
 
-    `localhost` and the names below it are this machine by definition and ask nobody (D-106).
+    `localhost` and the names below it are this machine by definition and are not looked up (D-106).
     """
 
     def __init__(self, policy: EgressPolicy, lookup: Lookup | None = None) -> None:
@@ -214,7 +317,7 @@ class CheckedResolver:
         """Every address of a name. One that may not be contacted refuses the name.
 
         A numeric address is looked up nowhere. Raises: EgressRefused; OSError (socket.gaierror) if
-        the name is not known, LookupTimeout if nobody answers.
+        the name is not known, LookupTimeout without an answer in time.
         """
         if host == "localhost" or host.endswith(".localhost"):
             return [

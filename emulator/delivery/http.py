@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import inspect
 import io
+import logging
 import re
 import socket
 import ssl
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from emulator.core.model.answers import Response
-from emulator.core.model.names import Headers
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
-from emulator.core.record import Record
+from emulator.core.record import Headers, Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
-from emulator.delivery.egress import CheckedResolver, EgressRefused
-from emulator.delivery.lookups import LookupTimeout
+from emulator.delivery.egress import CheckedResolver, EgressRefused, LookupTimeout
 from emulator.wire.urls import Target, read_target
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
     from aiohttp.abc import AbstractResolver
     from yarl import URL
+
+_LOG = logging.getLogger(__name__)
 
 # The texts of failures hold no port, address or wall time: a trace reads the same on any machine (D-108).
 REFUSED: Final = "connection refused"
@@ -98,7 +100,7 @@ def name_not_known(host: str) -> str:
     return f"name not known: {host}"
 
 
-class Failure(Record):
+class SendFailure(Record):
     """Why there is no response, in one of the texts above."""
 
     text: str
@@ -131,7 +133,7 @@ class HttpClient:
 
     async def exchange(
         self, *, method: Method, url: str, headers: Headers, body: bytes, timeout_ms: int
-    ) -> Response | Failure:
+    ) -> Response | SendFailure:
         """Send one request and read its whole response; `timeout_ms` of real time covers both.
 
         `headers` are sent as they are, and nothing is added. Redirects are not followed, cookies
@@ -139,12 +141,14 @@ class HttpClient:
         """
         target = read_target(url)
         if target is None:
-            return Failure(text=INVALID_REQUEST)
+            return SendFailure(text=INVALID_REQUEST)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._exchange(method, target, headers, body)
         except Exception as error:  # An edge: whatever went wrong is an outcome.
-            return Failure(text=failure_text(error, target))
+            if _is_mistake(error):
+                _LOG.error("an attempt failed by a mistake in the emulator or its HTTP client", exc_info=error)
+            return SendFailure(text=failure_text(error, target))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -155,10 +159,10 @@ class HttpClient:
     async def _exchange(self, method: Method, target: Target, headers: Headers, body: bytes) -> Response:
         """Send, and send again if the connection came from the pool and died without an answer.
 
-        A server may close an idle connection at any time, also while a request is on its way. Only a
+        A server may close an idle connection at any time, also while a request is in flight. Only a
         connection that was used before can be stale, so a failure on a new one counts at once (D-109).
         """
-        from emulator.delivery.sending import ConnectionLost, sending_exactly
+        from emulator.delivery.aiohttp_transport import AUTOMATIC_HEADERS, ConnectionLost, sending_exactly
 
         session = self._session or self._open_session()
         tries = 0
@@ -171,6 +175,7 @@ class HttpClient:
                     # aiohttp warns about a large body in one piece.
                     data=io.BytesIO(body) if len(body) > _MAX_BYTES_IN_ONE_PIECE else body or None,
                     allow_redirects=False,
+                    skip_auto_headers=AUTOMATIC_HEADERS,
                     middlewares=(sending_exactly(headers),),
                 )
                 return await self._read(response)
@@ -223,8 +228,7 @@ class HttpClient:
     def _open_session(self) -> ClientSession:
         import aiohttp
 
-        from emulator.delivery.receiving import PacedConnector
-        from emulator.delivery.sending import ExactRequest
+        from emulator.delivery.aiohttp_transport import PacedConnector
 
         connector = PacedConnector(
             limit=0,
@@ -235,15 +239,19 @@ class HttpClient:
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            request_class=ExactRequest,
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
-            max_headers=_MAX_HEADERS,
             read_bufsize=_READ_BUFFER,
+            **_limit_of_headers(aiohttp.ClientSession),
         )
         return self._session
+
+
+def _limit_of_headers(session: type[ClientSession]) -> dict[str, Any]:
+    """The limit of a response's number of headers, which aiohttp has from 3.14 on."""
+    return {"max_headers": _MAX_HEADERS} if "max_headers" in inspect.signature(session).parameters else {}
 
 
 @lru_cache(maxsize=4096)
@@ -255,11 +263,23 @@ def _url(target: Target) -> URL:
     return URL.build(scheme=target.scheme, host=host, port=target.port, path=target.request_target, encoded=True)
 
 
+def _is_mistake(error: BaseException | None) -> bool:
+    """Whether an error comes from wrong code, such as ours beside a version of aiohttp that differs.
+
+    aiohttp wraps such an error in one that reads as the receiver's fault.
+    """
+    while error is not None:
+        if isinstance(error, TypeError | AttributeError | NameError):
+            return True
+        error = error.__cause__
+    return False
+
+
 def failure_text(error: Exception, target: Target) -> str:
     """What an exception of the HTTP client means, in one of the fixed texts."""
     import aiohttp
 
-    from emulator.delivery.receiving import InvalidResponse
+    from emulator.delivery.aiohttp_transport import InvalidResponse
 
     match error:
         case TimeoutError():
@@ -315,7 +335,7 @@ def _by_errno(error: BaseException) -> str:
 
 
 def _of_several(text: str) -> str:
-    """Several addresses failed, each for its own reason: the one that says most.
+    """Several addresses failed, each for its own reason: the most informative.
 
     The HTTP client makes one error of them, in which only the text of each is left.
     """

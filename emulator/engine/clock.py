@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 
 from emulator.core.record import Record
-from emulator.wire.instants import MAX_INSTANT_MS
+from emulator.wire.times import MAX_INSTANT_MS
 
 # A longer sleep is cut, because the wall clock may be set, or the machine suspended, meanwhile.
 _LONGEST_SLEEP_S = 60.0
 
 
 def wall_ms() -> int:
-    """Milliseconds since the Unix epoch, by the machine's clock."""
-    return time.time_ns() // 1_000_000
+    """Milliseconds since the Unix epoch, by the machine's clock.
+
+    A test may have changed what its process reads as the time, with time-machine or freezegun. The emulator
+    in it goes by the machine's time all the same: a world in real time must not jump (D-504).
+    """
+    return _machine_ns() // 1_000_000
+
+
+def _machine_ns() -> int:
+    while True:
+        if _is_travelling():
+            # It may have ended since it was asked.
+            with contextlib.suppress(ValueError):
+                ns: int = sys.modules["time_machine"].escape_hatch.time.time_ns()
+                return ns
+        else:
+            # Replaced only while freezegun is active, but then for this module too.
+            read: Callable[[], int] = getattr(sys.modules.get("freezegun.api"), "real_time_ns", time.time_ns)
+            ns = read()
+            if not _is_travelling():
+                return ns
+
+
+def _is_travelling() -> bool:
+    # Never imported from here. While another thread imports it, it is there without its contents.
+    escape_hatch = getattr(sys.modules.get("time_machine"), "escape_hatch", None)
+    return escape_hatch is not None and escape_hatch.is_travelling()
 
 
 class Anchor(Record):
@@ -49,10 +75,14 @@ class PacedClock:
 
     def now_ms(self) -> int:
         """The present virtual instant. It never goes back, even if the machine's clock does."""
+        self._latest_ms = self.peek_ms()
+        return self._latest_ms
+
+    def peek_ms(self) -> int:
+        """The same without keeping it, for other threads than the world's."""
         anchor = self.anchor
         passed_ms = (self.wall_ms() - anchor.wall_ms) * anchor.rate
-        self._latest_ms = max(self._latest_ms, min(anchor.virtual_ms + int(passed_ms), MAX_INSTANT_MS))
-        return self._latest_ms
+        return max(self._latest_ms, min(anchor.virtual_ms + int(passed_ms), MAX_INSTANT_MS))
 
     def rebase(self, now_ms: int) -> None:
         """Virtual time was moved to `now_ms`; it passes from there at the same rate."""

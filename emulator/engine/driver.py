@@ -1,27 +1,28 @@
 """One world at work: the only place where core, journal and transport meet.
 
 The driver makes facts durable, hands the attempts that they started to the outbox, and carries out
-each outcome as another command. One engine serves every mode: a frozen world moves only when it is
-told to, and a running one catches up with its clock.
+each outcome as another command. One engine serves every mode: a frozen world moves only when its
+clock is moved, and a running one catches up with its clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from emulator.core import commands, facts
+from msgspec.structs import replace
+
+from emulator.core import commands, message_facts, resource_facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model.messages import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
-from emulator.core.state_view import StateView, duplicate_subject
+from emulator.core.state import Fact, StateView, delivered_message, duplicate_subject
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
-from emulator.engine.guard import InstantGuard
-from emulator.engine.limits import Limits
+from emulator.engine.limits import InstantGuard, Limits
 from emulator.engine.outbox import Outbox, Transport
 
 logger = logging.getLogger(__name__)
@@ -31,13 +32,13 @@ R = TypeVar("R")
 # So many timers of one instant fire before other tasks get a turn (D-302).
 _TIMERS_AT_ONCE = 200
 # After so many steps without leaving the event loop, other tasks get a turn.
-_BREATHE_AFTER = 50
+_YIELD_AFTER = 50
 
 
 class Journal(Protocol):
     """What the driver needs of the store: facts go in at once, and are durable after `commit`."""
 
-    def append(self, facts: Sequence[facts.Fact]) -> None: ...
+    def append(self, facts: Sequence[Fact]) -> None: ...
     async def commit(self) -> None: ...
     async def apply_backpressure(self) -> None: ...
 
@@ -53,7 +54,7 @@ class Driver:
         clock: PacedClock,
         *,
         limits: Limits | None = None,
-        observe: Callable[[StateView, Sequence[facts.Fact]], None] | None = None,
+        observe: Callable[[StateView, Sequence[Fact]], None] | None = None,
         stopped: Callable[[str, BaseException | None], None] | None = None,
         slipped: Callable[[], None] | None = None,
     ) -> None:
@@ -65,7 +66,7 @@ class Driver:
         self._observe = observe
         self._stopped = stopped or _log_stop
         self._slipped = slipped
-        # Held while the clock catches up: what is due is done once, by whoever comes first.
+        # Held while the clock catches up: what is due is done once, by the first caller.
         self._catching_up = asyncio.Lock()
         self._slip_after_ms = limits.slip_after_ms
         self._crowded_s = limits.crowded_s
@@ -86,6 +87,15 @@ class Driver:
     def in_flight(self) -> int:
         """Attempts that have started and not come back, those that wait to leave included."""
         return self._outbox.in_flight
+
+    @property
+    def departed(self) -> int:
+        """Attempts that have left and not come back."""
+        return self._outbox.departed
+
+    def waiting_to_leave(self) -> Iterator[Attempt]:
+        """Attempts that have started and have not left, in no order."""
+        return self._outbox.waiting_to_leave()
 
     @property
     def is_advancing(self) -> bool:
@@ -122,14 +132,14 @@ class Driver:
         nothing comes between a decision and the journal.
         """
         self.check()
-        # While time moves, whoever moves it does the rest of the instant.
+        # While time moves, the advance does the rest of the instant.
         at_most = _TIMERS_AT_ONCE if self.is_advancing or self.is_catching_up else None
         try:
             outcome = self._simulation.handle(command, at_most)
         except WorldBroken as error:
             self.stop(str(error), error)
             raise
-        self._took_place(outcome.facts)
+        self._journal_facts(outcome.facts)
         return outcome.reply
 
     async def finish_instant(self) -> None:
@@ -138,48 +148,52 @@ class Driver:
             await asyncio.sleep(0)
             self.check()
             try:
-                produced = self._simulation.go_on(_TIMERS_AT_ONCE)
+                produced = self._simulation.continue_instant(_TIMERS_AT_ONCE)
             except WorldBroken as error:
                 self.stop(str(error), error)
                 raise
-            self._took_place(produced)
+            self._journal_facts(produced)
             await self._wait_for_history()
 
-    def _took_place(self, produced: Sequence[facts.Fact]) -> None:
+    def _journal_facts(self, produced: Sequence[Fact]) -> None:
         if produced:
             self._journal.append(produced)
-            self._take_in(produced)
+            self._start_attempts(produced)
             if not self._clock.is_frozen:
                 self._clock.wake_for(self._simulation.next_due_ms)
             if self._observe is not None:
                 self._observe(self.state, produced)
 
-    def _take_in(self, produced: Sequence[facts.Fact]) -> None:
+    def _start_attempts(self, produced: Sequence[Fact]) -> None:
         """The state has applied all of `produced` by now."""
         self.advance.count(produced)
         for fact in produced:
             kind = type(fact)
-            if kind is facts.AttemptStarted:
-                assert isinstance(fact, facts.AttemptStarted)
+            if kind is message_facts.AttemptStarted:
+                assert isinstance(fact, message_facts.AttemptStarted)
                 self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
-            elif kind is facts.ClockMoved:
+            elif kind is resource_facts.ClockMoved:
                 self._guard.begin()
-            elif isinstance(fact, facts.DuplicateStarted):
-                subject = duplicate_subject(fact.message_id, fact.number)
+            elif isinstance(fact, message_facts.DuplicateStarted):
+                subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)
                 self._outbox.add(self._duplicate(self.state.duplicates[subject]))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
-        message, number = progress.message, progress.retried + 1
+        message, number = progress.message, progress.dispatch.retried + 1
         account = self.state.accounts[message.account_id].account
         return Attempt(
             message=message,
             number=number,
-            at_ms=progress.started_ms,
-            answer=progress.answer,
+            at_ms=progress.dispatch.started_ms,
+            answer=progress.dispatch.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
         )
+
+    def completed(self, attempt: Attempt) -> Attempt:
+        """The attempt with the body that it sends."""
+        return replace(attempt, message=delivered_message(self.state, attempt.message))
 
     def _duplicate(self, duplicate: Duplicate) -> Attempt:
         """The duplicate that is under way: the same attempt again, with a signature of its own."""
@@ -193,7 +207,8 @@ class Driver:
             answer=duplicate.answer,
             signing_key=account.signing_keys.current,
             region=account.region,
-            is_duplicate=True,
+            is_duplicate=duplicate.redelivery == 0,
+            redelivery=duplicate.redelivery,
         )
 
     async def commit(self) -> None:
@@ -205,10 +220,12 @@ class Driver:
             self.stop(str(error), is_disk_full=error.is_disk_full)
             raise
 
-    async def breathe(self) -> None:
-        """Called after each step of long work: let history catch up, and other tasks have a turn, now and then."""
+    async def yield_to_loop(self) -> None:
+        """Called after each step of long work: every so many steps, wait for history and yield to other tasks."""
         self._steps += 1
-        if self._steps % _BREATHE_AFTER == 0:
+        task = asyncio.current_task()
+        # A cancellation takes effect only where a task yields.
+        if self._steps % _YIELD_AFTER == 0 or (task is not None and task.cancelling()):
             await self._wait_for_history()
             await asyncio.sleep(0)
 
@@ -266,8 +283,8 @@ class Driver:
                 break
             await self._step_to(due_ms)
             steps += 1
-            if steps % _BREATHE_AFTER == 0:
-                await self._breathe_out()
+            if steps % _YIELD_AFTER == 0:
+                await self._yield_to_attempts()
                 if self._clock.rate > 1 and self._clock.wall_ms() - began_ms > self._slip_after_ms:
                     # Otherwise each round would have more to catch up with than the one before.
                     self._slip()
@@ -284,8 +301,8 @@ class Driver:
         await self.finish_instant()
         self._outbox.answer_inside()
 
-    async def _breathe_out(self) -> None:
-        """Let attempts leave, and other tasks have a turn. In real time this waits for them if too much is due."""
+    async def _yield_to_attempts(self) -> None:
+        """Send attempts and yield to other tasks. In real time, wait for outcomes if too much is due."""
         self._outbox.pump()
         await self.commit()
         await self._wait_for_history()
@@ -316,18 +333,18 @@ class Driver:
         under_way = [
             progress
             for progress in self.state.messages.values()
-            if progress.phase is Phase.ACTIVE and progress.outcome is None
+            if progress.phase is Phase.ACTIVE and progress.dispatch.outcome is None
         ]
-        for progress in sorted(under_way, key=lambda each: each.started_ms):
+        for progress in sorted(under_way, key=lambda each: each.dispatch.started_ms):
             self._outbox.add(self._attempt(progress))
         for duplicate in self.state.duplicates.values():
             if duplicate.started_ms is not None:
                 self._outbox.add(self._duplicate(duplicate))
         self._outbox.pump()
 
-    def hurry(self) -> None:
+    def release_waiting_calls(self) -> None:
         """Let calls answer now that only wait for the deliveries they caused: the server ends."""
-        self._outbox.hurry()
+        self._outbox.release_waiting_calls()
 
     async def close(self, grace_s: float = 0.5) -> int:
         """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start.

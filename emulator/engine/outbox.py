@@ -1,30 +1,30 @@
 """The attempts of one world that have started: those that wait to leave, and those under way.
 
 Outcomes come back in one of two orders. In order: a frozen world and a clock advance keep a window
-of attempts under way and record outcomes in start order. By origin: in a running world each attempt
-is a task of its own, and only attempts to the same origin wait for each other.
+of attempts under way and record outcomes in start order. The window of an advance has one place by
+default; outside an advance it is as wide as real time is, and what starts meanwhile leaves at once.
+By origin: in a running world each attempt is a task of its own, and only attempts to the same
+origin wait for each other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Protocol, TypeVar
-from weakref import WeakValueDictionary
 
 from emulator.core.commands import Command, RecordAttempt
 from emulator.core.errors import Conflict, InstantExhausted
-from emulator.core.model.answers import AttemptOutcome, Via
-from emulator.core.model.messages import Attempt
-from emulator.core.state_view import StateView
-from emulator.delivery.route import Inside, Leaves, Route
+from emulator.core.model.messages import Attempt, AttemptOutcome, Via
+from emulator.core.state import StateView
+from emulator.delivery.transport import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
-from emulator.engine.guard import InstantGuard
-from emulator.engine.limits import Limits
-from emulator.queries.waiting import waiting_for_slots
+from emulator.engine.limits import InstantGuard, Limits, OriginLimits
+from emulator.queries.history import waiting_for_slots
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +33,15 @@ R = TypeVar("R")
 # The end of every refusal to move the clock while an attempt is under way.
 NOT_FROM_A_HANDLER = "a receiver cannot move the clock from its handler"
 
+# How many attempts are under way at once where no setting says so: per origin in a running world,
+# in all in a frozen one that nobody advances.
+_IN_REAL_TIME = 64
+
 # How many attempts one call answers without leaving the event loop.
 _INSIDE_PER_CALL = 64
 
 
-class Door(Protocol):
+class DriverPort(Protocol):
     """What the outbox and an advance need of the driver."""
 
     @property
@@ -47,10 +51,11 @@ class Door(Protocol):
     @property
     def is_catching_up(self) -> bool: ...
     def handle(self, command: Command[R]) -> R: ...
+    def completed(self, attempt: Attempt) -> Attempt: ...
     def check(self) -> None: ...
     def stop(self, reason: str, error: BaseException | None = None) -> None: ...
     async def commit(self) -> None: ...
-    async def breathe(self) -> None: ...
+    async def yield_to_loop(self) -> None: ...
     async def finish_instant(self) -> None: ...
     async def catch_up(self) -> None: ...
 
@@ -60,20 +65,6 @@ class Transport(Protocol):
 
     def route(self, attempt: Attempt) -> Route: ...
     async def send(self, attempt: Attempt, route: Leaves) -> AttemptOutcome: ...
-
-
-class Rooms:
-    """How many attempts may be under way at once, counted for each origin that has or wants one."""
-
-    def __init__(self, per_origin: int) -> None:
-        self._per_origin = per_origin
-        self._rooms: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-
-    def at(self, origin: str) -> asyncio.Semaphore:
-        room = self._rooms.get(origin)
-        if room is None:
-            room = self._rooms[origin] = asyncio.Semaphore(self._per_origin)
-        return room
 
 
 class _Entry:
@@ -91,19 +82,22 @@ class Outbox:
     """Performs the attempts of one world: each is routed, made durable, sent if it has to leave, and recorded."""
 
     def __init__(
-        self, door: Door, transport: Transport, clock: PacedClock, guard: InstantGuard, limits: Limits
+        self, driver: DriverPort, transport: Transport, clock: PacedClock, guard: InstantGuard, limits: Limits
     ) -> None:
-        self._door = door
+        self._driver = driver
         self._transport = transport
         self._clock = clock
         self._guard = guard
         self._limits = limits
-        self._window = limits.concurrency or 1
-        self._rooms = Rooms(limits.concurrency or 64)
+        self._origin_limits = OriginLimits(limits.concurrency or _IN_REAL_TIME)
         self._waiting: deque[_Entry] = deque()
+        # What the background drain has under way in a frozen world, in start order.
+        self._background: deque[_Entry] = deque()
         # Attempts that have started and are not recorded, those that wait to leave included.
         self.in_flight = 0
-        # Set when nothing is in flight, or waiting for that would be in vain.
+        # Those among them that have not left.
+        self._not_left: set[_Entry] = set()
+        # Set when nothing is in flight, or when that will never be.
         self._quiet = asyncio.Event()
         self._quiet.set()
         # Set by every outcome that is recorded.
@@ -124,7 +118,7 @@ class Outbox:
     @property
     def is_crowded(self) -> bool:
         """Whether so many messages are due that time should wait until attempts in flight come back (D-300)."""
-        state, most = self._door.state, self._limits.most_due
+        state, most = self._driver.state, self._limits.most_due
         if self.in_flight == 0 or len(state.messages) < most:
             return False
         return self.in_flight >= most or self.in_flight + waiting_for_slots(state) >= most
@@ -141,10 +135,20 @@ class Outbox:
     def _under_way(self) -> int:
         return self.in_flight - len(self._waiting)
 
+    @property
+    def departed(self) -> int:
+        """How many attempts have left and are not recorded."""
+        # Those are what is counted as under way (D-537).
+        return self.in_flight - len(self._not_left)
+
+    def waiting_to_leave(self) -> Iterator[Attempt]:
+        """The attempts that have started and have not left, in no order."""
+        return (entry.attempt for entry in self._not_left)
+
     async def wait_until_quiet(self) -> None:
         """Return when nothing is in flight. Raises InstantExhausted, Conflict or WorldBroken if that cannot be."""
         while self.in_flight:
-            self._door.check()
+            self._driver.check()
             if self._is_stopped:
                 raise Conflict("this world is being reset or removed")
             if self._guard.refusal is not None:
@@ -162,8 +166,8 @@ class Outbox:
                 finally:
                     self._waiting_calls.discard(limit)
 
-    def hurry(self) -> None:
-        """Let the calls in `wait_for_a_moment` go on."""
+    def release_waiting_calls(self) -> None:
+        """Let the calls in `wait_for_a_moment` return."""
         for limit in self._waiting_calls:
             limit.reschedule(asyncio.get_running_loop().time())
 
@@ -173,7 +177,9 @@ class Outbox:
         """Take in an attempt that has started. `pump` or an advance lets it leave."""
         if self.in_flight == 0:
             self._guard.begin()
-        self._waiting.append(_Entry(attempt))
+        entry = _Entry(attempt)
+        self._waiting.append(entry)
+        self._not_left.add(entry)
         self.in_flight += 1
         self._quiet.clear()
 
@@ -198,7 +204,11 @@ class Outbox:
         if not self._clock.is_frozen:
             while self._waiting:
                 self._spawn(self._perform(self._waiting.popleft()))
-        elif not self._is_draining and self._guard.refusal is None:
+        elif self._is_draining:
+            # The drain waits for the first of its window. When that is empty, it continues by itself.
+            if self._background:
+                self._fill(self._background, self._may_leave, self._limits.concurrency or _IN_REAL_TIME)
+        elif self._guard.refusal is None:
             self._is_draining = True
             self._spawn(self._drain_in_background())
 
@@ -208,29 +218,38 @@ class Outbox:
         `may_start` is asked before each attempt, with the number under way. Raises InstantExhausted
         when one instant takes more attempts than it may.
         """
-        window: deque[_Entry] = deque()
+        await self._drain(deque(), may_start, self._limits.concurrency or 1)
+
+    async def _drain(self, window: deque[_Entry], may_start: Callable[[int], bool], places: int) -> None:
         try:
-            while self._fill(window, may_start):
+            while self._fill(window, may_start, places):
                 entry = window[0]
                 outcome = entry.route.outcome if isinstance(entry.route, Inside) else await entry.sending
                 window.popleft()
                 self._record(entry, outcome)
-                await self._door.breathe()
+                await self._driver.yield_to_loop()
         finally:
             # After a refusal or a cancellation, what was not recorded is attempted again.
             for entry in reversed(window):
                 if isinstance(entry.route, Leaves) and isinstance(entry.sending, asyncio.Task):
                     entry.sending.cancel()
-                    # asyncio would report an exception that nobody has looked at.
+                    # asyncio would log an exception that was never retrieved.
                     entry.sending.add_done_callback(lambda task: task.cancelled() or task.exception())
-                self._waiting.appendleft(_Entry(entry.attempt))
+                again = _Entry(entry.attempt)
+                self._waiting.appendleft(again)
+                self._not_left.discard(entry)
+                self._not_left.add(again)
+            window.clear()
 
-    def _fill(self, window: deque[_Entry], may_start: Callable[[int], bool]) -> bool:
-        """Start attempts until the window is full; whether any is under way."""
-        while self._waiting and len(window) < self._window and may_start(len(window)):
+    def _fill(self, window: deque[_Entry], may_start: Callable[[int], bool], places: int) -> bool:
+        """Start attempts until all places of the window are taken; whether any is under way."""
+        while self._waiting and len(window) < places and may_start(len(window)):
             entry = self._waiting[0]
+            if window and not self._may_share(entry):
+                break
             try:
-                self._guard.count(entry.attempt, waiting=len(self._waiting), advancing=self.is_held)
+                in_flight = len(self._waiting) + len(window)
+                self._guard.count(entry.attempt, in_flight=in_flight, advancing=self.is_held)
             except InstantExhausted:
                 if window:
                     break  # Their outcomes are recorded first.
@@ -239,15 +258,26 @@ class Outbox:
             window.append(entry)
             route = self._route(entry)
             if isinstance(route, Leaves):
-                sending = self._leave(entry.attempt, route)
+                sending = self._leave(entry, route)
                 # Alone in its window it is awaited next, and needs no task.
-                entry.sending = sending if self._window == 1 else asyncio.get_running_loop().create_task(sending)
+                entry.sending = sending if places == 1 else asyncio.get_running_loop().create_task(sending)
         return bool(window)
+
+    def _may_share(self, entry: _Entry) -> bool:
+        """Whether an attempt may leave beside others."""
+        # Applications in the test's own process take turns, unless the setting says otherwise (D-538).
+        if self._limits.concurrency is not None:
+            return True
+        route = self._route(entry)
+        return isinstance(route, Inside) or route.mount is None
+
+    def _may_leave(self, _: int) -> bool:
+        return not self.is_held and not self._is_stopped
 
     async def _drain_in_background(self) -> None:
         """Let what is due in a frozen world leave, until an advance takes over."""
         try:
-            await self.drain(lambda _: not self.is_held)
+            await self._drain(self._background, self._may_leave, self._limits.concurrency or _IN_REAL_TIME)
         except InstantExhausted as refusal:
             # Nothing leaves until the clock moves or somebody asks for an advance.
             self._guard.refusal = refusal
@@ -255,7 +285,7 @@ class Outbox:
             logger.error("%s", refusal.text)
         finally:
             self._is_draining = False
-        await self._door.commit()
+        await self._driver.commit()
 
     async def _perform(self, entry: _Entry) -> None:
         """One attempt of a running world, which leaves when its origin has room."""
@@ -263,14 +293,14 @@ class Outbox:
         if isinstance(route, Inside):
             outcome = route.outcome
         else:
-            async with self._rooms.at(route.origin):
-                outcome = await self._leave(entry.attempt, route)
-        if not self._door.is_catching_up:
+            async with self._origin_limits.at(route.origin):
+                outcome = await self._leave(entry, route)
+        if not self._driver.is_catching_up:
             # Otherwise it is recorded at the instant that was reached: what is due next may wait for it.
-            await self._door.catch_up()
+            await self._driver.catch_up()
         self._record(entry, outcome)
         self.pump()
-        await self._door.commit()
+        await self._driver.commit()
 
     def _route(self, entry: _Entry) -> Route:
         """Where an attempt goes. The transport is asked once."""
@@ -281,26 +311,30 @@ class Outbox:
                 entry.route = Inside(outcome=_fault_of_transport(error))
         return entry.route
 
-    async def _leave(self, attempt: Attempt, route: Leaves) -> AttemptOutcome:
+    async def _leave(self, entry: _Entry, route: Leaves) -> AttemptOutcome:
         """Send an attempt, once its facts are durable."""
-        await self._door.commit()
+        await self._driver.commit()
+        self._not_left.discard(entry)
         try:
-            return await self._transport.send(attempt, route)
+            # Only now: of all that wait to leave, few hold the long list that a call of a run delivers.
+            return await self._transport.send(self._driver.completed(entry.attempt), route)
         except Exception as error:  # An edge: a fault of the transport is a failed attempt.
             return _fault_of_transport(error)
 
     def _record(self, entry: _Entry, outcome: AttemptOutcome) -> None:
         attempt = entry.attempt
         try:
-            self._door.handle(
+            self._driver.handle(
                 RecordAttempt(
                     message_id=attempt.message.message_id,
                     number=attempt.number,
                     outcome=outcome,
                     is_duplicate=attempt.is_duplicate,
+                    redelivery=attempt.redelivery,
                 )
             )
         finally:
+            self._not_left.discard(entry)
             self.in_flight -= 1
             self._came_back.set()
             if self.in_flight == 0:
@@ -333,6 +367,12 @@ class Outbox:
                 patience_s = min(patience_s, self._limits.deadlock_s)
             _, pending = await asyncio.wait(tuple(self._tasks), timeout=patience_s)
             if pending and self._under_way == under_way:
+                if under_way == 0:
+                    # The tasks that are left record outcomes.
+                    raise Conflict(
+                        f"all attempts have come back, and what became of them is still being written after "
+                        f"{patience_s:g} s; time moves only when it is durable (is the disk very slow?)"
+                    )
                 attempts = "1 attempt is" if under_way == 1 else f"{under_way} attempts are"
                 raise Conflict(
                     f"{attempts} still under way after {patience_s:g} s, and time moves only when none is; "
@@ -368,9 +408,14 @@ class Outbox:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._door.stop(str(error) or type(error).__name__, error)
+            self._driver.stop(str(error) or type(error).__name__, error)
 
 
 def _fault_of_transport(error: Exception) -> AttemptOutcome:
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        # No fault of ours (D-565).
+        return AttemptOutcome(
+            response=None, error="the emulator has no file descriptor left (ulimit -n)", via=Via.NETWORK
+        )
     logger.error("an attempt could not be made", exc_info=error)
     return AttemptOutcome(response=None, error=f"the emulator failed: {type(error).__name__}", via=Via.NETWORK)

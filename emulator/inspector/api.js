@@ -15,36 +15,51 @@ export const session = {
   world: "default",
   service: null,
   // Of this tab alone, and gone with it.
-  get controlToken() { return sessionStorage.getItem(TOKEN_KEY); },
-  set controlToken(token) { sessionStorage.setItem(TOKEN_KEY, token); },
+  get controlToken() {
+    return sessionStorage.getItem(TOKEN_KEY);
+  },
+  set controlToken(token) {
+    sessionStorage.setItem(TOKEN_KEY, token);
+  },
 };
 
 /** The call that `call` makes, as an object that can be shown. */
 export function describe(method, path, { query, body, headers } = {}) {
-  const isControl = path.startsWith("/_emulator/"), token = isControl ? session.controlToken : session.service;
+  const isControl = path.startsWith("/_emulator/");
+  const token = isControl ? session.controlToken : session.service;
   const isJson = body !== undefined && typeof body !== "string" && !(body instanceof Blob);
   return {
-    method, path, query: { world: isControl && session.world !== "default" ? session.world : null, ...query },
-    headers: { ...(token && { Authorization: `Bearer ${token}` }), ...(isJson && { "Content-Type": "application/json" }), ...headers },
+    method,
+    path,
+    query: { world: isControl && session.world !== "default" ? session.world : null, ...query },
+    headers: {
+      ...(token && { Authorization: `Bearer ${token}` }),
+      ...(isJson && { "Content-Type": "application/json" }),
+      ...headers,
+    },
     body: isJson ? JSON.stringify(body) : body,
   };
 }
 
 /** A path with its query. A value that is a list is repeated; null and "" are left out. */
 export function target({ path, query = {} }) {
-  const pairs = Object.entries(query).flatMap(([name, value]) => [value].flat().map((each) => [name, each ?? ""])).filter(([, each]) => each !== "");
+  const pairs = Object.entries(query)
+    .flatMap(([name, value]) => [value].flat().map((each) => [name, each ?? ""]))
+    .filter(([, each]) => each !== "");
   return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
 }
 
 /** Make a call: the JSON of the answer (a text if it is none, null without a body). Throws ApiError. */
-export const call = (method, path, options = {}) => perform(describe(method, path, options), options.signal);
+export const call = (method, path, options = {}) =>
+  perform(describe(method, path, options), options.signal);
 
 /** What the control API says at a path below /_emulator. */
 export const get = (path, query, signal) => call("GET", `/_emulator/${path}`, { query, signal });
 
 /** The answer to a control call as a file of that name. Throws ApiError. */
 export async function download(path, name) {
-  const response = await send(describe("GET", path)), url = URL.createObjectURL(await response.blob());
+  const response = await send(describe("GET", path));
+  const url = URL.createObjectURL(await response.blob());
   Object.assign(document.createElement("a"), { href: url, download: name }).click();
   // The download has begun by then.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
@@ -52,14 +67,25 @@ export async function download(path, name) {
 
 /** Make a described call. Throws ApiError; a call that was given up throws AbortError. */
 export async function perform(described, signal) {
-  const response = await send(described, signal), text = await response.text();
-  return text && response.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text || null;
+  const response = await send(described, signal);
+  const text = await response.text();
+  return text && response.headers.get("content-type")?.includes("json")
+    ? JSON.parse(text)
+    : text || null;
 }
 
 async function send(described, signal) {
   const { method, headers, body } = described;
-  const response = await fetch(target(described), { method, headers, body, signal, cache: "no-store" }).catch((error) => {
-    throw error.name === "AbortError" ? error : new ApiError(0, "The server does not answer. Does it still run?");
+  const response = await fetch(target(described), {
+    method,
+    headers,
+    body,
+    signal,
+    cache: "no-store",
+  }).catch((error) => {
+    throw error.name === "AbortError"
+      ? error
+      : new ApiError(0, "The server does not answer. Does it still run?");
   });
   if (response.ok) return response;
   const text = await response.text();
@@ -69,10 +95,17 @@ async function send(described, signal) {
   } catch {
     // What is no JSON is shown as it is.
   }
-  throw new ApiError(response.status, told.error || text || `the server answered ${response.status}`, told.field);
+  throw new ApiError(
+    response.status,
+    told.error || text || `the server answered ${response.status}`,
+    told.field,
+  );
 }
 
-/** Open a stream of server-sent events: a function that tells `take(kind, data, id)` each, until the server ends it. (EventSource carries no token.) */
+/**
+ * Open a stream of server-sent events: a function that tells `take(kind, data, id)` each, until the server
+ * ends it. (EventSource carries no token.)
+ */
 export async function follow(path, { query, headers, signal }) {
   const response = await send(describe("GET", path, { query, headers }), signal);
   return (take) => read(response, take);
@@ -86,35 +119,10 @@ async function read(response, take) {
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) {
-      const { event, id, data } = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s)));
+      const { event, id, data } = Object.fromEntries(
+        block.split("\n").map((line) => line.split(/: (.*)/s)),
+      );
       if (data) take(event, JSON.parse(data), id);
     }
   }
-}
-
-/** A call as a command for a shell. */
-export function asCurl(described, origin = location.origin) {
-  const { method, headers = {}, body } = described, quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-  return ["curl", method !== "GET" && `-X ${method}`, quoted(origin + target(described)),
-    ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
-    // A body that begins with @ would name a file.
-    body && (body instanceof Blob ? "--data-binary @FILE" : `--data-raw ${quoted(body)}`)].filter(Boolean).join(" \\\n  ");
-}
-
-// JSON's escapes are Python's and JavaScript's too.
-const literal = (value) => JSON.stringify(value, null, 4);
-
-/** A call in Python, with httpx. */
-export function asPython(described, origin = location.origin) {
-  const { method, headers = {}, body } = described;
-  const given = [literal(method), literal(origin + target(described)), Object.keys(headers).length && `headers=${literal(headers)}`,
-    body && `content=${body instanceof Blob ? 'open("FILE", "rb")' : `${literal(body)}.encode()`}`].filter(Boolean).join(",\n").replaceAll("\n", "\n    ");
-  return `import httpx\n\nresponse = httpx.request(\n    ${given},\n)\nresponse.raise_for_status()`;
-}
-
-/** A call in JavaScript, with fetch. */
-export function asJavaScript(described, origin = location.origin) {
-  const { method, headers, body } = described;
-  const given = literal({ method, headers, body: body instanceof Blob ? "FILE" : body }).replace(/^    "(\w+)"/gm, "    $1");
-  return `const response = await fetch(${literal(origin + target(described))}, ${given});\nif (!response.ok) throw new Error(await response.text());`;
 }

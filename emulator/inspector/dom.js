@@ -4,17 +4,20 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * An element: h("button.quiet", {onclick: run, disabled: true}, "Run", icon); what stands behind dots is its classes.
- * `on...` attributes are listeners; true is an attribute without a value; null and false are left out; so may all of them be.
+ * `on...` attributes are listeners; true is an attribute without a value; null and false are left out; so may
+ * all of them be.
  * Children are nodes, texts, numbers or arrays of them; null, undefined and false are left out.
  */
 export function h(tag, ...rest) {
-  const [name, ...classes] = tag.split("."), element = document.createElement(name);
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name);
   if (classes.length) element.className = classes.join(" ");
   return fill(element, rest[0]?.constructor === Object ? rest.shift() : {}, rest);
 }
 
 /** The same for SVG: svg("path", {d: "M0 0L9 9"}). */
-export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+export const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
 
 /** Replace everything inside a node. */
 export const replace = (node, ...children) => node.replaceChildren(...flat(children));
@@ -56,4 +59,5 @@ function fill(element, attributes, children) {
   return element;
 }
 
-const flat = (children) => children.flat(Infinity).filter((child) => (child ?? false) !== false && child !== true);
+const flat = (children) =>
+  children.flat(Infinity).filter((child) => (child ?? false) !== false && child !== true);

@@ -14,7 +14,7 @@ from typing import TypeVar
 from emulator.core.errors import InvalidInput
 from emulator.core.model.messages import Message
 from emulator.journal import codec, schema
-from emulator.queries.history import DeadLetterQuery, EventQuery, MessageFilter, Page
+from emulator.queries.history import DeadLetterQuery, EventQuery, HistoryFilter, Page
 
 T = TypeVar("T")
 
@@ -23,12 +23,23 @@ _NOT_ENDED = """NOT EXISTS (
 )"""
 # One of a row's labels, which are a JSON list, is among those given.
 LABELS = "EXISTS (SELECT 1 FROM json_each({table}.labels) WHERE value IN (SELECT value FROM json_each(?)))"
-_LABELS = LABELS.format(table="messages")
+_LABELS, _RUN_LABELS = (LABELS.format(table=table) for table in ("messages", "workflow_runs"))
 
-_TEXT = """(
-    instr(lower(messages.message_id), lower(?)) OR instr(lower(messages.url), lower(?))
-    OR EXISTS (SELECT 1 FROM json_each(messages.labels) WHERE instr(lower(value), lower(?)))
+_PART_OF_A_LABEL = "EXISTS (SELECT 1 FROM json_each({table}.labels) WHERE instr(lower(value), lower(?)))"
+# Nothing that a redaction hides (D-645). Each has its parameter three times.
+_RUN_TEXT = f"""(
+    instr(lower(workflow_runs.run_id), lower(?)) OR instr(lower(workflow_runs.url), lower(?))
+    OR {_PART_OF_A_LABEL.format(table="workflow_runs")}
 )"""
+_TEXT = f"""(
+    instr(lower(messages.message_id), lower(?)) OR instr(lower(messages.url), lower(?))
+    OR {_PART_OF_A_LABEL.format(table="messages")} OR messages.number IN (%s)
+)"""
+# The messages of runs for which a condition holds: a statement within others, which is run once.
+_OF_RUNS = """
+SELECT number FROM workflow_messages WHERE run_number IN (SELECT run_number FROM workflow_runs WHERE %s)
+"""
+_TEXT %= _OF_RUNS % f"instr(lower(run_id), lower(?)) OR {_PART_OF_A_LABEL.format(table='workflow_runs')}"
 
 
 @dataclass(slots=True)
@@ -47,6 +58,10 @@ class Conditions:
         if values:
             # One parameter, however many values: SQLite limits the number of parameters.
             self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
+
+    def of_hosts(self, hosts: Sequence[str]) -> None:
+        """Messages to one of the hosts, compared without letter case (D-522); no hosts, no condition."""
+        self.among("messages.host COLLATE NOCASE", hosts)
 
     def of_states(self, query: EventQuery) -> None:
         """Entries of certain states, or of messages that have not ended, or both (D-013)."""
@@ -77,28 +92,49 @@ class Conditions:
         """Messages with certain ids."""
         self.add(f"messages.number IN ({schema.NUMBERS_OF})", json.dumps(list(message_ids)))
 
-    def of_url(self, url: str) -> None:
-        """Messages to a URL, exact or a glob."""
+    def of_url(self, url: str, table: str = "messages") -> None:
+        """Messages or runs of a URL, exact or a glob."""
         if "*" in url:
-            self.add("messages.url GLOB ?", _glob(url))
+            self.add(f"{table}.url GLOB ?", _glob(url))
         else:
-            self.add("messages.url = ?", url)
+            self.add(f"{table}.url = ?", url)
 
-    def matching(self, wanted: MessageFilter, *ids: str) -> None:
-        """Messages that a listing of the control API asks for. The columns `ids` hold what its `id` may mean."""
+    def of_end(self, end: str, *ids: str) -> None:
+        """What has a text, or one that ends so, in one of some columns."""
+        ends = " OR ".join(f"substr({column}, -length(?)) = ?" for column in ids)
+        self.add(f"({ends})", *[end] * 2 * len(ids))
+
+    def matching_runs(self, wanted: HistoryFilter) -> None:
+        """Runs that a listing of the control API asks for."""
+        if wanted.url is not None:
+            self.of_url(wanted.url, "workflow_runs")
+        if wanted.label is not None:
+            self.add(_RUN_LABELS, json.dumps([wanted.label]))
+        if wanted.id is not None:
+            self.of_end(wanted.id, "workflow_runs.run_id")
+        if wanted.text is not None:
+            self.add(_RUN_TEXT, *[wanted.text] * 3)
+
+    def matching(self, wanted: HistoryFilter, *ids: str, runs: bool = False) -> None:
+        """Messages that a listing of the control API asks for. The columns `ids` hold what its `id` may mean.
+
+        With `runs`, a label is also that of the run of a message, which the statement has.
+        """
         if wanted.url is not None:
             self.of_url(wanted.url)
         if wanted.label is not None:
-            self.add(_LABELS, json.dumps([wanted.label]))
+            labels = f"({_LABELS} OR {_RUN_LABELS})" if runs else _LABELS
+            self.add(labels, *[json.dumps([wanted.label])] * (1 + runs))
         if wanted.schedule_id is not None:
             self.add("messages.schedule_id = ?", wanted.schedule_id)
         if wanted.queue is not None:
             self.add("messages.queue = ?", wanted.queue)
         if wanted.id is not None:
-            ends = " OR ".join(f"substr({column}, -length(?)) = ?" for column in ids)
-            self.add(f"({ends})", *[wanted.id] * 2 * len(ids))
+            self.of_end(wanted.id, *ids)
         if wanted.text is not None:
-            self.add(_TEXT, *[wanted.text] * 3)
+            self.add(_TEXT, *[wanted.text] * 5)
+        if wanted.run is not None:
+            self.add(f"messages.number IN ({_OF_RUNS % 'run_id = ?'})", wanted.run)
 
     @property
     def text(self) -> str:
@@ -122,9 +158,17 @@ def message_of(definition: bytes) -> Message:
     return codec.decode_message(definition)
 
 
-def continue_after(conditions: Conditions, column: str, cursor: str | None, *, latest_first: bool) -> None:
-    """Continue after the last entry of the page before; the first part of a cursor is for people."""
+def continue_after(
+    conditions: Conditions, column: str, cursor: str | None, *, latest_first: bool, instant: str | None = None
+) -> None:
+    """Continue after the last entry of the page before; the first part of a cursor is for people.
+
+    With the column `instant`, a cursor of milliseconds alone begins with the entries of that instant (D-526).
+    """
     if cursor is None:
+        return
+    if instant is not None and cursor.isascii() and cursor.isdigit() and len(cursor) < 19:
+        conditions.add(f"{instant} <= ?" if latest_first else f"{instant} >= ?", int(cursor))
         return
     at, _, seq = cursor.partition("-")
     if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):

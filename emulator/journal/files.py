@@ -9,16 +9,19 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from emulator.core.errors import WorldBroken
-from emulator.journal.schema import APPLICATION_ID, FORMAT, SELECT_ANY_TABLE
+from emulator.core.record import Record
+from emulator.journal import schema
+from emulator.journal.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100
-# What reading a damaged file can come to: it is decoded, and its facts are applied, by code that trusts them.
+# What reading a damaged file can raise: it is decoded, and its facts are applied, by code that trusts them.
 DAMAGE = (
     sqlite3.Error,
     msgspec.MsgspecError,
@@ -68,14 +71,14 @@ def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, sqlite3.Error) and "is full" in str(error)
 
 
-def told(error: BaseException) -> str:
-    """What reading a damaged file came to, in one line of reasonable length."""
+def damage_text(error: BaseException) -> str:
+    """What reading a damaged file raised, in one line of reasonable length."""
     text = str(error) if type(error) is ValueError else f"{error!r}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def check(path: Path) -> bool:
-    """Refuse a file that is not ours, of a newer format, or not to be written; nothing in it changes.
+    """Refuse a file that is not ours, of another format (D-551), or not to be written; nothing in it changes.
 
     The answer tells whether it may hold a world: a missing or empty file, or one without tables,
     does not, and becomes a new database. Raises UnusableDatabase.
@@ -108,9 +111,11 @@ def check(path: Path) -> bool:
         return False
     if application != APPLICATION_ID:
         raise UnusableDatabase(f"{path}: a SQLite file of another program; nothing was changed")
-    if version > FORMAT:
+    if version != FORMAT:
+        remedy = "update svc-emulator" if version > FORMAT else "open it with the version that wrote it"
         raise UnusableDatabase(
-            f"{path}: format {version}, and this version of svc-emulator reads up to {FORMAT}; nothing was changed"
+            f"{path}: format {version}, and this version of svc-emulator reads format {FORMAT} only: {remedy}, "
+            "or begin with a new file; nothing was changed"
         )
     return True
 
@@ -123,18 +128,84 @@ def _has_no_tables(path: Path) -> bool:
         copy = copy_whole(path, Path(folder))
         try:
             with contextlib.closing(sqlite3.connect(copy)) as connection:
-                return not list(connection.execute(SELECT_ANY_TABLE))
+                return not list(connection.execute(schema.SELECT_ANY_TABLE))
         except sqlite3.Error:
             return False
 
 
 def copy_whole(path: Path, folder: Path) -> Path:
-    """A copy of a database that nobody writes, with what SQLite keeps beside it."""
+    """A copy of a database that has no writer, with what SQLite keeps beside it."""
     for beside in ("", "-wal", "-journal"):
         source = path.with_name(path.name + beside)
         if source.exists():
             shutil.copyfile(source, folder / source.name)
     return folder / path.name
+
+
+def check_definitions(path: Path | str, found: Iterable[str]) -> None:
+    """Refuse other tables than ours, and triggers and views, which would run whatever they hold.
+
+    Raises UnusableDatabase.
+    """
+    if set(found) != set(schema.DEFINITIONS):
+        raise UnusableDatabase(f"{path}: damaged: its tables are not those of format {FORMAT}")
+
+
+# -- reading all of one -----------------------------------------------------------------------
+
+
+class Examined(Record):
+    """What SQLite says is wrong with a database, each thing in one line, and how much it holds."""
+
+    damage: tuple[str, ...] = ()
+    messages: int = 0
+    entries: int = 0
+
+
+def examine(path: Path) -> Examined:
+    """Let SQLite check all of a database that is not in use, without changing it (D-284).
+
+    Raises UnusableDatabase for what is not ours, of another format, or in use.
+    """
+    # Unlike the method of a path, this takes a name that no file can have.
+    if not os.path.exists(path):
+        raise UnusableDatabase(f"{path}: no such file")
+    if not check(path):
+        return Examined()
+    if is_in_use(path):
+        raise UnusableDatabase(f"{path}: in use by another process; stop it, or check a snapshot")
+    with _undisturbed(path) as connection:
+        try:
+            # First: the check of the pages evaluates expressions of the schema, which could be anything.
+            check_definitions(path, [sql for (sql,) in connection.execute(schema.SELECT_DEFINITIONS)])
+            verdicts = [" ".join(verdict.split()) for (verdict,) in connection.execute(schema.CHECK_INTEGRITY)]
+            if verdicts != ["ok"]:
+                return Examined(damage=tuple(verdicts))
+            wrong = [table.name for table in schema.TABLES if list(connection.execute(table.select_not_integer))]
+            if wrong:
+                return Examined(damage=tuple(f"something else than a number in {name}" for name in wrong))
+            ((messages, entries),) = connection.execute(schema.COUNT_HISTORY)
+        except sqlite3.Error as error:
+            return Examined(damage=(str(error),))
+        except UnusableDatabase as error:
+            return Examined(damage=(str(error).removeprefix(f"{path}: damaged: "),))
+    return Examined(messages=messages, entries=entries)
+
+
+@contextlib.contextmanager
+def _undisturbed(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection under which nothing changes in the file."""
+    if not has_log(path):
+        address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+            yield connection
+        return
+    # A process that was killed has left a log, which SQLite would work into the file.
+    with (
+        tempfile.TemporaryDirectory(prefix="svc-emulator-") as folder,
+        contextlib.closing(sqlite3.connect(copy_whole(path, Path(folder)), isolation_level=None)) as copied,
+    ):
+        yield copied
 
 
 # -- making -----------------------------------------------------------------------------------
@@ -219,3 +290,12 @@ def identity(path: str) -> Identity | None:
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
+
+
+def size(path: str) -> int:
+    """The bytes of a database with its log; 0 without one."""
+    total = 0
+    for beside in ("", *_BESIDE):
+        with contextlib.suppress(OSError):
+            total += os.stat(path + beside).st_size
+    return total

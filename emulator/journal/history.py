@@ -8,92 +8,103 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import EventState, Message
-from emulator.core.model.names import AccountId, DeadLetterId, MessageId, RunId
+from msgspec.structs import replace
+
+from emulator.core.model.messages import AttemptOutcome, EventState, Message, delivered_bytes
+from emulator.core.model.options import CallType
+from emulator.core.model.workflows import WorkflowStep, as_delivered
+from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
 from emulator.journal import codec, schema
 from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
-from emulator.journal.latest import Found, Row
+from emulator.journal.rows import Found, Row
 from emulator.journal.store import Store
-from emulator.journal.tables import ATTEMPTS, DEAD_LETTERS, EVENTS, MESSAGES
 from emulator.queries.history import (
+    CallbackState,
     DeadLetterEntry,
     DeadLetterQuery,
-    Delivery,
+    DeliveryCount,
     DeliveryQuery,
     Dropped,
     EndedMessage,
     Event,
     EventQuery,
     HistoryPosition,
+    MessageEvents,
     Page,
+    RecordedDelivery,
 )
 
-# An entry is whole if the rows are that it is made of; an entry that names no attempt has none.
-_WHOLE_ENTRY = f"{EVENTS.is_whole} AND {MESSAGES.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})"
-_WHOLE_DELIVERY = f"{ATTEMPTS.is_whole} AND {MESSAGES.is_whole}"
-
 _SELECT_ENDED = f"""
-SELECT messages.definition, events.at_ms, {EVENTS.is_whole} AND {MESSAGES.is_whole}
+SELECT messages.definition, events.at_ms
 FROM messages JOIN events ON events.number = messages.number
 WHERE messages.number IN ({schema.NUMBERS_OF}) AND messages.account_id = ?
 AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED')
 """
-_SELECT_EVENTS = f"""
-SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome,
-       {_WHOLE_ENTRY}
+_SELECT_EVENTS = """
+SELECT events.seq, events.at_ms, events.state, events.next_delivery_ms, messages.definition, attempts.outcome
 FROM events JOIN messages ON messages.number = events.number LEFT JOIN attempts ON attempts.seq = events.attempt_seq
 WHERE """
 _SELECT_OLDEST_KEPT = """
 SELECT events.seq FROM events JOIN messages ON messages.number = events.number
 WHERE messages.account_id = ? ORDER BY events.seq DESC LIMIT 1 OFFSET ?
 """
-_SELECT_DEAD_LETTERS = f"""
+_SELECT_DEAD_LETTERS = """
 SELECT dead_letters.dead_letter_id, dead_letters.failed_ms, dead_letters.position, messages.definition,
-       attempts.outcome, workflow_messages.run_number, {DEAD_LETTERS.is_whole} AND {_WHOLE_DELIVERY}
+       attempts.outcome, attempts.answered_by, workflow_messages.run_number, workflow_runs.labels, %s
 FROM dead_letters JOIN messages ON messages.number = dead_letters.number
 LEFT JOIN attempts ON attempts.seq = dead_letters.attempt_seq
 LEFT JOIN workflow_messages ON workflow_messages.number = dead_letters.number
 LEFT JOIN workflow_runs ON workflow_runs.run_number = workflow_messages.run_number
 WHERE """
-# The state of the last call of the failure function of a dead letter's run.
-_CALLBACK_STATE = """coalesce((
+# The state of the last call of the failure function of a dead letter's run, if that was called.
+_CALLBACK_STATE = """(
     SELECT CASE events.state WHEN 'DELIVERED' THEN 'CALLBACK_SUCCESS' WHEN 'FAILED' THEN 'CALLBACK_FAIL'
                              WHEN 'CANCELED' THEN 'CALLBACK_CANCELED' ELSE 'CALLBACK_INPROGRESS' END
     FROM workflow_messages AS calls JOIN events ON events.number = calls.number
     WHERE calls.run_number = workflow_messages.run_number AND calls.call_type = 'failureCall'
     ORDER BY events.number DESC, events.seq DESC LIMIT 1
-), '')"""
+)"""
+_SELECT_DEAD_LETTERS %= _CALLBACK_STATE
 # Messages of workflow runs are shown with their runs.
 _OF_NO_RUN = "events.number NOT IN (SELECT number FROM workflow_messages)"
-_SELECT_DELIVERIES = f"""
+_SELECT_DELIVERIES = """
 SELECT attempts.seq, attempts.at_ms, attempts.finished_ms, attempts.attempt, messages.definition, attempts.outcome,
-       attempts.answered_by, {_WHOLE_DELIVERY}
+       attempts.answered_by
 FROM attempts JOIN messages ON messages.number = attempts.number
 WHERE """
-_SELECT_TRACE = f"""
+_COUNT_DELIVERIES = "SELECT count(*), count(DISTINCT attempts.number) FROM attempts WHERE "
+_NUMBERS = "SELECT messages.number FROM messages WHERE "
+_SELECT_TRACE = """
 SELECT events.seq, events.number, events.at_ms, NULL, NULL, events.state, events.next_delivery_ms, attempts.outcome,
-       NULL, {EVENTS.is_whole} AND (events.attempt_seq IS NULL OR {ATTEMPTS.is_whole})
-FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ?1 AND events.seq <= ?2
+       NULL
+FROM events LEFT JOIN attempts ON attempts.seq = events.attempt_seq WHERE events.seq > ? AND events.seq <= ?
 UNION ALL
-SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, answered_by, {ATTEMPTS.is_whole}
-FROM attempts WHERE seq > ?1 AND seq <= ?2
+SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, answered_by
+FROM attempts WHERE seq > ? AND seq <= ?
 ORDER BY 1
 """
-_SELECT_DEFINITIONS = f"""
-SELECT number, definition, {MESSAGES.is_whole} FROM messages WHERE number IN (SELECT value FROM json_each(?))
+_SELECT_DEFINITIONS = """
+SELECT number, definition FROM messages WHERE number IN (SELECT value FROM json_each(?))
 """
 _SELECT_RUN = "SELECT 1 FROM workflow_runs WHERE run_id = ? AND account_id = ? LIMIT 1"
+_SELECT_LISTED = """
+SELECT message_id, call_type, body
+FROM workflow_steps WHERE run_number = ? ORDER BY id LIMIT ?
+"""
 _TRACE_STEP = 5_000
+# A page of attempts holds so many bytes of bodies, and one attempt at least (D-562).
+_PAGE_BYTES = 16 * 1024 * 1024
 
 
 def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
-    """Dead letters of workflow runs, or of other messages: two queues."""
+    """Dead letters of workflow runs, or of other messages: two queues, or both."""
     wanted = query.workflow
     if wanted is None:
-        conditions.add("workflow_messages.run_number IS NULL")
+        if not query.both:
+            conditions.add("workflow_messages.run_number IS NULL")
         return
     conditions.add("workflow_messages.run_number IS NOT NULL")
     conditions.among("workflow_runs.url", wanted.urls)
@@ -101,6 +112,18 @@ def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
     conditions.among(_CALLBACK_STATE, [state.value for state in wanted.callback_states])
     if wanted.created_ms is not None:
         conditions.add("workflow_runs.created_ms = ?", wanted.created_ms)
+
+
+def _choose_events(conditions: Conditions, query: EventQuery) -> None:
+    """What the filters of a query ask of events and of their messages."""
+    if query.from_ms is not None:
+        conditions.add("events.at_ms >= ?", query.from_ms)
+    if query.to_ms is not None:
+        conditions.add("events.at_ms <= ?", query.to_ms)
+    conditions.of_states(query)
+    conditions.of_message(query)
+    conditions.of_hosts(query.hosts)
+    conditions.among("messages.path", query.paths)
 
 
 class History:
@@ -122,42 +145,77 @@ class History:
     async def ended_message(self, account_id: AccountId, message_id: MessageId) -> EndedMessage | None:
         """A message that has ended, whenever that was; None for one that has not, or never was."""
         wanted = (json.dumps([message_id]), account_id)
-        for definition, ended_ms, _ in await self._store.whole_rows(_SELECT_ENDED, wanted):
-            return EndedMessage(message_id=message_id, message=message_of(definition), ended_ms=ended_ms)
+        for definition, ended_ms in await self._store.rows(_SELECT_ENDED, wanted):
+            message = message_of(definition)
+            steps = await self._steps((message,))
+            return EndedMessage(message_id=message_id, message=_delivered(message, steps), ended_ms=ended_ms)
         return None
 
     # -- workflow runs ----------------------------------------------------------------------
 
     async def has_run(self, account_id: AccountId, run_id: RunId) -> bool:
-        """Whether there was ever a run of that id, as far as history is kept."""
+        """Whether a run had that id, as far as history is kept."""
         return bool(list(await self._store.rows(_SELECT_RUN, (run_id, account_id))))
 
     # -- events -----------------------------------------------------------------------------
 
     async def events(self, query: EventQuery) -> Page[Event]:
         """One page of the event log. Raises InvalidInput for a cursor that is none of ours."""
+        conditions = await self._kept_events(query)
+        _choose_events(conditions, query)
+        continue_after(conditions, "events.seq", query.cursor, latest_first=query.latest_first, instant="events.at_ms")
+        found = await self._select_events(conditions, query, query.count + 1)
+        return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
+
+    async def events_by_message(self, query: EventQuery) -> Page[MessageEvents]:
+        """One page of the messages with an event that the query means, each with all its events that are kept (D-525).
+
+        A message stands where the first such event does. Raises InvalidInput for a cursor that is none of ours.
+        """
+        kept = await self._kept_events(query)
+        conditions = Conditions(list(kept.texts), list(kept.parameters))
+        _choose_events(conditions, query)
+        after = Conditions()
+        continue_after(after, "place", query.cursor, latest_first=query.latest_first, instant="at_ms")
+        edge, order = ("max", "DESC") if query.latest_first else ("min", "ASC")
+        statement = (
+            f"SELECT events.number, {edge}(events.seq) AS place, {edge}(events.at_ms) AS at_ms "
+            f"FROM events JOIN messages ON messages.number = events.number WHERE {conditions.text} "
+            f"GROUP BY events.number HAVING {after.text} ORDER BY place {order} LIMIT ?"
+        )
+        parameters = [*conditions.parameters, *after.parameters, query.count + 1]
+        places = page_of(
+            list(await self._store.rows(statement, parameters)), query.count, lambda row: f"{row[2]}-{row[1]}"
+        )
+        kept.among("events.number", [number for number, _, _ in places.items])
+        events: dict[MessageId, list[Event]] = {}
+        # In this order the first event of a message may come before the event that gives it its place.
+        for event in await self._select_events(kept, query, -1) if places.items else ():
+            events.setdefault(event.message.message_id, []).append(event)
+        by_number = await self._definitions({number for number, _, _ in places.items})
+        messages = [by_number[number] for number, _, _ in places.items]
+        found = [MessageEvents(message=each, events=tuple(events[each.message_id])) for each in messages]
+        return Page(items=tuple(found), cursor=places.cursor)
+
+    async def _kept_events(self, query: EventQuery) -> Conditions:
+        """Events of the account's messages, of runs aside, that its plan still shows."""
         conditions = Conditions()
         conditions.add("messages.account_id = ?", query.account_id)
         conditions.add(_OF_NO_RUN)
-        conditions.add("events.at_ms >= ?", max(query.since_ms, query.from_ms or 0))
-        if query.to_ms is not None:
-            conditions.add("events.at_ms <= ?", query.to_ms)
+        conditions.add("events.at_ms >= ?", query.since_ms)
         if query.newest is not None:
             for (seq,) in await self._store.rows(_SELECT_OLDEST_KEPT, (query.account_id, max(0, query.newest - 1))):
                 conditions.add("events.seq >= ?", seq)
-        conditions.of_states(query)
-        conditions.of_message(query)
-        conditions.among("messages.host", query.hosts)
-        conditions.among("messages.path", query.paths)
-        continue_after(conditions, "events.seq", query.cursor, latest_first=query.latest_first)
+        return conditions
+
+    async def _select_events(self, conditions: Conditions, query: EventQuery, limit: int) -> list[Event]:
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
-        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
-        found = [
+        rows = await self._store.rows(statement, [*conditions.parameters, limit])
+        return [
             _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
-            for seq, at_ms, state, next_ms, definition, outcome, _ in rows
+            for seq, at_ms, state, next_ms, definition, outcome in rows
         ]
-        return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
 
     # -- dead letters -----------------------------------------------------------------------
 
@@ -174,11 +232,12 @@ class History:
         conditions.among("dead_letters.status", query.response_statuses)
         _of_run(conditions, query)
         conditions.of_message(query)
-        conditions.matching(query.wanted, "dead_letters.dead_letter_id", "messages.message_id")
+        ids = ("dead_letters.dead_letter_id", "messages.message_id", "workflow_runs.run_id")
+        conditions.matching(query.wanted, *ids, runs=True)
         continue_after(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
-        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.count + 1])
+        rows = await self._store.rows(statement, [*conditions.parameters, query.count + 1])
         positions = {row[0]: row[2] for row in rows}
         found = [
             DeadLetterEntry(
@@ -187,32 +246,84 @@ class History:
                 message=message_of(definition),
                 outcome=codec.decode_outcome(outcome),
                 run_number=run_number,
+                answered_by=None if rule is None else codec.decode_rule(rule),
+                run_labels=() if labels is None else tuple(json.loads(labels)),
+                callback_state=None if called is None else CallbackState(called),
             )
-            for dead_letter_id, failed_ms, _, definition, outcome, run_number, _ in rows
+            for dead_letter_id, failed_ms, _, definition, outcome, rule, run_number, labels, called in rows
         ]
         return page_of(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
 
     # -- deliveries -------------------------------------------------------------------------
 
-    async def deliveries(self, query: DeliveryQuery) -> Page[Delivery]:
-        """One page of the delivery journal. Raises InvalidInput for a foreign cursor."""
-        conditions = Conditions()
-        conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
-        if query.url is not None:
-            conditions.of_url(query.url)
-        if query.message_id is not None:
-            conditions.of_ids([query.message_id])
-        if query.outcome is not None:
-            conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
+    async def deliveries(self, query: DeliveryQuery) -> Page[RecordedDelivery]:
+        """One page of the delivery journal, shorter if the bodies are long. Raises InvalidInput for a foreign cursor.
+
+        `as_sent` gives the attempts their bodies.
+        """
+        conditions = self._of_deliveries(query)
         continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)
         order = "DESC" if query.latest_first else "ASC"
         statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
-        rows = await self._store.whole_rows(statement, [*conditions.parameters, query.limit + 1])
+        rows = await self._store.rows(statement, [*conditions.parameters, query.limit + 1])
         found = [
             _delivery(seq, at_ms, finished_ms, attempt, message_of(definition), outcome, rule)
-            for seq, at_ms, finished_ms, attempt, definition, outcome, rule, _ in rows
+            for seq, at_ms, finished_ms, attempt, definition, outcome, rule in rows
         ]
-        return page_of(found, query.limit, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
+        sizes = accumulate(delivered_bytes(each.message) for each in found)
+        count = max(1, min(query.limit, sum(size <= _PAGE_BYTES for size in sizes)))
+        return page_of(found, count, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
+
+    async def as_sent(self, found: Sequence[RecordedDelivery]) -> Iterator[RecordedDelivery]:
+        """Attempts with the bodies that they sent, one at a time: that of a run's call has all steps before it."""
+        steps = await self._steps(each.message for each in found)
+        return (
+            each if each.message.run is None else replace(each, message=_delivered(each.message, steps))
+            for each in found
+        )
+
+    async def _steps(self, messages: Iterable[Message]) -> dict[int, list[WorkflowStep]]:
+        """Of each run, by its number, the steps that calls of it deliver."""
+        most: dict[int, int] = {}
+        for part in (message.run for message in messages):
+            if part is not None and part.listed:
+                most[part.run_number] = max(part.listed, most.get(part.run_number, 0))
+        return {
+            number: [
+                WorkflowStep(message_id=MessageId(message_id), body=body, call_type=CallType(call_type))
+                for message_id, call_type, body in await self._store.rows(_SELECT_LISTED, (number, count))
+            ]
+            for number, count in most.items()
+        }
+
+    async def count_deliveries(self, query: DeliveryQuery) -> DeliveryCount:
+        """How many attempts fit a query, whatever its limit and its cursor."""
+        conditions = self._of_deliveries(query)
+        rows = await self._store.rows(f"{_COUNT_DELIVERIES}{conditions.text}", conditions.parameters)
+        [(attempts, messages)] = rows
+        return DeliveryCount(attempts=attempts, messages=messages)
+
+    def _of_deliveries(self, query: DeliveryQuery) -> Conditions:
+        conditions, messages = Conditions(), Conditions()
+        conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
+        if query.message_id is not None:
+            messages.of_ids([query.message_id])
+        messages.matching(query.wanted)
+        if messages.texts:
+            # The messages are few, or the filter is of little use: they are found first.
+            conditions.add(f"attempts.number IN ({_NUMBERS}{messages.text})", *messages.parameters)
+        if query.outcome is not None:
+            conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
+        if query.since_ms is not None:
+            conditions.add("attempts.at_ms >= ?", query.since_ms)
+        if query.seq is not None:
+            conditions.add("attempts.seq = ?", query.seq)
+        return conditions
+
+    @property
+    def dropped_deliveries(self) -> Dropped:
+        """What is not kept any more of the delivery journal; what was removed from view before is not missed."""
+        return Dropped() if self._cleared_up_to >= self.dropped.seq else self.dropped
 
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
@@ -222,7 +333,7 @@ class History:
 
     # -- the trace --------------------------------------------------------------------------
 
-    async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | Delivery]:
+    async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | RecordedDelivery]:
         """Every event and attempt in order that was not dropped, read `step` at a time."""
         last = await self._store.last_seq()
         for start in range(self.dropped.seq, last, step):
@@ -232,7 +343,7 @@ class History:
             for entry in entries:
                 yield entry
 
-    async def since(self, seq: int, count: int) -> list[Event | Delivery]:
+    async def since(self, seq: int, count: int) -> list[Event | RecordedDelivery]:
         """The next `count` events and attempts after entry `seq`, or after what was dropped; fewer if there are no
         more yet."""
         # Each number of the common count is an event's or an attempt's, and none behind the dropped ones is missing.
@@ -245,7 +356,7 @@ class History:
         if latest is not None:
             definitions = await self._definitions_of(latest)
             return [_entry(row, definitions[row[1]]) for row in latest.rows]
-        rows = await self._store.whole_rows(_SELECT_TRACE, (seq, seq + count))
+        rows = await self._store.rows(_SELECT_TRACE, (seq, seq + count) * 2)
         if not rows:
             return []
         definitions = await self._definitions({row[1] for row in rows})
@@ -283,14 +394,18 @@ class History:
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))
-        rows = await self._store.whole_rows(_SELECT_DEFINITIONS, (wanted,))
+        rows = await self._store.rows(_SELECT_DEFINITIONS, (wanted,))
         if len(rows) < len(numbers):
             raise self._store.damaged(f"{len(numbers) - len(rows)} messages of its history are missing")
-        return {number: message_of(definition) for number, definition, _ in rows}
+        return {number: message_of(definition) for number, definition in rows}
 
 
-def _entry(row: sqlite3.Row | Row, message: Message) -> Event | Delivery:
-    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule, _ = row
+def _delivered(message: Message, steps: Mapping[int, Sequence[WorkflowStep]]) -> Message:
+    return message if message.run is None else as_delivered(message, steps.get(message.run.run_number, ()))
+
+
+def _entry(row: sqlite3.Row | Row, message: Message) -> Event | RecordedDelivery:
+    seq, _, at_ms, finished_ms, attempt, state, next_ms, encoded, rule = row
     if state is not None:
         return _event(seq, at_ms, state, next_ms, message, encoded)
     return _delivery(seq, at_ms, finished_ms, attempt, message, encoded, rule)
@@ -298,8 +413,8 @@ def _entry(row: sqlite3.Row | Row, message: Message) -> Event | Delivery:
 
 def _delivery(
     seq: int, at_ms: int, finished_ms: int, attempt: int, message: Message, outcome: bytes, rule: bytes | None
-) -> Delivery:
-    return Delivery(
+) -> RecordedDelivery:
+    return RecordedDelivery(
         seq=seq,
         at_ms=at_ms,
         finished_ms=finished_ms,

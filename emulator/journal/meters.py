@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from emulator.core.language.calendar import MINUTE_MS
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Message
-from emulator.core.model.names import AccountId
-from emulator.statistics.series import USAGE_FIELDS
-from emulator.statistics.workflow_usage import WORKFLOW_FIELDS
+from emulator.core.model.messages import AttemptOutcome, Message
+from emulator.core.record import AccountId
+from emulator.statistics.series import USAGE_FIELDS, WORKFLOW_FIELDS
 
 # A row of a usage table: the account, the minute, and the counts in the order of USAGE_FIELDS or of WORKFLOW_FIELDS.
 UsageRow = list[Any]
@@ -59,7 +57,7 @@ class Meter:
         self._minute: int | None = None
 
     def copy(self) -> Meter:
-        """One that goes on from the same counts by itself. Call when the rows have been taken."""
+        """An independent copy with the same counts. Call when the rows have been taken."""
         return Meter(self._row)
 
     def add(self, at_ms: int, column: int, count: int = 1) -> None:
@@ -88,7 +86,7 @@ class Meters:
         self._nothing = (0,) * counts
         self._meters: dict[AccountId, Meter] = {}
 
-    def count_on(self, so_far: Iterable[Sequence[Any]]) -> None:
+    def start_counts_from(self, so_far: Iterable[Sequence[Any]]) -> None:
         """Begin with the last row of each account."""
         self._meters = {row[0]: Meter(row) for row in so_far}
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, assert_never
+from typing import Any
 from urllib.parse import urlsplit
 
-from emulator.core import facts
-from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message
-from emulator.core.model.names import MessageId
-from emulator.core.state_view import StateView
+from msgspec.structs import replace
+
+from emulator.core import message_facts, resource_facts, run_facts
+from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message, delivered_bytes
+from emulator.core.model.options import RunPart
+from emulator.core.model.resources import DestinationRule, ScriptedAnswer
+from emulator.core.model.workflows import RunState, WorkflowRun, WorkflowStep
+from emulator.core.record import MessageId, RuleId
+from emulator.core.state import Fact, StateView
 from emulator.journal import codec
-from emulator.journal.answering_rules import AnsweringRules
 from emulator.journal.meters import (
     ACTIVE,
     BYTES,
@@ -23,14 +27,18 @@ from emulator.journal.meters import (
     ERROR,
     FAILED,
     RETRY,
+    RUN_CANCELED,
+    RUN_FAILED,
+    RUN_MESSAGES,
+    RUN_STARTED,
+    RUN_SUCCESS,
     Meters,
     weight_of_answer,
     weight_of_request,
 )
 from emulator.journal.rows import Rows
-from emulator.journal.run_projection import RunProjector
-from emulator.queries.message_log import HOLDS, AnnotationKind
-from emulator.statistics.series import USAGE_FIELDS
+from emulator.queries.history import HOLDS, AnnotationKind, AnsweringRule, answering
+from emulator.statistics.series import USAGE_FIELDS, WORKFLOW_FIELDS
 
 # `value` of an enumeration takes a Python call, and every event needs it.
 _TEXT_OF = {state: state.value for state in EventState}
@@ -61,8 +69,8 @@ class Projector:
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
-        # Deliveries that are to be made again, by message and attempt.
-        self._duplicates: dict[tuple[MessageId, int], Duplicate] = {}
+        # Deliveries that are to be made again, by message, attempt and redelivery.
+        self._duplicates: dict[tuple[MessageId, int, int], Duplicate] = {}
 
     def seed(self, state: StateView) -> None:
         """Begin with what is there already: the world's first rules, and after a restart the live messages."""
@@ -71,17 +79,17 @@ class Projector:
         for progress in state.messages.values():
             message = progress.message
             self._live[message.message_id] = message
-            self._rules.answer(message.message_id, progress.answer)
+            self._rules.answer(message.message_id, progress.dispatch.answer)
         for duplicate in state.duplicates.values():
-            self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
+            self._await_duplicate(duplicate)
 
-    def count_on(self, usage: Iterable[Sequence[Any]], workflows: Iterable[Sequence[Any]]) -> None:
-        """Begin with the counts that history has come to: the last row of each account."""
-        self._meters.count_on(usage)
-        self._runs.meters.count_on(workflows)
+    def start_counts_from(self, usage: Iterable[Sequence[Any]], workflows: Iterable[Sequence[Any]]) -> None:
+        """Begin with the present counts of history: the last row of each account."""
+        self._meters.start_counts_from(usage)
+        self._runs.meters.start_counts_from(workflows)
 
     def copy(self) -> Projector:
-        """One that goes on from the same history by itself. Between two groups of facts no row is left to write."""
+        """An independent copy with the same history. Between two groups of facts no row is left to write."""
         twin = Projector(self.seq)
         twin._meters, twin._runs, twin._rules = self._meters.copy(), self._runs.copy(), self._rules.copy()
         twin._live, twin._duplicates = dict(self._live), dict(self._duplicates)
@@ -96,104 +104,72 @@ class Projector:
         yield from (message.number for message in self._live.values())
         yield from (duplicate.message.number for duplicate in self._duplicates.values())
 
-    def rows_of(self, group: Iterable[facts.Fact]) -> Rows:
+    def rows_of(self, group: Iterable[Fact]) -> Rows:
         rows = Rows()
         self._last_failures.clear()
         for fact in group:
+            if not fact.in_history:
+                continue
             match fact:
-                case facts.ClockMoved() | facts.ScheduleFired():
-                    pass  # Not shown in history, like those at the end; these two are frequent.
-                case facts.MessageCreated():
+                case message_facts.MessageCreated():
                     self._created(rows, fact)
-                case facts.AttemptStarted():
+                case message_facts.AttemptStarted():
                     live = self._live[fact.message_id]
                     self._rules.answer(fact.message_id, fact.answer)
                     self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
-                case facts.AttemptFinished():
+                case message_facts.AttemptFinished():
                     self._finished(rows, fact)
-                case facts.MessageDelivered():
+                case message_facts.MessageDelivered():
                     live = self._live.pop(fact.message_id)
                     self._event(rows, live, fact.at_ms, EventState.DELIVERED, DELIVERED)
-                case facts.RetryScheduled():
+                case message_facts.RetryScheduled():
                     live = self._live[fact.message_id]
                     self._add_next_delivery(rows, fact)
                     self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
-                case facts.MessageFailed():
+                case message_facts.MessageFailed():
                     self._failed(rows, fact)
-                case facts.MessageGivenUp():
+                case message_facts.MessageGivenUp():
                     attempt_seq, _ = self._last_failures[fact.message_id]
                     live = self._live.pop(fact.message_id)
                     self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
-                case facts.CancelRequested():
+                case message_facts.CancelRequested():
                     live = self._live[fact.message_id]
                     self._event(rows, live, fact.at_ms, EventState.CANCEL_REQUESTED, None)
-                case facts.MessageCanceled():
+                case message_facts.MessageCanceled():
                     live = self._live.pop(fact.message_id)
                     self._event(rows, live, fact.at_ms, EventState.CANCELED, CANCELED)
-                case facts.DeadLettersRemoved():
+                case message_facts.DeadLettersRemoved():
                     self._dead_letters_removed(rows, fact)
-                case facts.MessageHeld():
+                case message_facts.MessageHeld():
                     hold = fact.hold
                     self._annotate(rows, fact.message_id, fact.at_ms, HOLDS[hold.kind], hold.name, hold.reason.value)
-                case facts.PublishDeduplicated():
+                case message_facts.PublishDeduplicated():
                     self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEDUPLICATED)
-                case facts.DuplicateScheduled():
-                    duplicate = fact.duplicate
-                    self._duplicates[duplicate.message.message_id, duplicate.number] = duplicate
-                case facts.DuplicateFinished():
+                case message_facts.DuplicateScheduled():
+                    self._await_duplicate(fact.duplicate)
+                case message_facts.DuplicateFinished():
                     self._duplicate_finished(rows, fact)
-                case facts.RunStarted():
+                case run_facts.RunStarted():
                     self._runs.started(rows, fact.run)
-                case facts.RunRewritten():
+                case run_facts.RunRewritten():
                     self._runs.rewritten(rows, fact.run)
-                case facts.StepAccepted():
+                case run_facts.StepAccepted():
                     self._runs.step(rows, fact.run_number, fact.step, fact.at_ms)
-                case facts.RunEnded():
+                case run_facts.RunEnded():
                     self._runs.ended(rows, fact)
-                case facts.WaitBegan():
+                case run_facts.WaitBegan():
                     self._runs.waits(rows, fact)
-                case facts.RuleAdded():
+                case resource_facts.RuleAdded():
                     self._rules.add(fact.rule)
-                case facts.RulesRemoved():
+                case resource_facts.RulesRemoved():
                     self._rules.remove(fact.rule_ids)
-                case (
-                    facts.ResponseDelayed()
-                    | facts.DeliveryPostponed()
-                    | facts.DuplicateStarted()
-                    | facts.RulesOrdered()
-                    | facts.QueueSlotTaken()
-                    | facts.QueueSlotReleased()
-                    | facts.DeduplicationsExpired()
-                    | facts.ScheduleWritten()
-                    | facts.SchedulePaused()
-                    | facts.ScheduleResumed()
-                    | facts.ScheduleDeleted()
-                    | facts.UrlGroupWritten()
-                    | facts.UrlGroupDeleted()
-                    | facts.QueueWritten()
-                    | facts.QueueDeleted()
-                    | facts.FlowKeyChanged()
-                    | facts.FlowCountersReset()
-                    | facts.RateWindowOpened()
-                    | facts.AccountChanged()
-                    | facts.AccountSettled()
-                    | facts.AccountTokenRotated()
-                    | facts.SigningKeysRotated()
-                    | facts.SearchIndexCreated()
-                    | facts.SearchIndexChanged()
-                    | facts.SearchIndexDeleted()
-                    | facts.WaitEnded()
-                    | facts.EventSaved()
-                    | facts.SavedEventTaken()
-                ):
-                    pass  # Not shown in history.
                 case unknown:
-                    assert_never(unknown)
+                    raise AssertionError(f"no branch for {unknown!r}")
         rows.usage_minutes += self._meters.take()
         rows.workflow_minutes += self._runs.meters.take()
         return rows
 
-    def _created(self, rows: Rows, fact: facts.MessageCreated) -> None:
+    def _created(self, rows: Rows, fact: message_facts.MessageCreated) -> None:
         message = fact.message
         self._live[message.message_id] = message
         host, path = _host_and_path(message.url)
@@ -205,12 +181,12 @@ class Projector:
                 message.url,
                 host,
                 path,
-                message.url_group,
-                message.schedule_id,
-                message.queue,
-                None if message.flow_control is None else message.flow_control.key,
-                message.caller_ip,
-                json.dumps(message.labels) if message.labels else None,
+                message.source.url_group,
+                message.source.schedule_id,
+                message.policy.queue,
+                None if message.policy.flow_control is None else message.policy.flow_control.key,
+                message.source.caller_ip,
+                json.dumps(message.policy.labels) if message.policy.labels else None,
                 codec.encode_message(message),
             )
         )
@@ -220,22 +196,23 @@ class Projector:
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
             self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
-        if message.created_by is CreatedBy.DEAD_LETTER:
-            row = (self.seq, at_ms, AnnotationKind.PUBLISHED_AGAIN.value, message_id, message.from_dead_letter)
+        if message.source.created_by is CreatedBy.DEAD_LETTER:
+            row = (self.seq, at_ms, AnnotationKind.PUBLISHED_AGAIN.value, message_id, message.source.from_dead_letter)
             rows.annotations_on_dead_letters.append(row)
-        elif message.source_message_id is not None:
-            is_failure = message.created_by is CreatedBy.FAILURE_CALLBACK
+        elif message.source.source_message_id is not None:
+            is_failure = message.source.created_by is CreatedBy.FAILURE_CALLBACK
             kind = AnnotationKind.FAILURE_CALLBACK if is_failure else AnnotationKind.CALLBACK
-            self._annotate(rows, message.source_message_id, at_ms, kind, message_id)
+            self._annotate(rows, message.source.source_message_id, at_ms, kind, message_id)
 
-    def _finished(self, rows: Rows, fact: facts.AttemptFinished) -> None:
+    def _finished(self, rows: Rows, fact: message_facts.AttemptFinished) -> None:
         self.seq += 1
         live = self._live[fact.message_id]
         outcome = fact.outcome
         encoded = codec.encode_outcome(outcome)
-        # The body that was sent, and what the journal keeps of the exchange: headers and the answer (D-192).
-        exchange = len(encoded) if outcome.unsent is None else weight_of_request(live) + weight_of_answer(outcome)
-        self._meters.of(live.account_id).add(fact.at_ms, BYTES, len(live.body) + exchange)
+        # The body that was sent, the headers, and the answer (D-192). What the journal keeps has the real time in it,
+        # which differs from run to run.
+        exchange = weight_of_request(live) + weight_of_answer(outcome)
+        self._meters.of(live.account_id).add(fact.at_ms, BYTES, delivered_bytes(live) + exchange)
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
@@ -254,12 +231,14 @@ class Projector:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
 
-    def _duplicate_finished(self, rows: Rows, fact: facts.DuplicateFinished) -> None:
-        """A duplicate is no event and counts in no statistic: nobody asked for it (D-421)."""
+    def _await_duplicate(self, duplicate: Duplicate) -> None:
+        self._duplicates[duplicate.message.message_id, duplicate.number, duplicate.redelivery] = duplicate
+
+    def _duplicate_finished(self, rows: Rows, fact: message_facts.DuplicateFinished) -> None:
+        """A duplicate is no event and counts in no statistic: no call published it (D-421, D-705)."""
         self.seq += 1
-        duplicate = self._duplicates.pop((fact.message_id, fact.number))
         outcome = fact.outcome
-        assert duplicate.answer is not None
+        duplicate = self._duplicates.pop((fact.message_id, fact.number, outcome.redelivery))
         rows.attempts.append(
             (
                 self.seq,
@@ -270,13 +249,14 @@ class Projector:
                 int(outcome.succeeded),
                 0 if outcome.response is None else outcome.response.status,
                 codec.encode_outcome(outcome),
-                self._rules.encoded(duplicate.answer),
+                None if duplicate.answer is None else self._rules.encoded(duplicate.answer),
             )
         )
         said = str(outcome.response.status) if outcome.response is not None else outcome.error
-        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DUPLICATE, f"{fact.number} {said}")
+        kind = AnnotationKind.REDELIVERY if outcome.redelivery else AnnotationKind.DUPLICATE
+        self._annotate(rows, fact.message_id, fact.at_ms, kind, f"{fact.number} {said}")
 
-    def _add_next_delivery(self, rows: Rows, fact: facts.RetryScheduled) -> None:
+    def _add_next_delivery(self, rows: Rows, fact: message_facts.RetryScheduled) -> None:
         """The ERROR entry before a retry shows when that will be, as the RETRY entry does (D-044)."""
         attempt_seq, _ = self._last_failures[fact.message_id]
         for index in range(len(rows.events) - 1, -1, -1):
@@ -285,14 +265,14 @@ class Projector:
                 rows.events[index] = (*event[:_NEXT_DELIVERY], fact.due_ms)
                 return
 
-    def _failed(self, rows: Rows, fact: facts.MessageFailed) -> None:
+    def _failed(self, rows: Rows, fact: message_facts.MessageFailed) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]
         live = self._live.pop(fact.message_id)
         self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
         rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
         self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEAD_LETTER, fact.dead_letter_id)
 
-    def _dead_letters_removed(self, rows: Rows, fact: facts.DeadLettersRemoved) -> None:
+    def _dead_letters_removed(self, rows: Rows, fact: message_facts.DeadLettersRemoved) -> None:
         rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
         # For one that is retried, the message that it becomes is annotated.
         if fact.cause != "retried":
@@ -327,3 +307,111 @@ class Projector:
         rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
         if metric is not None:
             self._meters.of(live.account_id).add(at_ms, metric)
+
+
+class AnsweringRules:
+    """The rules of a world, and those that decided the attempts under way, all encoded."""
+
+    def __init__(self) -> None:
+        # Encoded once, because most attempts of a test are decided by a rule.
+        self._rules: dict[RuleId, bytes] = {}
+        self._answered_by: dict[MessageId, bytes] = {}
+
+    def copy(self) -> AnsweringRules:
+        """See `Projector.copy`."""
+        twin = AnsweringRules()
+        twin._rules, twin._answered_by = dict(self._rules), dict(self._answered_by)
+        return twin
+
+    def add(self, rule: DestinationRule) -> None:
+        self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
+
+    def remove(self, rule_ids: Iterable[RuleId]) -> None:
+        for rule_id in rule_ids:
+            self._rules.pop(rule_id, None)
+
+    def answer(self, message_id: MessageId, answer: ScriptedAnswer | None) -> None:
+        """An attempt is under way, which a rule may have decided."""
+        if answer is not None and (rule := self.encoded(answer)) is not None:
+            self._answered_by[message_id] = rule
+
+    def take(self, message_id: MessageId) -> bytes | None:
+        """The rule of an attempt that has finished."""
+        return self._answered_by.pop(message_id, None) if self._answered_by else None
+
+    def encoded(self, answer: ScriptedAnswer) -> bytes | None:
+        """The rule that decides an attempt, and what it does beside that."""
+        encoded = self._rules.get(answer.rule_id)
+        if answer.disturbance is None:
+            return encoded
+        # The rule may have been removed before a duplicate of its attempt.
+        gone = AnsweringRule(
+            rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
+        )
+        rule = gone if encoded is None else codec.decode_rule(encoded)
+        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
+
+
+# -- workflow runs ----------------------------------------------------------------------------
+
+_METRICS = {RunState.SUCCESS: RUN_SUCCESS, RunState.FAILED: RUN_FAILED, RunState.CANCELED: RUN_CANCELED}
+
+
+class RunProjector:
+    """The part of the projector that is about workflow runs. `meters` count them for statistics."""
+
+    def __init__(self) -> None:
+        self.meters = Meters(len(WORKFLOW_FIELDS))
+
+    def copy(self) -> RunProjector:
+        """See `Projector.copy`."""
+        twin = RunProjector()
+        twin.meters = self.meters.copy()
+        return twin
+
+    def started(self, rows: Rows, run: WorkflowRun) -> None:
+        self.meters.of(run.account_id).add(run.created_ms, RUN_STARTED)
+        self._began(rows, run)
+
+    def rewritten(self, rows: Rows, run: WorkflowRun) -> None:
+        """A handshake replaces the steps by its payload (D-452); a run invoked after its first call keeps them."""
+        is_handshake = len(run.steps) == 1
+        self._began(rows, run if is_handshake else replace(run, steps=()))
+        if is_handshake:
+            rows.replaced_steps.append((run.number, run.number, run.steps[0].message_id))
+
+    def _began(self, rows: Rows, run: WorkflowRun) -> None:
+        options, invoker = run.options, run.invoker
+        rows.workflow_runs.append(
+            (
+                run.number,
+                run.run_id,
+                run.account_id,
+                run.url,
+                run.created_ms,
+                run.caller_ip,
+                None if options.flow_control is None else options.flow_control.key,
+                json.dumps(options.labels) if options.labels else None,
+                None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
+                codec.encode_run(replace(run, steps=(), waiters=(), saved_events=())),
+            )
+        )
+        for step in run.steps:
+            self.step(rows, run.number, step, run.created_ms)
+
+    def step(self, rows: Rows, run_number: int, step: WorkflowStep, at_ms: int) -> None:
+        rows.workflow_steps.append((None, run_number, step.message_id, at_ms, step.call_type.value, step.body))
+
+    def message(self, rows: Rows, message: Message, run: RunPart) -> None:
+        """A message of a run was created."""
+        rows.workflow_messages.append((message.number, run.run_number, run.call_type.value))
+        self.meters.of(message.account_id).add(message.created_ms, RUN_MESSAGES)
+
+    def waits(self, rows: Rows, fact: run_facts.WaitBegan) -> None:
+        row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode_waiter(fact.waiter))
+        rows.workflow_waits.append(row)
+
+    def ended(self, rows: Rows, fact: run_facts.RunEnded) -> None:
+        row = (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
+        rows.workflow_ends.append(row)
+        self.meters.of(fact.account_id).add(fact.at_ms, _METRICS[fact.state])

@@ -1,31 +1,246 @@
-"""What a database of a world is made of, and the statements that are of more than one table, or of a part of one.
+"""The tables of a world's database, each declared once, and the statements that are not of readers.
 
-The tables are in `tables.py`. They need the SQL function `row_checksum`, as what follows from a table does.
+What follows from a table's declaration are its methods; behind the tables are the statements of more than one, or of a
+part of one. `facts` and `checkpoint` are what a restart reads. The other tables are history: views of the facts,
+written in groups after them. `projected` in `meta` counts the facts that history shows.
+
+A row is what SQLite says it is: no checksum of our own tells whether a byte of it was changed (D-284).
 """
 
 from __future__ import annotations
 
-from emulator.journal.tables import (
-    ANNOTATIONS,
-    CHECKPOINT,
-    DISTINCT,
-    FACTS,
-    HISTORY,
-    IDS_TOGETHER,
-    META,
-    TABLES,
-    USAGE_MINUTES,
-    WORKFLOW_MINUTES,
+from collections.abc import Mapping
+
+from emulator.core.record import Record
+from emulator.statistics.series import USAGE_FIELDS, WORKFLOW_FIELDS
+
+
+class Table(Record):
+    """A table: its columns with their definitions; `indexes` maps names of indexes to columns.
+
+    `key` is a primary key of several columns.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...] = ()
+    has_rowid: bool = True
+    indexes: Mapping[str, str] = {}
+
+    @property
+    def create(self) -> tuple[str, ...]:
+        """The statements that make it and its indexes."""
+        definitions = [f"{name} {definition}" for name, definition in self.columns.items()]
+        if self.key:
+            definitions.append(f"PRIMARY KEY ({', '.join(self.key)})")
+        table = f"CREATE TABLE {self.name} ({', '.join(definitions)}){'' if self.has_rowid else ' WITHOUT ROWID'}"
+        return table, *(f"CREATE INDEX {name} ON {self.name} ({column})" for name, column in self.indexes.items())
+
+    @property
+    def insert(self) -> str:
+        """Takes the values of all columns in order; an integer primary key may be NULL."""
+        return f"INSERT INTO {self.name} VALUES ({', '.join('?' * len(self.columns))})"
+
+    @property
+    def write(self) -> str:
+        """As `insert`, in place of the row that has the key."""
+        return self.insert.replace("INSERT", "INSERT OR REPLACE", 1)
+
+    @property
+    def select_not_integer(self) -> str:
+        """Finds a row that has something else where a number belongs; SQLite takes any value in any column."""
+        numbers = [name for name, definition in self.columns.items() if definition.startswith("INTEGER")]
+        wrong = (f"typeof({name}) NOT IN ('integer', 'null')" for name in numbers)
+        return f"SELECT 1 FROM {self.name} WHERE {' OR '.join(wrong) or 'FALSE'} LIMIT 1"
+
+    @property
+    def empty(self) -> str:
+        return f"DELETE FROM main.{self.name}"
+
+    @property
+    def take(self) -> str:
+        """Copies all rows from the attached database."""
+        return f"INSERT INTO main.{self.name} SELECT * FROM copy.{self.name}"
+
+
+_INTEGER, _TEXT, _BLOB = "INTEGER NOT NULL", "TEXT NOT NULL", "BLOB NOT NULL"
+
+# Message ids begin alike, and are random from there on: an index in their order would be changed all over by each
+# group of messages, and so get dearer as it grows. This one is in parts of so many messages, and only the last part
+# changes; a look-up goes through all parts (D-402).
+IDS_TOGETHER = 16_384
+DISTINCT = "substr({}, 10, 6)"
+
+META = Table(name="meta", columns={"name": "TEXT PRIMARY KEY", "value": _BLOB}, has_rowid=False)
+FACTS = Table(
+    name="facts",
+    columns={"last_seq": "INTEGER PRIMARY KEY", "count": _INTEGER, "payload": _BLOB},
+)
+CHECKPOINT = Table(
+    name="checkpoint",
+    columns={"id": "INTEGER PRIMARY KEY CHECK (id = 1)", "covers": _INTEGER, "state": _BLOB},
+)
+MESSAGES = Table(
+    name="messages",
+    columns={
+        "number": "INTEGER PRIMARY KEY",
+        "message_id": _TEXT,
+        "account_id": _TEXT,
+        "url": _TEXT,
+        "host": _TEXT,
+        "path": _TEXT,
+        "url_group": "TEXT",
+        "schedule_id": "TEXT",
+        "queue": "TEXT",
+        "flow_key": "TEXT",
+        "caller_ip": _TEXT,
+        "labels": "TEXT",
+        "definition": _BLOB,
+    },
+    indexes={"messages_by_id": f"number / {IDS_TOGETHER}, {DISTINCT.format('message_id')}"},
+)
+EVENTS = Table(
+    name="events",
+    columns={
+        "seq": "INTEGER PRIMARY KEY",
+        "number": _INTEGER,
+        "at_ms": _INTEGER,
+        "state": _TEXT,
+        "attempt_seq": "INTEGER",
+        "next_delivery_ms": "INTEGER",
+    },
+    indexes={"events_of_message": "number"},
+)
+ATTEMPTS = Table(
+    name="attempts",
+    columns={
+        "seq": "INTEGER PRIMARY KEY",
+        "number": _INTEGER,
+        "attempt": _INTEGER,
+        "at_ms": _INTEGER,
+        "finished_ms": _INTEGER,
+        "succeeded": _INTEGER,
+        "status": _INTEGER,
+        "outcome": _BLOB,
+        "answered_by": "BLOB",
+    },
+)
+ANNOTATIONS = Table(
+    name="annotations",
+    columns={
+        "id": "INTEGER PRIMARY KEY",
+        "message_id": _TEXT,
+        "after_seq": _INTEGER,
+        "at_ms": _INTEGER,
+        "kind": _TEXT,
+        "name": _TEXT,
+        "reason": "TEXT",
+    },
+    indexes={"annotations_of_message": DISTINCT.format("message_id")},
+)
+DEAD_LETTERS = Table(
+    name="dead_letters",
+    columns={
+        "dead_letter_id": "TEXT PRIMARY KEY",
+        "position": _INTEGER,
+        "failed_ms": _INTEGER,
+        "number": _INTEGER,
+        "status": _INTEGER,
+        "attempt_seq": _INTEGER,
+    },
+    indexes={"dead_letters_in_order": "position"},
+)
+# What has passed through each account up to the end of a minute, since the world began; a minute in which nothing
+# did has no row (D-401).
+USAGE_MINUTES = Table(
+    name="usage_minutes",
+    columns={"account_id": _TEXT, "minute": _INTEGER, **dict.fromkeys(USAGE_FIELDS, _INTEGER)},
+    key=("account_id", "minute"),
+    has_rowid=False,
 )
 
+# Workflow runs as they began (`invoker` is the id of the run that invoked one, @ and its creation), their ends,
+# their steps, which messages are theirs, what they waited for, and how many there were.
+WORKFLOW_RUNS = Table(
+    name="workflow_runs",
+    columns={
+        "run_number": "INTEGER PRIMARY KEY",
+        "run_id": _TEXT,
+        "account_id": _TEXT,
+        "url": _TEXT,
+        "created_ms": _INTEGER,
+        "caller_ip": _TEXT,
+        "flow_key": "TEXT",
+        "labels": "TEXT",
+        "invoker": "TEXT",
+        "definition": _BLOB,
+    },
+    indexes={"workflow_runs_by_id": "run_id", "workflow_runs_by_invoker": "invoker"},
+)
+WORKFLOW_ENDS = Table(
+    name="workflow_ends",
+    columns={
+        "run_number": "INTEGER PRIMARY KEY",
+        "at_ms": _INTEGER,
+        "state": _TEXT,
+        "response": "BLOB",
+        "dead_letter_id": "TEXT",
+    },
+    indexes={"workflow_ends_by_state": "state"},
+)
+WORKFLOW_STEPS = Table(
+    name="workflow_steps",
+    columns={
+        "id": "INTEGER PRIMARY KEY",
+        "run_number": _INTEGER,
+        "message_id": _TEXT,
+        "at_ms": _INTEGER,
+        "call_type": _TEXT,
+        "body": _BLOB,
+    },
+    indexes={"workflow_steps_of_run": "run_number"},
+)
+WORKFLOW_MESSAGES = Table(
+    name="workflow_messages",
+    columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "call_type": _TEXT},
+    indexes={"workflow_messages_of_run": "run_number"},
+)
+WORKFLOW_WAITS = Table(
+    name="workflow_waits",
+    columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "at_ms": _INTEGER, "waiter": _BLOB},
+    indexes={"workflow_waits_of_run": "run_number"},
+)
+# As USAGE_MINUTES, of the runs.
+WORKFLOW_MINUTES = Table(
+    name="workflow_minutes",
+    columns={"account_id": _TEXT, "minute": _INTEGER, **dict.fromkeys(WORKFLOW_FIELDS, _INTEGER)},
+    key=("account_id", "minute"),
+    has_rowid=False,
+)
+
+HISTORY = (
+    MESSAGES,
+    EVENTS,
+    ATTEMPTS,
+    ANNOTATIONS,
+    DEAD_LETTERS,
+    USAGE_MINUTES,
+    WORKFLOW_RUNS,
+    WORKFLOW_ENDS,
+    WORKFLOW_STEPS,
+    WORKFLOW_MESSAGES,
+    WORKFLOW_WAITS,
+    WORKFLOW_MINUTES,
+)
+TABLES = (META, FACTS, CHECKPOINT, *HISTORY)
+
 APPLICATION_ID = 0x53564345  # "SVCE"
-# `migrations.py` has a step from each older format to the next.
-FORMAT = 4
+# The only one that is read (D-551).
+FORMAT = 6
 
 # In `meta`: the state that a reset returns to, as a checkpoint; how far history has come, in facts and in
 # entries; the last delivery that was removed from view; the last entry that was dropped, and when that was; where
-# the clock of an unused world was set back to; what tells one history from the next; and, in snapshots only, the
-# checksum of all other content.
+# the clock of an unused world was set back to; and what tells one history from the next.
 BASE_CHECKPOINT = "base_checkpoint"
 PROJECTED = "projected"
 HISTORY_SEQ = "history_seq"
@@ -33,14 +248,15 @@ DELIVERIES_CLEARED = "deliveries_cleared"
 DROPPED = "dropped"
 SET_BACK_TO = "set_back_to"
 GENERATION = "generation"
-CHECKSUM = "checksum"
 
-CREATE = "\n".join(
+# As SQLite stores them: what a file of this format has, and nothing else.
+DEFINITIONS = tuple(statement for table in TABLES for statement in table.create)
+CREATE = "; ".join(
     [
-        "BEGIN EXCLUSIVE;",
-        f"PRAGMA application_id = {APPLICATION_ID:d};",
-        f"PRAGMA user_version = {FORMAT:d};",
-        *(table.create for table in TABLES),
+        "BEGIN EXCLUSIVE",
+        f"PRAGMA application_id = {APPLICATION_ID:d}",
+        f"PRAGMA user_version = {FORMAT:d}",
+        *DEFINITIONS,
     ]
 )
 
@@ -51,6 +267,7 @@ PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 0;
 """
+# The frames of the log are SQLite's own affair (D-285).
 MOVE_LOG = "PRAGMA wal_checkpoint(PASSIVE)"
 # The first write takes the lock that keeps every other process out.
 OPEN_FILE = """
@@ -66,13 +283,9 @@ PRAGMA temp_store = MEMORY;
 # Of a copy that is made again if it cannot be finished.
 OPEN_COPY = "PRAGMA synchronous = OFF"
 SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
-SELECT_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
-SELECT_FORMAT = "PRAGMA user_version"
+SELECT_DEFINITIONS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+SELECT_SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 CHECK_INTEGRITY = "PRAGMA integrity_check(10)"
-# Events and attempts share one count without gaps, from the last entry that was dropped on.
-COUNT_ENTRIES = """
-SELECT (SELECT count(*) FROM events WHERE seq > ?1) + (SELECT count(*) FROM attempts WHERE seq > ?1)
-"""
 COUNT_HISTORY = """
 SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts)
 """
@@ -94,19 +307,11 @@ DETACH_COPY = "DETACH DATABASE copy"
 TAKE_COPY = (
     *(table.empty for table in TABLES),
     *(table.take for table in TABLES),
-    # The world goes on from the copy: its history is another one, and its content changes.
-    f"DELETE FROM main.meta WHERE name IN ('{GENERATION}', '{CHECKSUM}')",
+    # The world continues from the copy: its history is another one.
+    f"DELETE FROM main.meta WHERE name = '{GENERATION}'",
 )
 FORGET_GENERATION = f"DELETE FROM meta WHERE name = '{GENERATION}'"
-DELETE_CHECKSUM = f"DELETE FROM meta WHERE name = '{CHECKSUM}'"
-# All that the checksum covers.
-SELECT_EVERYTHING = (
-    f"SELECT * FROM meta WHERE name != '{CHECKSUM}' ORDER BY name",
-    *(table.contents for table in TABLES[1:]),
-)
-
-_REPLACED = CHECKPOINT.checksum_of({"id": "id", "covers": "covers", "state": "?1"})
-SELECT_FACTS = f"SELECT last_seq, count, payload, {FACTS.is_whole} FROM facts WHERE last_seq > ? ORDER BY last_seq"
+SELECT_FACTS = "SELECT last_seq, count, payload FROM facts WHERE last_seq > ? ORDER BY last_seq"
 # The numbers of messages with certain ids (the JSON list that is the parameter): a statement within others.
 NUMBERS_OF = f"""
 WITH RECURSIVE parts (part, last) AS (
@@ -117,13 +322,13 @@ SELECT found.number FROM json_each(?) AS wanted CROSS JOIN parts CROSS JOIN mess
 ON found.number / {IDS_TOGETHER} = part AND {DISTINCT.format("found.message_id")} = {DISTINCT.format("wanted.value")}
 AND found.message_id = wanted.value
 """
-# On the annotations of a message, whose id the parameter is. Without the +, SQLite would put the parameter for the
+# On the annotations of a message, whose id both parameters are. Without the +, SQLite would put the parameter for the
 # column in the first condition too, and not see that it has an index for that.
-ANNOTATIONS_OF = f"{DISTINCT.format('message_id')} = {DISTINCT.format('?1')} AND +message_id = ?1"
-# What the rows of counts of some accounts (a JSON list) have come to.
+ANNOTATIONS_OF = f"{DISTINCT.format('message_id')} = {DISTINCT.format('?')} AND +message_id = ?"
+# The last rows of counts of some accounts (a JSON list).
 SELECT_USAGE_SO_FAR, SELECT_WORKFLOWS_SO_FAR = (
     f"""
-SELECT {table.name}.*, {table.is_whole} FROM json_each(?1) AS wanted CROSS JOIN {table.name}
+SELECT {table.name}.* FROM json_each(?) AS wanted CROSS JOIN {table.name}
 ON account_id = wanted.value AND minute = (SELECT max(minute) FROM {table.name} WHERE account_id = wanted.value)
 """
     for table in (USAGE_MINUTES, WORKFLOW_MINUTES)
@@ -132,20 +337,16 @@ DELETE_FACTS = "DELETE FROM facts WHERE last_seq <= ?"
 # The id of the only row.
 THE_CHECKPOINT = 1
 WRITE_CHECKPOINT = CHECKPOINT.write
-SELECT_CHECKPOINT = f"SELECT covers, state, {CHECKPOINT.is_whole} FROM checkpoint WHERE id = 1"
+SELECT_CHECKPOINT = "SELECT covers, state FROM checkpoint WHERE id = 1"
 # Of the checkpoint that is there.
-REPLACE_STATE = f"UPDATE checkpoint SET state = ?1, checksum = {_REPLACED}"
+REPLACE_STATE = "UPDATE checkpoint SET state = ?"
 WRITE_META = META.write
-SELECT_META = f"SELECT name, value, {META.is_whole} FROM meta"
-# Of a file of any format.
-SELECT_UNCHECKED_META = "SELECT name, value FROM meta"
+SELECT_META = "SELECT name, value FROM meta"
 # On the message whose dead letter the last parameter names.
-_ANNOTATION = {"id": "NULL", "message_id": "messages.message_id", "after_seq": "?1", "at_ms": "?2", "kind": "?3"}
-_ANNOTATION |= {"name": "?4", "reason": "NULL"}
-INSERT_ANNOTATIONS_ON_DEAD_LETTERS = f"""
-INSERT INTO annotations ({", ".join(_ANNOTATION)}, checksum)
-SELECT {", ".join(_ANNOTATION.values())}, {ANNOTATIONS.checksum_of(_ANNOTATION)}
-FROM dead_letters JOIN messages ON messages.number = dead_letters.number WHERE dead_letters.dead_letter_id = ?5
+INSERT_ANNOTATIONS_ON_DEAD_LETTERS = """
+INSERT INTO annotations (message_id, after_seq, at_ms, kind, name)
+SELECT messages.message_id, ?, ?, ?, ?
+FROM dead_letters JOIN messages ON messages.number = dead_letters.number WHERE dead_letters.dead_letter_id = ?
 """
 # Of a run whose endpoint has published the init message itself.
 DELETE_STEPS_BEFORE = """
@@ -159,13 +360,13 @@ DELETE_DEAD_LETTERS = "DELETE FROM dead_letters WHERE dead_letter_id = ?"
 
 SELECT_TIME_OF_ENTRY = "SELECT at_ms FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 # Whose history goes: messages without an entry behind the end of what is dropped. Those that are live (given by
-# their numbers) stay whole, and so do those of dead letters.
+# their numbers) stay whole, and so do those of dead letters. The parameters: that end twice, and the numbers.
 FIND_DROPPED = """
 CREATE TEMP TABLE dropped AS SELECT number, message_id FROM messages WHERE number IN (
-    SELECT number FROM events WHERE seq <= ?1
+    SELECT number FROM events WHERE seq <= ?
 ) AND NOT EXISTS (
-    SELECT 1 FROM events WHERE events.number = messages.number AND events.seq > ?1
-) AND number NOT IN (SELECT value FROM json_each(?2)) AND number NOT IN (SELECT number FROM dead_letters)
+    SELECT 1 FROM events WHERE events.number = messages.number AND events.seq > ?
+) AND number NOT IN (SELECT value FROM json_each(?)) AND number NOT IN (SELECT number FROM dead_letters)
 """
 _FORGOTTEN_RUNS = (
     "SELECT run_number FROM workflow_ends WHERE run_number NOT IN (SELECT run_number FROM workflow_messages)"

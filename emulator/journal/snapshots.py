@@ -19,13 +19,12 @@ from typing import BinaryIO
 
 from emulator.core.checkpoint import restore
 from emulator.core.errors import Conflict, Damaged, InsufficientStorage, InvalidInput, Malformed, NotFound
+from emulator.core.language.calendar import is_clock_instant
 from emulator.core.record import Record
-from emulator.core.rules.clock import is_clock_instant
 from emulator.core.state import State
 from emulator.core.world_setup import parse_name_in_files
-from emulator.journal import checksums, codec, files, migrations, schema
+from emulator.journal import codec, files, schema
 from emulator.journal.history import History
-from emulator.journal.integrity import digest_of, find_damage
 from emulator.journal.store import Store, open_store
 from emulator.queries.reports import Snapshot
 
@@ -120,17 +119,6 @@ class Snapshots:
                 raise Conflict(f"the snapshot {name} cannot be read: {_reason(error, path)}") from error
             yield saved
 
-    @contextlib.asynccontextmanager
-    async def taken(self, store: Store) -> AsyncIterator[SavedWorld]:
-        """A world as it is now, in a file that is gone afterwards. Raises Conflict for a disk that is full."""
-        async with self._lock:
-            with (
-                _conflicts_named("of the world"),
-                _hidden(self._place_for("world").with_name(f".world{_NEW}")) as fresh,
-            ):
-                await store.copy_to(str(fresh))
-                yield await asyncio.to_thread(_read, fresh)
-
     def open(self, name: str) -> BinaryIO:
         """The file of a snapshot, to be read and closed. Raises NotFound."""
         return self._existing(name).open("rb")
@@ -146,7 +134,6 @@ class Snapshots:
                     raise Conflict(f"the snapshot {name} exists already; delete it first, or take another name")
                 with _hidden(path.with_name(f".{name}{_NEW}")) as fresh:
                     await store.copy_to(str(fresh))
-                    await asyncio.to_thread(_write_checksum, fresh)
                     os.replace(fresh, path)
                 return await asyncio.to_thread(self._describe, name)
 
@@ -157,7 +144,7 @@ class Snapshots:
 
         It takes the place of the snapshot that had its name. `check` looks at what the file says of
         its world, and raises what decoding raises. Raises InvalidInput for a file that is not ours,
-        newer or damaged, with nothing changed.
+        of another format or damaged, with nothing changed.
         """
         self._received += 1
         with (
@@ -172,7 +159,7 @@ class Snapshots:
                 is_new = not path.exists()
                 with _hidden(path.with_name(f".{name}{_NEW}")) as fresh:
                     # It is read from its beginning to its end, and the server has others to answer meanwhile.
-                    await asyncio.to_thread(_take_in, given, fresh, check)
+                    await asyncio.to_thread(_import_file, given, fresh, check)
                     os.replace(fresh, path)
                 return await asyncio.to_thread(self._describe, name), is_new
 
@@ -242,7 +229,7 @@ def _unlink(path: Path) -> None:
 
 @contextlib.contextmanager
 def _conflicts_named(name: str) -> Iterator[None]:
-    """Report a disk that is full or read-only as a refusal; the world goes on (D-282)."""
+    """Report a disk that is full or read-only as a refusal; the world keeps working (D-282)."""
     try:
         yield
     except OSError as error:
@@ -265,11 +252,9 @@ def _read(path: Path) -> SavedWorld:
     """A snapshot that we made: it has a checkpoint, and no facts after it. Raises UnusableDatabase."""
     files.check(path)
     try:
-        _migrate(path)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            checksums.register(connection)
-            meta = codec.whole_meta(connection.execute(schema.SELECT_META))
-            _, state = codec.whole_checkpoint(connection.execute(schema.SELECT_CHECKPOINT))
+            meta: Meta = dict(connection.execute(schema.SELECT_META))
+            _, state = codec.checkpoint_of(connection.execute(schema.SELECT_CHECKPOINT))
         return SavedWorld(
             path=path,
             meta=meta,
@@ -277,25 +262,7 @@ def _read(path: Path) -> SavedWorld:
             base=restore(codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT])),
         )
     except files.DAMAGE as error:
-        raise files.UnusableDatabase(f"{path}: damaged: {files.told(error)}") from error
-
-
-def _migrate(path: Path) -> None:
-    """Replace a snapshot of an older format by one of the present format."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        if migrations.format_of(connection) == schema.FORMAT:
-            return
-    fresh = path.with_name(f".{path.name.removesuffix(_SUFFIX)}{_NEW}")
-    try:
-        with _hidden(fresh):
-            shutil.copyfile(path, fresh)
-            migrations.migrate(fresh)
-            _write_checksum(fresh)
-            os.replace(fresh, path)
-    except OSError as error:
-        raise files.unusable(path, error) from error
-    except files.UnusableDatabase as error:
-        raise files.UnusableDatabase(f"{path}: {_reason(error, fresh)}", is_disk_full=error.is_disk_full) from error
+        raise files.UnusableDatabase(f"{path}: damaged: {files.damage_text(error)}") from error
 
 
 async def _write_pieces(content: AsyncIterable[bytes], path: Path) -> int:
@@ -311,18 +278,15 @@ async def _write_pieces(content: AsyncIterable[bytes], path: Path) -> int:
         return file.tell()
 
 
-def _take_in(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
+def _import_file(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
     """Make a snapshot of a database file.
 
     Raises InvalidInput for one that no world could come from, UnusableDatabase if there is no room for it.
     """
     try:
-        files.check(given)
-        _check_content(given)
-        # Also from an older format: this file is a copy.
-        migrations.migrate(given)
+        for damage in files.examine(given).damage:
+            raise files.UnusableDatabase(f"{given}: damaged: {damage}")
         asyncio.run(_copy_whole(given, fresh, check))
-        _write_checksum(fresh)
     except files.UnusableDatabase as error:
         if str(error).startswith(f"{fresh}: "):
             raise
@@ -331,36 +295,7 @@ def _take_in(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:
     except Damaged as damaged:
         raise InvalidInput("body", f"damaged: {damaged.what}{_UNCHANGED}") from damaged
     except files.DAMAGE as error:
-        raise InvalidInput("body", f"damaged: {files.told(error)}{_UNCHANGED}") from error
-
-
-def _check_content(path: Path) -> None:
-    """The tables are ours and no others, every page and row is in order, history has no gap, a checksum is right.
-
-    Raises UnusableDatabase.
-    """
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        try:
-            damage = next(find_damage(connection), None)
-        except sqlite3.Error as error:
-            damage = str(error)
-    if damage is not None:
-        raise files.UnusableDatabase(f"{path}: damaged: {damage}")
-
-
-def _write_checksum(path: Path) -> None:
-    """Store a checksum of the content: SQLite itself cannot tell that a byte was changed.
-
-    Raises UnusableDatabase.
-    """
-    try:
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            checksums.register(connection)
-            connection.execute(schema.OPEN_COPY)
-            digest = digest_of(connection, migrations.rules_of(schema.FORMAT))
-            connection.execute(schema.WRITE_META, (schema.CHECKSUM, digest))
-    except sqlite3.Error as error:
-        raise files.unusable(path, error) from error
+        raise InvalidInput("body", f"damaged: {files.damage_text(error)}{_UNCHANGED}") from error
 
 
 async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object]) -> None:

@@ -5,23 +5,26 @@ What happens in between is written by its `writer`.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
 
 from emulator.core.checkpoint import Checkpoint, capture, restore
 from emulator.core.errors import Damaged
 from emulator.core.state import State
-from emulator.journal import codec, connections, files, schema
-from emulator.journal.backlog import Backlog
-from emulator.journal.database import MEMORY, InMemory, Threads
-from emulator.journal.dropping import KEEP_ALL, Keep
-from emulator.journal.history_writer import HistoryWriter
-from emulator.journal.locked_database import LockedDatabase
-from emulator.journal.replaying import replay
-from emulator.journal.writer import DEFAULT_THRESHOLDS, Thresholds, Writer
+from emulator.core.world_setup import KEEP_ALL, Keep
+from emulator.journal import codec, files, schema
+from emulator.journal.database import MEMORY, Database, Job, Pool
+from emulator.journal.projection import Projector
+from emulator.journal.writer import DEFAULT_THRESHOLDS, Backlog, StartingPoint, Thresholds, Writer
 from emulator.queries.history import Dropped
 
+T = TypeVar("T")
 # What makes a copied state that of another world.
 Change = Callable[[State], None]
 
@@ -29,16 +32,12 @@ Change = Callable[[State], None]
 class Store:
     """Facts and history of one world in SQLite. Made by `open_store`."""
 
-    def __init__(
-        self, database: LockedDatabase, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL
-    ) -> None:
+    def __init__(self, database: Database, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL) -> None:
         self.path = database.path
         self._database = database
         self._thresholds = thresholds
-        self._keep = keep
-        self._history = HistoryWriter(keep)
-        self.latest = self._history.latest
-        self.writer = Writer(database, self._history, thresholds)
+        self.writer = Writer(database, thresholds, keep)
+        self.latest = self.writer.latest
         # What a reset returns to, if that is known without the database.
         self._base: Checkpoint | None = None
 
@@ -52,25 +51,23 @@ class Store:
     def _begin(self, checkpoint: Checkpoint) -> State:
         if not self._database.is_file:
             self._base = checkpoint
-        state = restore(checkpoint)
-        self._history.begin(state)
-        self.writer.start(state, Backlog())
+        state, projector = restore(checkpoint), Projector(0)
+        projector.seed(state)
+        self.writer.start(StartingPoint(state=state, projector=projector))
         return state
 
     async def resume(self) -> State:
         """The state as it was when the last process left, however it left. Raises UnusableDatabase."""
         try:
-            async with self._database.exclusive() as connection:
-                found = await replay(connection)
+            found = await self._database.run(replay)
         except files.DAMAGE as error:
-            raise files.UnusableDatabase(f"{self.path}: damaged: {files.told(error)}") from error
-        self._history.go_on(found.projector, found.dropped)
-        self.writer.start(found.state, found.backlog)
+            raise files.UnusableDatabase(f"{self.path}: damaged: {files.damage_text(error)}") from error
+        self.writer.start(found)
         return found.state
 
     # -- whether it works -------------------------------------------------------------------
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why this store cannot be used, as far as one sees without writing."""
         try:
             self._database.check_file()
@@ -83,7 +80,7 @@ class Store:
         """Whether the store has failed, and a file has all that is durable."""
         return self._database.is_file and self.writer.failure is not None
 
-    async def prove_room(self) -> None:
+    async def check_disk_space(self) -> None:
         """Write what a world needs most room for. Raises UnusableDatabase."""
         try:
             await self.writer.checkpoint()
@@ -96,30 +93,48 @@ class Store:
         """Write all there is, as it is now, to a new file that `open_store` can open. Raises UnusableDatabase."""
         await self.writer.between_writes(lambda: self._database.copy_to(path), after_checkpoint=True)
 
-    async def fork_to(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
-        """Let a new store in memory go on from here, as this one does; the state that it goes on with (D-434).
+    async def fork_to(self, empty: Store, change: Change, meta: dict[str, bytes]) -> tuple[Store, State]:
+        """Fork into an empty store; the store and its state (D-434).
 
-        `change` is applied to that state and to what a reset returns to. History that is not written yet is
-        not written for it: each of the two writes its own. Raises as `copy_to`.
+        `change` is applied to that state and to what a reset returns to. Raises as `copy_to`.
         """
-        return await self.writer.between_writes(lambda: self._fork(fresh, change, meta))
+        if empty._database.is_file:
+            return await self._fork_to_file(empty, change, meta)
+        # History that is not written yet is not written for it: each of the two writes its own.
+        return empty, await self.writer.between_writes(lambda: self._fork(empty, change, meta))
+
+    async def _fork_to_file(self, empty: Store, change: Change, meta: dict[str, bytes]) -> tuple[Store, State]:
+        """The file gets its name when all of it is written (D-550)."""
+        path = Path(empty.path)
+        copy = files.hidden_beside(path)
+        try:
+            await self.copy_to(str(copy))
+            await _make_independent(copy, change, meta)
+            files.put_in_place(copy, path)
+        except (OSError, sqlite3.Error) as error:
+            raise files.unusable(path, error) from error
+        finally:
+            files.remove(copy)
+        fresh, _ = await open_store(empty.path, self._thresholds, self.writer.keep)
+        try:
+            return fresh, await fresh.resume()
+        except BaseException:
+            await fresh.close()
+            raise
 
     async def _fork(self, fresh: Store, change: Change, meta: dict[str, bytes]) -> State:
         try:
             base = restore(await self._base_checkpoint())
             change(base)
             fresh._base = capture(base)
-            async with self._database.exclusive() as connection:
-                # Without an await in between: the state is exactly what the facts appended so far made of it.
-                checkpoint, backlog = self.writer.standing()
-                state = restore(checkpoint)
-                change(state)
-                fresh._history.go_on_like(self._history)
-                await fresh._database.begin_as_copy(connection, fresh._base, meta)
+            # Of one moment: what the writer has not written yet, and what the database holds until it writes again.
+            at = self.writer.fork()
+            change(at.state)
+            await fresh._database.begin_as_copy(self._database, fresh._base, meta)
         except (sqlite3.Error, ValueError) as error:
             raise files.UnusableDatabase(f"{fresh.path}: {error}") from error
-        fresh.writer.start(state, backlog)
-        return state
+        fresh.writer.start(at)
+        return at.state
 
     # -- other lives of the same database ---------------------------------------------------
 
@@ -132,7 +147,7 @@ class Store:
         await self._database.close()
         if files.identity(self.path) is None:
             raise files.UnusableDatabase(f"{self.path}: the file is gone")
-        fresh, has_world = await open_store(self.path, self._thresholds, self._keep)
+        fresh, has_world = await open_store(self.path, self._thresholds, self.writer.keep)
         if not has_world:
             raise files.UnusableDatabase(f"{self.path}: the file is empty")
         return fresh
@@ -154,7 +169,7 @@ class Store:
         return fresh, fresh._begin(checkpoint)
 
     async def take_over(self, path: str, checkpoint: Checkpoint, base: Checkpoint, meta: dict[str, bytes]) -> None:
-        """Put the world of a copy in place of this one, whole or not at all; `go_on` opens what it became.
+        """Put the world of a copy in place of this one, whole or not at all; `reopen` opens what it became.
 
         The checkpoints and `meta` replace what the copy, which has no facts after its checkpoint, says of
         itself. Raises UnusableDatabase, with the world here as it was; Conflict once it is closed.
@@ -168,7 +183,7 @@ class Store:
         except sqlite3.Error as error:
             raise files.unusable(path, error) from error
 
-    async def go_on(self) -> tuple[Store, State]:
+    async def reopen(self) -> tuple[Store, State]:
         """A store with the world that the database holds after `take_over`; this one is not used any more."""
         fresh = self._successor()
         return fresh, await fresh.resume()
@@ -176,10 +191,10 @@ class Store:
     def _successor(self) -> Store:
         """Another store on the same database."""
         self.writer.abandon()
-        return Store(self._database, self._thresholds, self._keep)
+        return Store(self._database, self._thresholds, self.writer.keep)
 
     async def close(self) -> None:
-        """Write everything, and let go of the file. What could not be written is then its `trouble`."""
+        """Write everything, and let go of the file. What could not be written is then its `problem`."""
         try:
             await self.writer.close()
         finally:
@@ -187,18 +202,26 @@ class Store:
 
     # -- meta and history -------------------------------------------------------------------
 
+    def keep(self, keep: Keep) -> None:
+        """Keep so much of history from the next write on."""
+        self.writer.keep = keep
+
     async def last_seq(self) -> int:
         """The last entry of history, after everything that has happened so far."""
         await self.writer.flush_history()
-        return self._history.last_seq
+        return self.writer.last_seq
+
+    async def size(self) -> int:
+        """The bytes that the database takes."""
+        return await self._database.size()
 
     @property
     def dropped(self) -> Dropped:
         """Of the oldest history."""
-        return self._history.dropped
+        return self.writer.dropped
 
     async def meta(self) -> dict[str, bytes]:
-        """What the database says of its world. Raises ValueError if that is damaged, Conflict once it is closed."""
+        """What the database says of its world. Raises Conflict once it is closed."""
         # A successor on the same database reads what is its own.
         return await self._database.meta(self.writer.check_is_open)
 
@@ -214,48 +237,111 @@ class Store:
         """Change an entry of `meta`. Raises Conflict once it is closed, WorldBroken if it cannot be written."""
         self.writer.check()
         try:
-            async with self._database.exclusive(self.writer.check) as connection:
-                await connection.execute(schema.WRITE_META, (name, value))
+            entry = (name, value)
+            await self._database.run(lambda connection: connection.execute(schema.WRITE_META, entry), self.writer.check)
             self._database.check_file()
         except (sqlite3.Error, files.UnusableDatabase) as error:
             raise files.broken(error) from error
 
-    async def rows(self, statement: str, parameters: Sequence[object]) -> Iterable[sqlite3.Row]:
-        """Read history as it stands after everything that has happened so far. Raises Damaged."""
+    async def rows(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """As `read`, the rows of one statement."""
+        return await self.read(lambda connection: connection.execute(statement, parameters).fetchall())
+
+    async def read(self, job: Job[T]) -> T:
+        """What a job reads of history, all of it at one moment after everything that has happened so far.
+
+        Raises Damaged.
+        """
         await self.writer.flush_history()
         try:
             # While this waits for the lock, the store may be closed or replaced.
-            async with self._database.statements(self.writer.check, is_little=self._history.is_short) as connection:
-                return await connection.execute_fetchall(statement, tuple(parameters))
+            return await self._database.run(job, self.writer.check, is_little=self.writer.is_short)
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error
-
-    async def whole_rows(self, statement: str, parameters: Sequence[object]) -> list[sqlite3.Row]:
-        """As `rows`, of a statement whose last column says whether all of the row is what was written."""
-        found = list(await self.rows(statement, parameters))
-        count = sum(row[-1] != 1 for row in found)
-        if count:
-            raise self.damaged(f"{count} of {len(found)} entries of its history are not what was written")
-        return found
 
     def damaged(self, what: str) -> Damaged:
         """What to raise for damage that was found in history."""
         return Damaged(self.path, what)
 
 
+async def _make_independent(path: Path, change: Change, meta: dict[str, bytes]) -> None:
+    """Make a copy of a world that has just stored its state another world. Raises sqlite3.Error."""
+    async with aiosqlite.connect(path, isolation_level=None) as connection:
+        _, state = codec.checkpoint_of(await connection.execute_fetchall(schema.SELECT_CHECKPOINT))
+        found = await connection.execute_fetchall(schema.SELECT_META)
+        base = dict(map(tuple, found))[schema.BASE_CHECKPOINT]
+        state, base = await asyncio.to_thread(lambda: (_changed(state, change), _changed(base, change)))
+        await connection.executescript(schema.OPEN_COPY)
+        await connection.execute("BEGIN")
+        await connection.execute(schema.REPLACE_STATE, (state,))
+        await connection.executemany(schema.WRITE_META, [*meta.items(), (schema.BASE_CHECKPOINT, base)])
+        await connection.execute(schema.FORGET_GENERATION)
+        await connection.execute("COMMIT")
+
+
+def _changed(checkpoint: bytes, change: Change) -> bytes:
+    state = restore(codec.decode_checkpoint(checkpoint))
+    change(state)
+    return codec.encode_checkpoint(capture(state))
+
+
 async def open_store(
-    path: str,
-    thresholds: Thresholds = DEFAULT_THRESHOLDS,
-    keep: Keep = KEEP_ALL,
-    threads: Threads | None = None,
+    path: str, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL, pool: Pool | None = None
 ) -> tuple[Store, bool]:
     """Open a store; the flag tells whether it holds a world already. Otherwise `begin` makes its file.
 
-    A file of an older format is migrated. A database in memory shares `threads` with others. Raises
-    files.UnusableDatabase for a file that is not ours, of a newer format, damaged, or in use.
+    The databases of a server share `pool`. Raises
+    files.UnusableDatabase for a file that is not ours, of another format, damaged, or in use.
     """
-    if path != MEMORY and files.check(Path(path)):
-        file = await connections.opened(path)
-        if file is not None:
-            return Store(LockedDatabase(file, path), thresholds, keep), True
-    return Store(LockedDatabase(InMemory(threads or Threads()), path), thresholds, keep), False
+    database = Database(path, pool)
+    has_world = path != MEMORY and files.check(Path(path)) and await database.open_file()
+    return Store(database, thresholds, keep), has_world
+
+
+# -- reading all of it ------------------------------------------------------------------------
+
+
+def replay(connection: sqlite3.Connection) -> StartingPoint:
+    """Read a database whole. Raises one of `files.DAMAGE` if it does not hold what was written."""
+    meta = dict(connection.execute(schema.SELECT_META))
+    covers, encoded = codec.checkpoint_of(connection.execute(schema.SELECT_CHECKPOINT))
+    shared = codec.Shared()
+    found = StartingPoint(
+        state=restore(codec.decode_checkpoint(encoded, shared)),
+        projector=Projector(int(meta.get(schema.HISTORY_SEQ, b"0"))),
+        dropped=codec.decode_dropped(meta.get(schema.DROPPED)),
+        backlog=Backlog(covered=int(covers), projected=int(meta.get(schema.PROJECTED, b"0")), written=int(covers)),
+    )
+    ((last_entry,),) = connection.execute(schema.SELECT_LAST_SEQ)
+    if max(last_entry, found.dropped.seq) != found.projector.seq:
+        raise ValueError(f"its history ends with entry {last_entry}, not {found.projector.seq}")
+    accounts = (json.dumps(list(found.state.accounts)),)
+    found.projector.start_counts_from(
+        connection.execute(schema.SELECT_USAGE_SO_FAR, accounts),
+        connection.execute(schema.SELECT_WORKFLOWS_SO_FAR, accounts),
+    )
+    _apply_facts(connection, found, shared)
+    return found
+
+
+def _apply_facts(connection: sqlite3.Connection, found: StartingPoint, shared: codec.Shared) -> None:
+    """Apply the facts after the checkpoint."""
+    state, backlog, is_projected = found.state, found.backlog, True
+    for last_seq, count, payload in connection.execute(schema.SELECT_FACTS, (backlog.covered,)):
+        if last_seq - count != backlog.written:
+            raise ValueError(f"what happened after the {backlog.written}th fact is missing")
+        for seq, fact in enumerate(codec.decode_facts(payload, shared), start=last_seq - count + 1):
+            if seq > backlog.projected:
+                if is_projected:
+                    # The first fact that history does not show: seed the projector with the live messages.
+                    found.projector.seed(state)
+                    is_projected = False
+                backlog.to_project.append(fact)
+            state.apply(fact)
+        backlog.written = int(last_seq)
+    if backlog.projected > backlog.written:
+        raise ValueError(f"facts are missing: {backlog.written} of at least {backlog.projected}")
+    if is_projected:
+        found.projector.seed(state)
+        backlog.projected = backlog.written
+    backlog.appended = backlog.written

@@ -8,14 +8,20 @@ from operator import sub
 from typing import TypeVar
 
 from emulator.core.language.calendar import DAY_MINUTES
-from emulator.core.model.accounts import Account
-from emulator.core.model.names import AccountId
-from emulator.core.record import Record
+from emulator.core.model.resources import Account
+from emulator.core.record import AccountId, Record
 from emulator.journal import codec, schema
+from emulator.journal.schema import USAGE_MINUTES, WORKFLOW_MINUTES
 from emulator.journal.store import Store
-from emulator.journal.tables import USAGE_MINUTES, WORKFLOW_MINUTES
-from emulator.statistics.series import USAGE_FIELDS, RecordedUsage, Window, usage_of
-from emulator.statistics.workflow_usage import WORKFLOW_FIELDS, RecordedWorkflows, workflow_usage_of
+from emulator.statistics.series import (
+    USAGE_FIELDS,
+    WORKFLOW_FIELDS,
+    RecordedUsage,
+    RecordedWorkflows,
+    Window,
+    usage_of,
+    workflow_usage_of,
+)
 
 T = TypeVar("T")
 
@@ -23,9 +29,9 @@ T = TypeVar("T")
 # One statement, so that points and days are of the same moment.
 _SELECT_USAGE, _SELECT_WORKFLOWS = (
     f"""
-SELECT wanted.value, {", ".join(f"{table.name}.{name}" for name in names)}, {table.is_whole}
-FROM json_each(?2) AS wanted CROSS JOIN {table.name} ON account_id = ?1
-AND minute = (SELECT max(minute) FROM {table.name} WHERE account_id = ?1 AND minute < wanted.value)
+SELECT wanted.value, {", ".join(f"{table.name}.{name}" for name in names)}
+FROM json_each(?) AS wanted CROSS JOIN {table.name} ON account_id = ?
+AND minute = (SELECT max(minute) FROM {table.name} WHERE account_id = ? AND minute < wanted.value)
 """
     for table, names in ((USAGE_MINUTES, USAGE_FIELDS), (WORKFLOW_MINUTES, WORKFLOW_FIELDS))
 )
@@ -79,8 +85,8 @@ class UsageHistory:
         days = range(window.month.first_day, window.today + 1)
         midnights = [min(day * DAY_MINUTES, window.end_minute) for day in (*days, window.today + 1)]
         wanted = json.dumps(sorted({*boundaries, *midnights}))
-        rows = await self._store.whole_rows(statement, (account_id, wanted))
-        so_far = {minute: counts for minute, *counts, _ in rows}
+        rows = await self._store.rows(statement, (wanted, account_id, account_id))
+        so_far = {minute: counts for minute, *counts in rows}
 
         def between(minutes: Sequence[int], names: Iterable[int]) -> dict[int, T]:
             return {

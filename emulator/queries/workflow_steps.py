@@ -6,44 +6,36 @@ call steps, waits and invocations. Source: the workflow reference, 4.2 and 8; de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import FailedRun
-from emulator.core.model.answers import AttemptOutcome
 from emulator.core.model.messages import Message, Phase
-from emulator.core.model.names import MessageId
 from emulator.core.model.options import CallType
-from emulator.core.record import Record
-from emulator.core.workflows import RunState, Waiter
-from emulator.queries.history import DeadLetterEntry
-from emulator.queries.listings import LIVE
-from emulator.queries.published_steps import (
+from emulator.core.model.workflows import RunState, Waiter
+from emulator.core.record import MessageId, Record
+from emulator.queries.history import LIVE, DeadLetterEntry, RecordedAttempt
+from emulator.queries.workflow_runs import (
+    AcceptedStep,
     CallResponse,
     PublishedStep,
+    RecordedRun,
+    RecordedWait,
+    RunMessage,
+    RunSummary,
+    StepState,
     read_step,
     response_of,
     step_of,
     step_of_request,
 )
-from emulator.queries.workflow_runs import AcceptedStep, RecordedRun, RecordedWait, RunMessage, RunSummary
-
-
-class StepState(StrEnum):
-    """How far a step has come, as the service names it."""
-
-    SUCCESS = "STEP_SUCCESS"
-    PROGRESS = "STEP_PROGRESS"
-    RETRY = "STEP_RETRY"
-    FAILED = "STEP_FAILED"
-    CANCELED = "STEP_CANCELED"
 
 
 class StepLog(Record):
-    """One step. `message` is the one that its result, or its plan, went out with; `message_id` is its id, or that of
+    """One step. `message` carried its result, or its plan; `message_id` is its id, or that of
     `request`. Of a step that a resumed run took over, the message is another run's, and only its id is here.
 
     `at_ms` is when it was accepted, or what it does was; `ended_ms` is None until it is done. `request` is the
@@ -90,6 +82,13 @@ class RunLog(Record):
         return tuple(step for group in self.groups[1:] for step in group.steps)
 
 
+def failing_call(log: RunLog) -> RunMessage | None:
+    """The call, or the parallel step, that failed a run; None if the run has not failed, or history has dropped it."""
+    failed = [each.message for each in log.trials if each.state is StepState.FAILED]
+    failed += [each.message for each in log.steps if each.state is StepState.FAILED and each.message is not None]
+    return next((each for each in failed if each.attempts), None)
+
+
 class _Group:
     """A group that is being filled: the steps by their numbers."""
 
@@ -114,7 +113,7 @@ def run_log(recorded: RecordedRun, now_ms: int) -> RunLog:
         at_ms=first.at_ms,
         ended_ms=first.at_ms,
         message_id=first.step.message_id,
-        message=recorded.message(first.step.message_id),
+        message=placing.messages.get(first.step.message_id),
     )
     groups = [StepGroup(is_parallel=False, steps=(initial,))]
     groups += [
@@ -138,25 +137,30 @@ class _Placing:
 
     def __init__(self, recorded: RecordedRun, now_ms: int) -> None:
         self._recorded = recorded
+        self.messages = recorded.messages_by_id()
         self._now_ms = now_ms
         self.groups: list[_Group] = []
+        self._group_of: dict[int, _Group] = {}
         self._requests = {step_of_request(each.message).number: each for each in _of(recorded, CallType.TO_CALLBACK)}
         self._waits = {read_step(each.waiter.step).number: each for each in recorded.waits}
         self._invoked = {number: each for each in recorded.invoked if (number := _invoking(each)) is not None}
 
     def accept(self, accepted: AcceptedStep) -> None:
         step = read_step(accepted.step.body)
-        message = self._recorded.message(accepted.step.message_id)
+        message = self.messages.get(accepted.step.message_id)
         group = self._group_with(step.number)
         if step.is_plan:
             if group is None:
-                self._group_for(step).steps[step.number] = self._planned(step, accepted, message)
+                self._put(step, self._planned(step, accepted, message))
             return
         before = None if group is None else group.steps.get(step.number)
         if before is not None and before.state is StepState.SUCCESS:
             return  # The client replays the first result of a step.
-        group = group or self._group_for(step)
-        group.steps[step.number] = self._done(step, accepted, message, before)
+        log = self._done(step, accepted, message, before)
+        if group is None:
+            self._put(step, log)
+        else:
+            group.steps[step.number] = log
 
     def add_unfinished(self) -> None:
         """What was asked for and has no result yet."""
@@ -174,17 +178,17 @@ class _Placing:
         if group is not None:
             return
         state, ended_ms = self._unfinished_state(number)
-        self._group_for(step).steps[number] = self._with_details(
-            StepLog(step=step, state=state, at_ms=at_ms, ended_ms=ended_ms)
-        )
+        self._put(step, self._with_details(StepLog(step=step, state=state, at_ms=at_ms, ended_ms=ended_ms)))
 
     def _group_with(self, number: int) -> _Group | None:
-        return next((group for group in self.groups if number in group.steps), None)
+        return self._group_of.get(number)
 
-    def _group_for(self, step: PublishedStep) -> _Group:
+    def _put(self, step: PublishedStep, log: StepLog) -> None:
+        """A step that is in no group yet joins the last one, or a new one."""
         if not (self.groups and self.groups[-1].has_room(step.concurrent)):
             self.groups.append(_Group(max(1, step.concurrent)))
-        return self.groups[-1]
+        group = self._group_of[step.number] = self.groups[-1]
+        group.steps[step.number] = log
 
     def _done(
         self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None, planned: StepLog | None
@@ -215,7 +219,7 @@ class _Placing:
         return otherwise_ms
 
     def _invoked_ms(self, invoked: RunSummary) -> int:
-        """When a run was invoked, as far as is known: it may have begun long before the one that invoked it (D-450)."""
+        """When a run was invoked, as far as is known: it may have begun long before its invoker (D-450)."""
         return max(invoked.run.created_ms, self._recorded.run.created_ms)
 
     def _planned(self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None) -> StepLog:
@@ -236,7 +240,7 @@ class _Placing:
         )
 
     def _unfinished_state(self, number: int) -> tuple[StepState, int | None]:
-        """Of a step without a result, and when it ended. An invoked run goes on when its invoker has ended."""
+        """Of a step without a result, and when it ended. An invoked run continues when its invoker has ended."""
         invoked, ending = self._invoked.get(number), self._recorded.summary.ending
         if invoked is not None:
             invoked_end = invoked.ending
@@ -309,9 +313,9 @@ def _trial_state(message: RunMessage, run_state: RunState) -> StepState:
     return StepState.CANCELED
 
 
-def failed_outcomes(message: RunMessage) -> Iterator[tuple[int, AttemptOutcome]]:
-    """The failed attempts of a message, each with the instant of its end."""
-    return ((each.at_ms, each.outcome) for each in message.attempts if not each.outcome.succeeded)
+def failed_attempts(message: RunMessage) -> Iterator[RecordedAttempt]:
+    """The failed attempts of a message."""
+    return (each for each in message.attempts if not each.outcome.succeeded)
 
 
 # -- failed runs ------------------------------------------------------------------------------
@@ -337,12 +341,101 @@ def _unfinished(recorded: RecordedRun, failed: Message) -> Iterator[Message]:
     needed = {step.number: message_id for step, message_id in published if step.is_plan and step.number not in results}
     brought = step_of(failed) if failed.run is not None and failed.run.call_type is CallType.FROM_CALLBACK else None
     if brought is not None and brought.number not in results:
-        # The failed call brings what the step waits for.
+        # The failed call carries what the step waits for.
         needed.pop(brought.number, None)
     elif published and not needed:
         step, message_id = published[-1]
         needed[step.number] = message_id
+    messages = recorded.messages_by_id()
     for message_id in needed.values():
-        call = recorded.message(message_id)
+        call = messages.get(message_id)
         if call is not None and message_id != failed.message_id:
             yield call.message
+
+
+# -- what a run waits for -----------------------------------------------------------------------
+# What a workflow run waits for, and until when.
+
+
+class AwaitedKind(StrEnum):
+    """What is waited for, and in brackets what the subject names."""
+
+    SLEEP = "sleep"  # an instant
+    EVENT = "event"  # an event, or its deadline (the event's id)
+    RESPONSE = "response"  # the answer of a third party (its URL)
+    RUN = "run"  # the end of an invoked run (its id)
+    CALL = "call"  # a call of the endpoint that is under way or due (the message's id)
+    RETRY = "retry"  # the next call of the endpoint after a failed one (the message's id)
+
+
+class Awaited(Record):
+    """One thing that a run waits for since an instant; `until_ms` is None where no instant is known.
+
+    A call that has not left has started, and waits to leave.
+    """
+
+    kind: AwaitedKind
+    step: str | None
+    subject: str
+    since_ms: int
+    until_ms: int | None = None
+    has_left: bool = True
+
+
+def awaited(log: RunLog, not_left: Collection[MessageId] = ()) -> tuple[Awaited, ...]:
+    """All that an active run waits for, the steps in their order; nothing once it has ended.
+
+    `not_left` are the messages whose attempts have started and not left.
+    """
+    if log.recorded.summary.ending is not None:
+        return ()
+    return (
+        *(_by_step(each, not_left) for each in log.steps if each.state in (StepState.PROGRESS, StepState.RETRY)),
+        *(_by_call(each.message, None, not_left) for each in log.trials),
+    )
+
+
+def _by_step(log: StepLog, not_left: Collection[MessageId]) -> Awaited:
+    name, message = log.step.step_name, log.message
+    if log.invoked is not None:
+        return Awaited(kind=AwaitedKind.RUN, step=name, subject=log.invoked.run.run_id, since_ms=log.at_ms)
+    if log.wait is not None:
+        deadline_ms = log.wait.deadline_ms
+        return Awaited(
+            kind=AwaitedKind.EVENT, step=name, subject=log.wait.event_id, since_ms=log.at_ms, until_ms=deadline_ms
+        )
+    if log.request is not None:
+        request = log.request
+        return Awaited(
+            kind=AwaitedKind.RESPONSE,
+            step=name,
+            subject=request.message.url,
+            since_ms=request.message.created_ms,
+            until_ms=_due_ms(request),
+        )
+    if log.step.is_sleep and message is not None and message.phase is Phase.PENDING:
+        until_ms = message.message.not_before_ms
+        return Awaited(kind=AwaitedKind.SLEEP, step=name, subject="", since_ms=log.at_ms, until_ms=until_ms)
+    if message is not None:
+        return _by_call(message, name, not_left)
+    return Awaited(kind=AwaitedKind.CALL, step=name, subject="", since_ms=log.at_ms)
+
+
+def _by_call(message: RunMessage, step: str | None, not_left: Collection[MessageId]) -> Awaited:
+    kind = AwaitedKind.RETRY if message.phase is Phase.RETRYING else AwaitedKind.CALL
+    since_ms = message.attempts[-1].at_ms if message.attempts else message.message.created_ms
+    return Awaited(
+        kind=kind,
+        step=step,
+        subject=message.message.message_id,
+        since_ms=since_ms,
+        until_ms=_due_ms(message),
+        has_left=message.message.message_id not in not_left,
+    )
+
+
+def _due_ms(message: RunMessage) -> int | None:
+    """When the next attempt of a message is due; None for one that is under way."""
+    if message.phase is Phase.PENDING:
+        return message.message.not_before_ms
+    return message.next_ms

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from urllib.parse import unquote
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator.api import ending as ends
-from emulator.api.ending import Ending
-from emulator.api.endpoint import IS_END_OF_SERVER, Answer
+from emulator.api.callers import known_caller
+from emulator.api.endpoint import DISCONNECT, IS_END_OF_SERVER, Answer
+from emulator.core.errors import Refused
+from emulator.core.world_setup import DEFAULT
+from emulator.wire.parts import RequestParts, read_parts
+from emulator.wire.times import iso
+from emulator.worlds.registry import Worlds
+from emulator.worlds.world import World
 
 # How long running requests may take to end after a signal; what they did is recorded either way.
 GRACE_S = 0.2
-# After half of it, calls without an answer are cut off and told why: the servers would answer 500.
+# After half of it, calls without an answer are cut off with the reason: the servers would answer 500.
 _CUT_OFF_AFTER_S = GRACE_S / 2
+_DISCONNECTED_AFTER_S = GRACE_S * 3 / 4
 
 
 class WholeExchanges:
@@ -27,36 +35,46 @@ class WholeExchanges:
     client would lose the answer to the reset. Over HTTP/2 the late bytes would end the connection
     with every other request on it.
 
-    Once `stop` is set, an answer without an end is told that its client has gone. The servers
+    Once `stop` is set, an endless answer gets a disconnect of its client. The servers
     themselves only wait for it, and cut it off when their grace is over. A call that has no answer
-    a moment later is cut off, and `ending` answers in its place.
+    a moment later is cut off, and `shutdown` answers in its place. An answer whose client does not take
+    it loses its connection a moment before the grace is over: a server that cancels a task logs a
+    traceback for it.
     """
 
-    def __init__(self, app: ASGIApp, stop: asyncio.Event, ending: Ending | None = None) -> None:
+    def __init__(self, app: ASGIApp, stop: asyncio.Event, shutdown: Shutdown | None = None) -> None:
         self._app = app
         self._stop = stop
-        self._ending = ending
+        self._shutdown = shutdown
         # The tasks of the exchanges whose answer has not begun, and of those that were cut off.
         self._unanswered: set[asyncio.Task[object]] = set()
         self._cut_off: set[asyncio.Task[object]] = set()
+        # All exchanges that have not ended.
+        self._running: dict[asyncio.Task[object], Scope] = {}
 
     @contextlib.asynccontextmanager
     async def ended_after_stop(self) -> AsyncIterator[None]:
-        """Within it, calls that have no answer soon after `stop` are cut off."""
+        """Within it, calls that have no answer soon after `stop` are cut off. Returns when all have ended."""
         ending = asyncio.get_running_loop().create_task(self._end())
         try:
             yield
         finally:
             ending.cancel()
+            if self._running:
+                await asyncio.wait(tuple(self._running), timeout=GRACE_S)
 
     async def _end(self) -> None:
         await self._stop.wait()
-        if self._ending is not None:
-            self._ending.begin()
+        if self._shutdown is not None:
+            self._shutdown.begin()
         await asyncio.sleep(_CUT_OFF_AFTER_S)
         for task in self._unanswered:
             self._cut_off.add(task)
             task.cancel()
+        await asyncio.sleep(_DISCONNECTED_AFTER_S - _CUT_OFF_AFTER_S)
+        for scope in tuple(self._running.values()):
+            if DISCONNECT in scope:
+                scope[DISCONNECT]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -87,6 +105,7 @@ class WholeExchanges:
 
         scope = _with_path_alone(scope)
         self._unanswered.add(task)
+        self._running[task] = scope
         try:
             await self._app(scope, receive_until_stopped, answer)
         except asyncio.CancelledError:
@@ -97,9 +116,10 @@ class WholeExchanges:
         finally:
             self._unanswered.discard(task)
             self._cut_off.discard(task)
+            del self._running[task]
 
     async def _answer_in_its_place(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer({"error": ends.TEXT}, ends.STATUS) if self._ending is None else self._ending.answer(scope)
+        answer = Answer({"error": TEXT}, STATUS) if self._shutdown is None else self._shutdown.answer(scope)
         await answer(scope, receive, send)
 
     async def _next_or_stop(self, receive: Receive) -> Message:
@@ -125,3 +145,49 @@ def _with_path_alone(scope: Scope) -> Scope:
     _, _, _, *rest = raw_path.split(b"/", 3)
     path = b"/" + b"".join(rest)
     return {**scope, "raw_path": path, "path": unquote(path.decode("latin-1"))}
+
+
+# -- shutdown: what the calls under way are answered when their server ends -------------------
+
+STATUS = 503
+TEXT = "the server is stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The end of a server, as the worlds behind it see it."""
+
+    worlds: Worlds
+
+    def begin(self) -> None:
+        """Let calls answer now that only wait for the deliveries they caused."""
+        for world in self.worlds.all():
+            world.driver.release_waiting_calls()
+
+    def answer(self, scope: Scope) -> Response:
+        """The answer to a call that is cut off: where the clock of its world stands (D-291)."""
+        world = self._world_of(scope)
+        where = "" if world is None else f", the clock stands at {iso(world.clock.now_ms)}"
+        return Answer({"error": f"{TEXT}{where}"}, STATUS)
+
+    def _world_of(self, scope: Scope) -> World | None:
+        """The world that a call is about, None if it names none."""
+        try:
+            parts = read_parts(
+                method=scope["method"],
+                raw_path=scope.get("raw_path") or scope["path"].encode(),
+                query_string=scope["query_string"],
+                raw_headers=scope["headers"],
+                body=b"",
+                client_ip="",
+            )
+            return self._by_name(parts) if parts.path.startswith("/_emulator") else self._by_credentials(parts)
+        except Refused:
+            return None
+
+    def _by_name(self, parts: RequestParts) -> World:
+        return self.worlds.get(dict(parts.query).get("world", DEFAULT))
+
+    def _by_credentials(self, parts: RequestParts) -> World | None:
+        caller = known_caller(self.worlds, parts)
+        return None if caller is None else caller.world

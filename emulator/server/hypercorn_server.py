@@ -14,8 +14,8 @@ from hypercorn.events import Event, Updated
 from hypercorn.utils import wrap_app
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator.server.certificates import Certificate
-from emulator.server.connections import ConnectionLimits, IdleConnections
+from emulator.api.endpoint import DISCONNECT
+from emulator.server.connections import Certificate, ConnectionLimits, IdleConnections
 from emulator.server.exchanges import GRACE_S
 
 # Bytes of a request's head over HTTP/1.1. A destination's address and what is forwarded to it
@@ -76,7 +76,6 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set."""
     config = _config(certificate, limits)
-    wrapped = wrap_app(_leaving_out_nosniff(app), config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]  # its own ASGI types
     context, idle = WorkerContext(None), IdleConnections(limits.most_idle)
     loop = asyncio.get_running_loop()
     connections: set[asyncio.Task[None]] = set()
@@ -86,6 +85,13 @@ async def serve(
         assert task is not None
         connections.add(task)
         task.add_done_callback(connections.discard)
+
+        async def app_here(scope: Scope, *exchange: Any) -> None:
+            scope[DISCONNECT] = writer.transport.abort
+            await app(scope, *exchange)
+
+        # Its own ASGI types.
+        wrapped = wrap_app(_leaving_out_nosniff(app_here), config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
         await _Connection(idle, wrapped, loop, config, context, {}, reader, writer)
 
     server = await asyncio.start_server(

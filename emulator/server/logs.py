@@ -1,26 +1,69 @@
-"""What the server logs, and how: a line for each delivery, as text for people or as JSON."""
+"""What the server logs, and how: a line for each delivery, as text for people or as JSON.
+
+What may be written to a terminal follows the conventions of terminals (D-277).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from emulator.core import facts
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Message, Phase
-from emulator.core.model.names import MessageId
-from emulator.core.state_view import StateView
+from emulator.core import message_facts, resource_facts
+from emulator.core.model.messages import AttemptOutcome, Message, Phase
+from emulator.core.record import MessageId
+from emulator.core.state import Fact, StateView
 from emulator.core.world_setup import DEFAULT
-from emulator.server.terminals import printable, wants_colours
 from emulator.wire import reasons
-from emulator.wire.instants import iso
+from emulator.wire.times import iso
 
 if TYPE_CHECKING:
     from emulator.worlds.registry import Worlds
     from emulator.worlds.world import World
+
+
+# -- what may be written to a terminal --------------------------------------------------------
+
+# What our own styles are made of: bold, dim, colours, and back to normal. Nothing that hides or moves.
+_STYLE = re.compile(r"(\x1b\[(?:[0-2]|3[0-79]|9[0-7])m)")
+
+
+def wants_colours() -> bool:
+    """False with the environment variable NO_COLOR, a convention between programs, and for a coding agent."""
+    return not os.environ.get("NO_COLOR") and not runs_for_agent()
+
+
+_OF_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "GEMINI_CLI", "AI_AGENT")
+
+
+def runs_for_agent() -> bool:
+    """Whether a coding agent runs this, which reads everything as text: by the variables that those set."""
+    return any(os.environ.get(name) for name in _OF_AGENTS) or any(name.startswith("CODEX_") for name in os.environ)
+
+
+def printable(text: str) -> str:
+    """A text as one line that can be written to a terminal or a log.
+
+    Control characters, line breaks and marks of direction, which could forge lines or rule the
+    terminal, are shown as escapes such as `\\x1b`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_styled(line: str) -> str:
+    """The same for a line of our own in which parts have a style."""
+    if line.isprintable():
+        return line
+    return "".join(part if number % 2 else printable(part) for number, part in enumerate(_STYLE.split(line)))
+
+
+# -- what the server logs, and how: a line for each delivery, as text for people or as JSON ---
 
 logger = logging.getLogger("emulator.deliveries")
 
@@ -81,7 +124,7 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
-_LOGGED = frozenset((facts.ScheduleFired, facts.AttemptStarted, facts.AttemptFinished))
+_LOGGED = frozenset((resource_facts.ScheduleFired, message_facts.AttemptStarted, message_facts.AttemptFinished))
 
 
 class VirtualTime(logging.Filter):
@@ -112,26 +155,26 @@ class DeliveryLog:
             if progress.phase is Phase.ACTIVE
         }
 
-    def __call__(self, world: World, state: StateView, produced: Sequence[facts.Fact]) -> None:
+    def __call__(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
         if _LOGGED.isdisjoint(map(type, produced)):
             return
         logs_attempts = logger.isEnabledFor(logging.INFO)
-        due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, facts.RetryScheduled)}
+        due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, message_facts.RetryScheduled)}
         for fact in produced:
-            if isinstance(fact, facts.ScheduleFired):
+            if isinstance(fact, resource_facts.ScheduleFired):
                 if fact.error is not None:
                     _log_refused_firing(world.id, fact, fact.error)
             elif not logs_attempts:
                 pass
-            elif isinstance(fact, facts.AttemptStarted):
+            elif isinstance(fact, message_facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
-            elif isinstance(fact, facts.AttemptFinished):
+            elif isinstance(fact, message_facts.AttemptFinished):
                 message = self._under_way.pop((world.id, fact.message_id), None)
                 if message is not None:
                     _log_attempt(world.id, message, fact, due.get(fact.message_id))
 
 
-def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) -> None:
+def _log_refused_firing(world_id: str, fact: resource_facts.ScheduleFired, error: str) -> None:
     logger.warning(
         "%s schedule %s fired and made no message: %s",
         iso(fact.at_ms),
@@ -141,7 +184,7 @@ def _log_refused_firing(world_id: str, fact: facts.ScheduleFired, error: str) ->
     )
 
 
-def _log_attempt(world_id: str, message: Message, fact: facts.AttemptFinished, retry_ms: int | None) -> None:
+def _log_attempt(world_id: str, message: Message, fact: message_facts.AttemptFinished, retry_ms: int | None) -> None:
     outcome = fact.outcome
     body = b"" if outcome.succeeded or outcome.response is None else outcome.response.body
     said = reasons.said_of(body)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import errno
+import importlib
 import logging
 import signal
 import socket
@@ -14,10 +16,9 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp
 
-from emulator.api.ending import Ending
-from emulator.server.certificates import Certificate
-from emulator.server.connections import ConnectionLimits
-from emulator.server.exchanges import WholeExchanges
+from emulator.server.connections import Certificate, ConnectionLimits
+from emulator.server.exchanges import Shutdown, WholeExchanges
+from emulator.wire import dialect as dialects
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return "another program is listening there already (--port 0 picks a free port)"
+        return "address already in use: another program is listening there (--port 0 picks a free port)"
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -76,12 +77,12 @@ async def serve(
     server: str,
     stop: asyncio.Event,
     certificate: Certificate | None = None,
-    ending: Ending | None = None,
+    shutdown: Shutdown | None = None,
     limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then end within a second. The listener is closed at the end.
 
-    `ending` answers the calls that are under way then.
+    `shutdown` answers the calls that are under way then.
 
     With a certificate https alone is served, with HTTP/2 for clients that offer it to hypercorn;
     without one hypercorn takes HTTP/2 from clients that begin with it or ask for it (h2c).
@@ -90,9 +91,19 @@ async def serve(
         from emulator.server import hypercorn_server as chosen
     else:
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
-    exchanges = WholeExchanges(app, stop, ending)
+    _read_ahead()
+    exchanges = WholeExchanges(app, stop, shutdown)
     async with _muted_after(stop), exchanges.ended_after_stop():
         await chosen.serve(exchanges, listener, stop, certificate, limits or ConnectionLimits())
+
+
+def _read_ahead() -> None:
+    """Read what requests need of files, modules included: later there may be no file descriptor left (D-565)."""
+    for name in dialects.BUILT_IN:
+        dialects.load(name)
+    importlib.import_module("difflib")
+    for encoding in ("ascii", "idna", "latin-1", "punycode", "unicode_escape"):
+        codecs.lookup(encoding)
 
 
 @contextlib.asynccontextmanager
@@ -117,14 +128,19 @@ async def _muted_after(stop: asyncio.Event) -> AsyncIterator[None]:
 
 def run(main: Callable[[], Coroutine[None, None, T]]) -> T:
     """Run a coroutine function to its end on the fastest event loop there is."""
+    with runner() as running:
+        return running.run(main())
+
+
+def runner() -> asyncio.Runner:
+    """The fastest event loop there is."""
     try:
         import uvloop
     except ImportError:
         loop_factory = None
     else:
         loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(main())
+    return asyncio.Runner(loop_factory=loop_factory)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
@@ -137,6 +153,6 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         try:
             loop.add_signal_handler(number, stop.set)
         except NotImplementedError:
-            # The loops of Windows have no handlers, and wake up for those of Python. In a thread nobody can set one.
+            # The loops of Windows have no handlers, and wake up for those of Python. In a thread none can be set.
             with contextlib.suppress(ValueError):
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))

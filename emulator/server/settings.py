@@ -1,7 +1,8 @@
 """Every setting of the server, its default, and why it is that.
 
 `serve` makes one option of each field; the same name in capitals after `EMULATOR_` is its
-environment variable, and in `emulator.toml` its key. Nothing else reads the environment.
+environment variable, and in `emulator.toml` its key. Nothing else reads the environment, but for the variables
+`OTEL_*`, which are those of OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from emulator.core.errors import Malformed
-from emulator.core.language.spelling import near
-from emulator.wire.durations import parse_control_duration_ms
+from emulator.core.language.text import near
+from emulator.core.world_setup import KEEP_ALL, Keep
+from emulator.wire.times import parse_control_duration_ms, parse_keep
 from emulator.wire.urls import canonical_host, read_target
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -31,6 +33,7 @@ _EXACT = 2**53 - 1
 # About 50,000 deliveries, and 100 MB.
 _KEPT_IN_MEMORY = 200_000
 _MEMORY = ":memory:"
+_HOUR_MS = 3_600_000
 
 
 class SettingsError(Exception):
@@ -83,6 +86,17 @@ class Settings:
         metavar="FILE",
     )
     dialect: str = _setting("svc", "Names on the wire: 'svc', 'upstash', or a TOML file.", metavar="NAME|FILE")
+    foreign_options: str = _setting(
+        "refuse",
+        "Options of another built-in dialect, such as Upstash-Delay where the dialect is svc: 'refuse' answers 400, "
+        "'ignore' lets them pass without effect.",
+        choices=("refuse", "ignore"),
+    )
+    region: str = _setting(
+        "plan",
+        "Region of the built-in account, which every delivery names; 'plan' is that of its plan.",
+        choices=("plan", "eu-central-1", "us-east-1"),
+    )
     external: str = _setting(
         "capture",
         "Destinations outside this machine and private networks: 'capture' journals and answers 200, "
@@ -100,13 +114,24 @@ class Settings:
     plan: str = _setting("paid", "Plan of the built-in account.", choices=("free", "paid"))
     concurrency: int = _setting(
         0,
-        "Attempts under way at once: per destination in a running clock, in all during a clock advance. "
-        "Default: 64 and 1.",
+        "Attempts under way at once: per destination in a running clock, in all in a frozen one. "
+        "Default: 64, and 1 during a clock advance or for mounted applications.",
         least=0,
         most=10_000,
     )
     max_attempts_per_instant: int = _setting(
         10_000, "Stops a message that keeps republishing itself without delay.", least=1, most=10**9
+    )
+    settle: str = _setting(
+        "15s",
+        "How long of real time a call about the clock waits for the next of the deliveries under way.",
+        metavar="DURATION",
+    )
+    mount_timeout: str = _setting(
+        "30s",
+        "Real time that an application in the server's own process may take for a delivery: one that a Python "
+        "program mounts.",
+        metavar="DURATION",
     )
     server: str = _setting("uvicorn", "HTTP server; hypercorn speaks HTTP/2.", choices=("uvicorn", "hypercorn"))
     tls_cert: str = _setting(
@@ -143,6 +168,12 @@ class Settings:
         "The web page at /_emulator/inspector: 'read-only' lets it change nothing, 'off' serves none.",
         choices=("on", "read-only", "off"),
     )
+    trace: str = _setting(
+        "off",
+        "'inject' adds a traceparent header to deliveries and callbacks where none was forwarded, so that the spans of "
+        "an app join those of its caller.",
+        choices=("off", "inject"),
+    )
     strict: bool = _setting(
         False, "Hold every request and answer against the contract; log what does not match, and say it in a header."
     )
@@ -153,8 +184,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
+        self._check_types()
         # Each raises for a value that is none.
-        _ = self.rate, self.chaos_level, self.kept, self.control_hosts, self.public_hosts, self.origins, self.proxies
+        _ = self.rate, self.chaos_level, self.settle_s, self.kept, self.control_hosts, self.public_hosts
+        _ = self.origins, self.proxies, self.mount_timeout_s
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
             if "least" in limits and not isinstance(value, int):
@@ -175,6 +208,14 @@ class Settings:
         for name in ("allow_host", "allow_control_host"):
             for host in getattr(self, name):
                 _check_host(name, host)
+
+    def _check_types(self) -> None:
+        for entry in fields(self):
+            value, limits = getattr(self, entry.name), entry.metadata
+            if isinstance(entry.default, str) and not isinstance(value, str) and "choices" not in limits:
+                raise SettingsError(f"{entry.name}: expected a text, got {value!r}")
+            if isinstance(entry.default, tuple) and not all(isinstance(each, str) for each in value):
+                raise SettingsError(f"{entry.name}: expected texts, got {value!r}")
 
     @property
     def rate(self) -> float:
@@ -199,6 +240,16 @@ class Settings:
         if not 0 <= level <= 1:
             raise SettingsError(f"chaos: expected a number from 0 (nothing) to 1, got {self.chaos!r}")
         return level
+
+    @property
+    def settle_s(self) -> float:
+        """How long a move of the clock waits for deliveries under way, seconds of real time. Raises SettingsError."""
+        return _real_time_s("settle", self.settle)
+
+    @property
+    def mount_timeout_s(self) -> float:
+        """How long a mounted application may take, seconds of real time. Raises SettingsError."""
+        return _real_time_s("mount_timeout", self.mount_timeout)
 
     def read_control_token(self) -> str:
         """The token that control requests must carry, empty if none is needed. Raises SettingsError."""
@@ -229,25 +280,15 @@ class Settings:
         return tuple(_network(each) for each in self.trust_proxy)
 
     @property
-    def kept(self) -> tuple[int | None, int | None]:
-        """How many entries of history are kept, and for how many virtual ms; None for all. Raises SettingsError."""
-        if self.keep_history in ("", "all"):
+    def kept(self) -> Keep:
+        """How much of history is kept. Raises SettingsError."""
+        if not self.keep_history:
             # A file may be kept for what it holds; memory is all there is.
-            in_memory = not self.keep_history and self.db == _MEMORY
-            return (_KEPT_IN_MEMORY if in_memory else None), None
-        entries = age_ms = None
-        for part in self.keep_history.split(","):
-            text = part.strip()
-            try:
-                if text.isascii() and text.isdigit():
-                    entries = _at_least_1(int(text[:18]))
-                else:
-                    age_ms = _at_least_1(parse_control_duration_ms(text))
-            except Malformed as malformed:
-                raise SettingsError(
-                    f"keep_history: expected 'all', a number of entries or an age such as 30d, got {text!r}"
-                ) from malformed
-        return entries, age_ms
+            return Keep(entries=_KEPT_IN_MEMORY) if self.db == _MEMORY else KEEP_ALL
+        try:
+            return parse_keep(self.keep_history)
+        except Malformed as malformed:
+            raise SettingsError(f"keep_history: {malformed.reason}") from malformed
 
     @property
     def scheme(self) -> str:
@@ -281,10 +322,16 @@ def check_variables(environment: Mapping[str, str]) -> None:
         raise SettingsError(f"{name}: no such setting{''.join(meant)}; it is a variable of the environment")
 
 
-def _at_least_1(number: int) -> int:
-    if not number:
-        raise Malformed("expected more than nothing")
-    return number
+def _real_time_s(setting: str, text: str) -> float:
+    """A time of the machine's clock in seconds. Raises SettingsError."""
+    try:
+        ms = parse_control_duration_ms(text)
+    except Malformed:
+        ms = 0
+    if not 1 <= ms <= _HOUR_MS:
+        hint = f"; did you mean {text}s?" if text.isascii() and text.isdigit() and int(text[:9]) else ""
+        raise SettingsError(f"{setting}: expected a time such as 30s, an hour at most, got {text!r}{hint}")
+    return ms / 1000
 
 
 def read_token_file(name: str) -> str:
@@ -343,7 +390,8 @@ def _check_host(name: str, text: str) -> None:
 def read_file(path: Path) -> dict[str, object]:
     """The settings in an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -356,7 +404,9 @@ def read_file(path: Path) -> dict[str, object]:
     for key, value in content.items():
         entry = known.get(key.replace("-", "_"))
         if entry is None:
-            raise SettingsError(f"{path}: {key}: no such setting; there are {', '.join(known)}")
+            close = near(key.replace("-", "_"), known)
+            hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(known)}"
+            raise SettingsError(f"{path}{_line_of(key, text)}: {key}: no such setting{hint}")
         try:
             given[entry.name] = _value(value, entry.default)
             Settings(**{entry.name: given[entry.name]})  # type: ignore[arg-type]  # of the type just made sure of
@@ -364,6 +414,12 @@ def read_file(path: Path) -> dict[str, object]:
             # What Settings refuses begins with the name already.
             raise SettingsError(f"{path}: {key}: {str(error).removeprefix(f'{entry.name}: ')}") from None
     return given
+
+
+def _line_of(key: str, text: str) -> str:
+    """Where a key stands in a TOML file, as `:3`; nothing where it is written in another way."""
+    spelled = re.compile(rf"\s*\[*[\s\"']*{re.escape(key)}\b")
+    return next((f":{at}" for at, line in enumerate(text.splitlines(), 1) if spelled.match(line)), "")
 
 
 _EXPECTED = {tuple: "a list of texts", bool: "true or false", int: "a whole number", str: "a text"}

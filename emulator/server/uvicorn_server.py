@@ -14,8 +14,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from emulator.server.certificates import Certificate
-from emulator.server.connections import ConnectionLimits, IdleConnections, JoiningTransport
+from emulator.api.endpoint import DISCONNECT
+from emulator.server.connections import Certificate, ConnectionLimits, IdleConnections, JoiningTransport
 from emulator.server.exchanges import GRACE_S
 
 
@@ -71,6 +71,7 @@ class _ExactTargetProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._end_waiting()
+        self.scope[DISCONNECT] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
         super().on_headers_complete()
         if b"#" in self.url:
             raw_path, _, query = self.url.partition(b"?")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import convert
 
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS
-from emulator.core.model.accounts import Account, IndexType, Plan, SearchIndex, VectorIndex
+from emulator.core.model.resources import Account, IndexType, Plan, SearchIndex, VectorIndex
 from emulator.core.plans import INDEX_CAPS, IndexCaps
 from emulator.statistics.series import Invented
 from emulator.statistics.synthetic import IndexProfile, QueueProfile, Rhythm
@@ -34,7 +34,7 @@ def before_the_world(key: bytes, number: int, account: Account, began_ms: int) -
     """What account `number` of a world did before the world began at `began_ms`.
 
     `account` is its record at that time. An account on the free plan rests on the day the world
-    begins: that day's allowance belongs to whoever uses the emulator (D-196).
+    begins: that day's allowance is left to the user of the emulator (D-196).
     """
     end_minute = began_ms // MINUTE_MS
     if account.type is Plan.FREE:

@@ -14,8 +14,8 @@ from msgspec.structs import astuple, fields
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
-from emulator.core.language.excerpts import excerpt
-from emulator.core.model.accounts import Account, IndexType, Plan
+from emulator.core.language.text import excerpt
+from emulator.core.model.resources import Account, IndexType, Plan
 from emulator.core.record import Record
 from emulator.statistics.synthetic import (
     IndexCourse,
@@ -240,7 +240,7 @@ def _billing(account: Account, day: int, month: Month, usage: Usage) -> int:
     if account.reserved_type:
         price = round(account.reserved_price * 1000)
         past = day - month.first_day
-        # Rounded so that the days of a month come to the price exactly.
+        # Rounded so that the days of a month add up to the price exactly.
         return round(price * (past + 1) / month.length) - round(price * past / month.length)
     # A dollar buys 100,000 messages.
     return usage.created // 100
@@ -360,7 +360,7 @@ class IndexSummary(Record):
 
 
 def summary(indexes: Sequence[IndexStatistics]) -> IndexSummary:
-    """What a number of indexes come to."""
+    """The sum of several series."""
     return IndexSummary(
         record_count=sum(index.vectors[-1] for index in indexes),
         request=sum(index.month.queries + index.month.updates for index in indexes),
@@ -368,4 +368,58 @@ def summary(indexes: Sequence[IndexStatistics]) -> IndexSummary:
         storage=sum(index.sizes[-1] for index in indexes),
         billing=sum(index.cost for index in indexes),
         rerank_count=sum(index.month.reranks for index in indexes),
+    )
+
+
+# -- runs and steps -----------------------------------------------------------------------------
+# Statistics of an account's workflow runs: only what was recorded, nothing is invented (D-391).
+
+
+class WorkflowUsage(Record):
+    """What happened in runs in a stretch of time: messages that were made, runs that began or ended."""
+
+    messages: int = 0
+    started: int = 0
+    success: int = 0
+    failed: int = 0
+    canceled: int = 0
+
+
+WORKFLOW_FIELDS = tuple(field.name for field in fields(WorkflowUsage))
+_NO_WORKFLOW_USAGE = WorkflowUsage()
+
+
+class WorkflowMetric(StrEnum):
+    """The series of an account's runs (D-195)."""
+
+    CANCELED = "canceled"
+    STARTED = "started"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class RecordedWorkflows(Record):
+    """What was recorded: by point of a window (0 is the first) and by day; nothing where there was nothing."""
+
+    points: Mapping[int, WorkflowUsage]
+    days: Mapping[int, WorkflowUsage]
+
+
+class WorkflowStatistics(Record):
+    """The usage at each point of a window, and on each day of its month."""
+
+    points: tuple[WorkflowUsage, ...]
+    days: tuple[WorkflowUsage, ...]
+
+
+def workflow_usage_of(counts: Sequence[int]) -> WorkflowUsage:
+    """Counts in the order of `WORKFLOW_FIELDS`."""
+    return WorkflowUsage(**dict(zip(WORKFLOW_FIELDS, counts, strict=True)))
+
+
+def workflow_statistics(window: Window, recorded: RecordedWorkflows) -> WorkflowStatistics:
+    """What was recorded at the points of a window and on the days of its month."""
+    return WorkflowStatistics(
+        points=tuple(recorded.points.get(index, _NO_WORKFLOW_USAGE) for index in range(window.period.points)),
+        days=tuple(recorded.days.get(day, _NO_WORKFLOW_USAGE) for day in window.month.days),
     )

@@ -2,7 +2,7 @@
 
 Nothing of it is stored. Every number follows from a profile's key, the name of a series and the
 minute it belongs to, so the same seed gives the same history, however it is asked for. Counts
-are defined by how much has come together since midnight; a point of a series is the difference
+are defined by the total since midnight; a point of a series is the difference
 between two such sums, and therefore all sums of points agree.
 """
 
@@ -55,7 +55,7 @@ class _Hours(Record):
     before: tuple[int, ...]
 
 
-class Course:
+class UsageCurve:
     """The course of one count over time. It remembers what it has worked out for a day or an hour."""
 
     def __init__(self, key: bytes, rhythm: Rhythm, first_day: int) -> None:
@@ -74,7 +74,7 @@ class Course:
         return total
 
     def so_far(self, day: int, minute: int, total: int) -> int:
-        """How much of a day's total has come together by a minute of the day."""
+        """How much of a day's total is reached at a minute of the day."""
         if minute >= DAY_MINUTES:
             return total
         hour, past = divmod(minute, 60)
@@ -179,7 +179,7 @@ def queue_so_far(profile: QueueProfile) -> SoFar:
     A message that is taken in is delivered, fails or is canceled at once here; each failure is
     an error, and so is each attempt that is made again.
     """
-    course = Course(profile.key, profile.requests, profile.first_day)
+    course = UsageCurve(profile.key, profile.requests, profile.first_day)
     trouble: dict[int, int] = {}
 
     def so_far(day: int, minute: int) -> Counts:
@@ -214,7 +214,7 @@ class IndexProfile(Record):
     """What an index is used for, and how it grows: to half of `vectors` in `half_days`.
 
     `vectors` over `half_days` is the most that a day adds, which `updates.limit` must allow.
-    Latencies are typical means, in microseconds; 0 for an index that nobody uses.
+    Latencies are typical means, in microseconds; 0 for an unused index.
     """
 
     key: bytes
@@ -238,9 +238,9 @@ class IndexCourse:
 
     def __init__(self, profile: IndexProfile) -> None:
         self._profile = profile
-        self._queries = Course(profile.key, profile.queries, profile.first_day)
-        self._updates = Course(profile.key, profile.updates, profile.first_day)
-        self._reranks = Course(profile.key, profile.reranks, profile.first_day)
+        self._queries = UsageCurve(profile.key, profile.queries, profile.first_day)
+        self._updates = UsageCurve(profile.key, profile.updates, profile.first_day)
+        self._reranks = UsageCurve(profile.key, profile.reranks, profile.first_day)
 
     def so_far(self, day: int, minute: int) -> Counts:
         """Queries, updates, reranks and bytes from midnight on."""

@@ -17,12 +17,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from emulator import resources
-from emulator.core.language.excerpts import excerpt
-from emulator.core.language.headers import canonical_name
+from emulator.core.language.text import canonical_name, excerpt
 from emulator.core.record import Record
 
 BUILT_IN = ("svc", "upstash")
 DOCUMENT_PREFIX = "Svc-"
+# What the names of the emulator's own headers begin with.
+OWN_PREFIX = "svc-emulator"
 # Where the messages to the service's own language model go, as the emulator shows it (D-311).
 LLM_URL = "https://svc.example/llm/v1/chat/completions"
 
@@ -59,7 +60,11 @@ class DialectCredentials(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One set of names. `fields` maps the document's JSON fields and enum values to those on the wire."""
+    """One set of names. `fields` maps the document's JSON fields and enum values to those on the wire.
+
+    `users` are further published accounts of the default world (D-528). With `takes_foreign_options` those of
+    other dialects are ignored, otherwise they are refused (D-529).
+    """
 
     name: str
     header_prefix: str
@@ -70,6 +75,8 @@ class Dialect:
     environment: Environment
     fields: Mapping[str, str] = field(hash=False, default_factory=lambda: MappingProxyType({}))
     credentials: DialectCredentials | None = None
+    users: tuple[DialectCredentials, ...] = ()
+    takes_foreign_options: bool = False
     llm_url: str = LLM_URL
     lower_prefix: str = field(init=False, compare=False, repr=False)
 
@@ -107,6 +114,28 @@ if not TYPE_CHECKING:
         if name == "SVC":
             return load("svc")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def owner_of(lower_name: str) -> str | None:
+    """The built-in dialect whose prefix a header or parameter has."""
+    if lower_name.startswith(OWN_PREFIX):
+        return None  # The emulator's own headers have the same names in every dialect.
+    return next((name for name in BUILT_IN if lower_name.startswith(load(name).lower_prefix)), None)
+
+
+def publisher_of(token: str) -> str | None:
+    """The built-in dialect whose service publishes a token for local development."""
+    for name in BUILT_IN:
+        dialect = load(name)
+        published = (*dialect.users, *(() if dialect.credentials is None else (dialect.credentials,)))
+        if any(user.token == token for user in published):
+            return name
+    return None
+
+
+def start_with(name: str) -> str:
+    """How to start a server of another dialect."""
+    return f"start with --dialect {name}"
 
 
 @functools.lru_cache(maxsize=16)
@@ -156,7 +185,7 @@ _FORMS = {
 }
 _URL = _Form(pattern=re.compile(r"https?://[!-~]+"), expected="a URL, prefixed with http:// or https://")
 _OPTIONAL_FORMS = {"llm_url": _URL}
-_TABLES = ("environment", "fields", "credentials")
+_TABLES = ("environment", "fields", "credentials", "users")
 # What else follows `/v2/`: a queue segment of the same name would make two operations of one path (D-176).
 _TAKEN_SEGMENTS = frozenset(
     (
@@ -204,8 +233,22 @@ def _read(path: Path) -> Dialect:
         environment=Environment(**environment),
         fields=_renames(path, _subtable(path, table, "fields")) if "fields" in table else MappingProxyType({}),
         credentials=credentials,
+        users=_users(path, table.get("users", [])),
+        takes_foreign_options=False,
         **texts,
     )
+
+
+def _users(path: Path, value: object) -> tuple[DialectCredentials, ...]:
+    if not isinstance(value, list):
+        raise DialectError(f"{path}: users: expected an array of tables, got {_shown(value)}")
+    found = []
+    for number, each in enumerate(value, start=1):
+        name = f"users[{number}]"
+        if not isinstance(each, dict):
+            raise DialectError(f"{path}: {name}: expected a table, got {_shown(each)}")
+        found.append(DialectCredentials(**_texts(path, each, name, _CREDENTIALS_FORMS)))
+    return tuple(found)
 
 
 def _parse(path: Path) -> _Table:
@@ -223,9 +266,15 @@ def _parse(path: Path) -> _Table:
     return table
 
 
+# In the words of TOML.
+_KINDS = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "table"}
+
+
 def _shown(value: object) -> str:
     # A number of thousands of digits cannot be written out.
-    return excerpt(value) if isinstance(value, str) else f"a value of the kind {type(value).__name__}"
+    if isinstance(value, str):
+        return excerpt(value)
+    return f"a value of the kind {_KINDS.get(type(value), 'date or time')}"
 
 
 def _subtable(path: Path, table: _Table, key: str) -> _Table:

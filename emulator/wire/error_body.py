@@ -23,8 +23,8 @@ from emulator.core.errors import (
     RunOver,
     Unauthenticated,
 )
-from emulator.core.model.names import Headers
-from emulator.core.replies import DailyQuota
+from emulator.core.model.messages import DailyQuota
+from emulator.core.record import Headers
 from emulator.wire.dialect import Dialect
 from emulator.wire.parts import Pairs
 

@@ -7,12 +7,13 @@ same rule, and that no name or key is longer than 256 characters, is chosen (D-0
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
-from emulator.core.errors import Malformed
-from emulator.core.language.excerpts import excerpt
-from emulator.core.model.names import FlowKey, GroupName, QueueName, ScheduleId
-from emulator.wire.fields import read_field
+from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.language.text import excerpt
+from emulator.core.record import FlowKey, GroupName, QueueName, ScheduleId
 
 MAX_LENGTH = 256
 
@@ -66,3 +67,24 @@ def _parse_raw_free_text(raw: str) -> str:
     except UnicodeDecodeError:
         raise Malformed(f"expected percent-encoded UTF-8, got {excerpt(raw)}") from None
     return parse_free_text(text)
+
+
+# -- parsing a named value: a refusal names the field -----------------------------------------
+
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+def read_field(name: str, value: V, parse: Callable[[V], T]) -> T:
+    """The parsed value. Raises: InvalidInput that names the field of a malformed one."""
+    try:
+        return parse(value)
+    except Malformed as malformed:
+        raise InvalidInput(name, malformed.reason) from None
+
+
+def parse_number(text: str, what: str, least: int, most: int, *, digits: int) -> int:
+    """A number in plain digits, at most so many of them. Raises: Malformed, which says what was expected."""
+    if not (text.isascii() and text.isdigit()) or len(text) > digits or not least <= int(text) <= most:
+        raise Malformed(f"expected {what} from {least} to {most}, got {excerpt(text)}")
+    return int(text)

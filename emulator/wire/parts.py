@@ -1,13 +1,17 @@
-"""A request cut into parts, with nothing interpreted yet."""
+"""A request cut into parts, with nothing interpreted yet; the credentials and the media types in it."""
 
 from __future__ import annotations
 
+import binascii
+import json
+from base64 import b64decode
 from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
-from emulator.core.errors import InvalidInput
-from emulator.core.language.headers import canonical_name
+from emulator.core.errors import InvalidInput, NotAcceptable
+from emulator.core.language.text import canonical_name, excerpt
 from emulator.core.record import Record
+from emulator.wire.dialect import Dialect
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -91,3 +95,143 @@ def _headers(raw_headers: Sequence[tuple[bytes, bytes]]) -> Pairs:
     except UnicodeDecodeError:
         raise InvalidInput(canonical_name(name.decode("latin-1").lower()), "expected a value in UTF-8") from None
     return tuple(headers)
+
+
+# -- credentials ------------------------------------------------------------------------------
+# The credentials that a request carries. Finding their owner is up to the caller.
+#
+# Source: interface document, "Authentication". What happens when the header and the parameter
+# disagree is not shown, and chosen (D-079).
+
+# Where the server's control token stands if `Authorization` has a world's (D-433).
+CONTROL_TOKEN = "Emulator-Control-Token"
+
+
+class BasicCredentials(Record):
+    """The user name and password of HTTP Basic authentication."""
+
+    username: str
+    password: str
+
+
+def bearer_token(parts: RequestParts, dialect: Dialect) -> str | None:
+    """The token of a messaging request, None without one.
+
+    The parameter wins: a webhook's sender may have an Authorization header of its own, which
+    concerns the destination (D-079). Raises: InvalidInput for a parameter given twice.
+    """
+    return token_parameter(parts, dialect) or _credentials_of(parts, "bearer")
+
+
+def authorization_token(parts: RequestParts) -> str | None:
+    """The bearer token of the Authorization header alone, None without one."""
+    return _credentials_of(parts, "bearer")
+
+
+def token_parameter(parts: RequestParts, dialect: Dialect) -> str | None:
+    """The token in the query, None without one. Raises: InvalidInput for one given twice."""
+    if not parts.query:
+        return None
+    wanted = dialect.token_parameter.lower()
+    given = [value for name, value in parts.query if name.lower() == wanted and value]
+    if len(given) > 1:
+        raise InvalidInput(dialect.token_parameter, "expected this parameter only once")
+    return given[0] if given else None
+
+
+def user_of(token: str) -> str | None:
+    """The `UserID` that a messaging token names (D-051), None for a token of another form."""
+    try:
+        named = json.loads(b64decode(token, validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    user = named.get("UserID") if isinstance(named, dict) else None
+    return user if isinstance(user, str) else None
+
+
+def basic_credentials(parts: RequestParts) -> BasicCredentials | None:
+    """The credentials of a management request, None without any that can be read."""
+    encoded = _credentials_of(parts, "basic")
+    if encoded is None:
+        return None
+    try:
+        text = b64decode(encoded, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    username, colon, password = text.partition(":")
+    return BasicCredentials(username=username, password=password) if colon else None
+
+
+def _credentials_of(parts: RequestParts, scheme: str) -> str | None:
+    value = parts.header("authorization")
+    if value is None:
+        return None
+    given, _, rest = value.strip().partition(" ")
+    return (rest.strip() or None) if given.lower() == scheme else None
+
+
+# -- media types ------------------------------------------------------------------------------
+# What a request says about media types: that of its body (`Content-Type`), and those it accepts (`Accept`).
+
+_ANY = ("*/*", "application/*", "application/json")
+
+
+def accepted_text(parts: RequestParts) -> str:
+    """What the client says that it accepts, empty if it does not say."""
+    return ", ".join(value for name, value in parts.headers if name == "accept" and value.strip())
+
+
+def read_accept(parts: RequestParts) -> list[tuple[str, float]]:
+    """The media types that the client accepts with their qualities, in its order; none if it does not say."""
+    accepted = accepted_text(parts)
+    found: list[tuple[str, float]] = []
+    for entry in accepted.lower().split(",") if accepted else ():
+        media_type, *parameters = (piece.strip() for piece in entry.split(";"))
+        found.append((media_type, _quality(parameters)))
+    return found
+
+
+def check_accepts_json(parts: RequestParts) -> None:
+    """Raises NotAcceptable if the client excludes JSON, which is what there is (D-175)."""
+    best = dict(read_accept(parts))
+    if not best:
+        return
+    # The most specific entry decides: `application/json;q=0, */*` excludes JSON and nothing else.
+    for media_type in reversed(_ANY):
+        if media_type in best:
+            if best[media_type] > 0:
+                return
+            break
+    raise NotAcceptable(
+        f"expected a client that accepts application/json, it accepts only {excerpt(accepted_text(parts))}"
+    )
+
+
+def prefers_html(parts: RequestParts) -> bool:
+    """Whether the client asks for HTML by name, and not for JSON before it: a browser does."""
+    qualities = dict(read_accept(parts))
+    html = qualities.get("text/html", 0.0)
+    return html > 0 and html >= qualities.get("application/json", 0.0)
+
+
+def check_is_json(parts: RequestParts) -> None:
+    """Raises InvalidInput for a body that says to be anything but JSON; one that says nothing is fine (D-175)."""
+    content_type = parts.header("content-type")
+    if content_type is None or not content_type.strip():
+        return
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise InvalidInput("Content-Type", f"expected application/json, got {excerpt(content_type)}")
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 1.0
+    return 1.0

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.language.excerpts import excerpt
-from emulator.core.model.answers import AttemptOutcome, Via
-from emulator.core.model.messages import HoldKind, HoldReason
+from emulator.core.language.text import excerpt
+from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, Via
 from emulator.core.rules.retries import RetryDelay, RetryReason
-from emulator.queries.message_log import AnsweringRule
-from emulator.queries.waiting import Held
-from emulator.wire.durations import format_duration
-from emulator.wire.instants import iso
+from emulator.queries.history import AnsweringRule
+from emulator.queries.workflow_runs import FailedCall
+from emulator.wire.times import format_duration, iso
 
 # Of a failing answer, so many characters are shown; UTF-8 has at most so many bytes for each.
 _MOST_SAID = 200
@@ -29,7 +27,7 @@ def arithmetic(delay: RetryDelay) -> str:
     if delay.reason is RetryReason.EXPRESSION:
         return f"{_expression(delay)}{_cap(delay)} -> {result}"
     if delay.reason is RetryReason.DEFAULT:
-        # The exponent grows no further than this, because the result is a day by then.
+        # The exponent grows no further than this, because the result is a day there.
         exponent = min(delay.retried + 1, 5)
         return f"{_overruled(delay)}default backoff min(86400, e^(2.5 * {exponent})) s -> {result}"
     assert delay.hint is not None
@@ -64,14 +62,24 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
     if outcome.response is None:
         is_deciding = rule is not None and (rule.disturbance is None or outcome.via is Via.RULE)
-        decided = f", as {_rule(rule)} says" if rule is not None and is_deciding else ""
-        return f"failed: {outcome.error}{decided}"
+        if rule is None or not is_deciding:
+            return f"failed: {outcome.error}"
+        if rule.forward_to is not None:
+            return f"failed: {outcome.error}, at {_forwarded(rule, rule.forward_to)}"
+        return f"failed: {outcome.error}, as {_rule(rule)} says"
     if outcome.via is Via.CAPTURE and outcome.response.body:
         return f"was answered {outcome.response.status} by the emulator, with a canned chat completion"
     # An application in this process is the user's own, and its answer names what it raised.
     is_own = outcome.via is Via.MOUNT and not outcome.succeeded
     said = said_of(outcome.response.body) if is_own else ""
     return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}" + (said and f": {said}")
+
+
+def where_failed(call: FailedCall) -> str:
+    """Which call of its endpoint failed a run: `step "charge"`."""
+    if call.step is not None:
+        return f'step "{call.step}"'
+    return "the first call of the endpoint" if call.after is None else f'the call after step "{call.after}"'
 
 
 def is_duplicate(rule: AnsweringRule | None) -> bool:
@@ -111,6 +119,8 @@ def said_of(body: bytes) -> str:
 def _answerer(via: Via, rule: AnsweringRule | None) -> str:
     match via:
         case Via.RULE:
+            if rule is not None and rule.forward_to is not None:
+                return _forwarded(rule, rule.forward_to)
             return "a destination rule" if rule is None else _rule(rule)
         case Via.CAPTURE:
             return "the emulator, which captured it because the destination is external"
@@ -122,12 +132,15 @@ def _answerer(via: Via, rule: AnsweringRule | None) -> str:
             assert_never(unknown)
 
 
+def _forwarded(rule: AnsweringRule, forward_to: str) -> str:
+    """Who answers where a rule forwards: not the rule (D-677)."""
+    return f"{forward_to}, to which {_rule(rule)} forwards"
+
+
 def _rule(rule: AnsweringRule) -> str:
     """A rule by its id, what it matches, and what it does if that is not to answer."""
     matches = rule.url if rule.method is None else f"{rule.method.value} {rule.url}"
-    if rule.forward_to is not None:
-        matches += f", forwarded to {rule.forward_to}"
-    elif rule.fault is not None:
+    if rule.fault is not None:
         matches += f", fault {rule.fault.value}"
     return f"{rule.rule_id} ({matches})"
 
@@ -135,6 +148,27 @@ def _rule(rule: AnsweringRule) -> str:
 def not_applied(names: Sequence[str]) -> str:
     """The options given that a queue does not apply: `Svc-Delay is not applied to a queued message`."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not applied to a queued message"
+
+
+_WEEK_MS = 7 * DAY_MS
+_MONTH_MS = 30 * DAY_MS
+
+
+def is_of_real_time(not_before_ms: int, *, now_ms: int, wall_ms: int) -> bool:
+    """Whether a not-before is within a week of real time, and more than 30 days from the virtual clock.
+
+    It was probably computed from the real time, in a world of another year (D-506).
+    """
+    return abs(not_before_ms - wall_ms) <= _WEEK_MS and abs(not_before_ms - now_ms) > _MONTH_MS
+
+
+def of_real_time(not_before_ms: int, *, now_ms: int) -> str:
+    """What is suspicious of such a not-before; `now_ms` is the instant of the publish."""
+    comes = f"waits for {format_duration(not_before_ms - now_ms)}" if not_before_ms > now_ms else "does not wait"
+    return (
+        f"not-before {iso(not_before_ms)} is near real time, and the virtual clock is at {iso(now_ms)}: the message "
+        f"{comes}; was it computed from the real time?"
+    )
 
 
 ONLY_SCHEDULES = "only schedules have an id of their own"
@@ -156,11 +190,7 @@ def dropped(names: Sequence[str]) -> str:
 # -- waiting ------------------------------------------------------------------------------------
 
 
-# What holds a message, as JSON names it.
-WAIT_LISTS = {HoldKind.QUEUE: "queue", HoldKind.FLOW_CONTROL: "flow_control", HoldKind.GLOBAL: "global"}
-
-
-def _wait_list(kind: HoldKind, name: str) -> str:
+def wait_list_name(kind: HoldKind, name: str) -> str:
     """What holds a message: `queue billing`."""
     match kind:
         case HoldKind.QUEUE:
@@ -175,34 +205,4 @@ def _wait_list(kind: HoldKind, name: str) -> str:
 
 def held_by(kind: HoldKind, name: str, reason: HoldReason) -> str:
     """What held a message in the past: `held by queue billing (paused)`."""
-    return f"held by {_wait_list(kind, name)}" + ("" if kind is HoldKind.GLOBAL else f" ({reason.value})")
-
-
-def waits_for(held: Held) -> str:
-    """What a waiting message waits for, and its place in the wait list."""
-    place = "next in line" if held.position == 1 else f"number {held.position} in line"
-    return f"{_obstacle(held)}; it is {place}"
-
-
-def _obstacle(held: Held) -> str:
-    line = _wait_list(held.kind, held.name)
-    match held.reason:
-        case HoldReason.PAUSED:
-            return f"{line} is paused"
-        case HoldReason.RATE:
-            assert held.period_ms is not None
-            rate = f"{line} lets {held.maximum} start per {format_duration(held.period_ms)}"
-            return rate if held.earliest_ms is None else f"{rate}, this one at {iso(held.earliest_ms)} at the earliest"
-        case HoldReason.PARALLELISM if held.maximum is None:
-            return f"{line} lets those before it start first"
-        case HoldReason.PARALLELISM:
-            return f"{line} lets {held.maximum} through at a time{_holders(held)}"
-        case unknown:
-            assert_never(unknown)
-
-
-def _holders(held: Held) -> str:
-    if not held.holders:
-        return ""
-    first, *others = held.holders
-    return f", now {first}" + (f" and {len(others)} more" if others else "")
+    return f"held by {wait_list_name(kind, name)}" + ("" if kind is HoldKind.GLOBAL else f" ({reason.value})")

@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 
+from msgspec.structs import replace
+
 from emulator.core.errors import Malformed
-from emulator.core.language.excerpts import excerpt
+from emulator.core.language.text import excerpt
+from emulator.core.model.messages import AttemptOutcome, Message, Response
 from emulator.core.model.options import Redaction
 
 # The name is what HTTP allows in a header's name.
@@ -45,6 +48,30 @@ def parse_redaction(text: str) -> Redaction:
 def redacted_text(value: bytes) -> str:
     """What the API shows instead of a value: `REDACTED:` and its SHA-256."""
     return "REDACTED:" + hashlib.sha256(value).hexdigest()
+
+
+def shown_body(body: bytes, redaction: Redaction | None) -> bytes:
+    """The body, or the marker that stands for it. An empty body hides nothing and stays empty."""
+    return redacted_text(body).encode() if body and redaction is not None and redaction.body else body
+
+
+def shown_response(response: Response, message: Message) -> Response:
+    """What a message was answered, as logs show it: what a run hides is hidden in answers too (D-513)."""
+    redaction = message.policy.redaction
+    if message.run is None or redaction is None:
+        return response
+    return replace(
+        response,
+        headers=redact_headers(response.headers, redaction),
+        body=shown_body(response.body, redaction),
+    )
+
+
+def shown_outcome(outcome: AttemptOutcome, message: Message) -> AttemptOutcome:
+    """The outcome of an attempt with its answer as logs show it."""
+    if outcome.response is None:
+        return outcome
+    return replace(outcome, response=shown_response(outcome.response, message))
 
 
 def redact_headers(headers: tuple[tuple[str, str], ...], redaction: Redaction) -> tuple[tuple[str, str], ...]:

@@ -5,39 +5,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, NotFound, WorldBroken
-from emulator.core.model.accounts import Account
-from emulator.core.state import State
-from emulator.core.state_view import StateView
+from emulator.core.model.resources import Account
+from emulator.core.state import State, StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import PacedClock, wall_ms
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures import initial_state
-from emulator.fixtures.document import read_fixtures
-from emulator.fixtures.records import InvalidFixtures
-from emulator.journal.database import Threads
+from emulator.fixtures.document import InvalidFixtures, read_fixtures
+from emulator.journal.database import Pool
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.store import Store
-from emulator.wire.credentials import user_of
 from emulator.wire.dialect import Dialect
-from emulator.wire.fields import read_field
-from emulator.wire.json_fields import Json, JsonObject
-from emulator.worlds.callers import Caller, Callers
-from emulator.worlds.credentials import accounts_of, identifiers_of, tokens_of
-from emulator.worlds.identifiers import Identifiers
-from emulator.worlds.options import WorldOptions
-from emulator.worlds.setup import KeptWorld, first_anchor, read_base, resume, world_meta
+from emulator.wire.json_reader import Json, JsonObject
+from emulator.wire.names import read_field
+from emulator.wire.parts import user_of
+from emulator.worlds.callers import Caller, Callers, Identifiers
+from emulator.worlds.setup import (
+    KeptWorld,
+    WorldOptions,
+    accounts_of,
+    first_anchor,
+    identifiers_of,
+    read_base,
+    resume,
+    tokens_of,
+    world_meta,
+)
 from emulator.worlds.world import Observer, World
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Worlds:
@@ -47,7 +54,7 @@ class Worlds:
     """
 
     def __init__(
-        self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[], DeliveryTransport]
+        self, first: WorldSetup, *, options: WorldOptions, new_transport: Callable[[str], DeliveryTransport]
     ) -> None:
         self._callers = Callers()
         self._identifiers = Identifiers()
@@ -56,7 +63,7 @@ class Worlds:
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
-        self._threads = Threads()
+        self._pool = Pool()
         self._unusable: dict[str, str] = {}
         # Why worlds that are closed by now had stopped, by their ids.
         self.failures: dict[str, str] = {}
@@ -65,6 +72,8 @@ class Worlds:
         # Held while a world is made, removed or gets other tokens: only then is it certain which tokens are free.
         self._tokens_lock = asyncio.Lock()
         self._made = 0
+        # Whether the `traceparent` of a publish is kept with its messages.
+        self.keeps_traceparents = False
         # What the database of the default world held at the start, None without anything.
         self.kept: KeptWorld | None = None
 
@@ -95,10 +104,14 @@ class Worlds:
     # -- finding ----------------------------------------------------------------------------
 
     def by_token(self, token: str) -> Caller | None:
-        """Whose messaging token this is, in whichever world; None for nobody's (D-276)."""
+        """Whose messaging token this is, in whichever world; None for an unknown one (D-276)."""
         caller = self._callers.by_token(token)
         # A world that is still being made cannot be used yet.
         return caller if caller is not None and self._worlds.get(caller.world.id) is caller.world else None
+
+    def ended_with(self, token: str) -> str | None:
+        """The id of a world that had this token and has ended, None if none is remembered (D-491)."""
+        return self._callers.ended(token)
 
     def by_user(self, user_id: str) -> tuple[Caller, ...]:
         """The accounts whose token names that user; several worlds may have one of the name."""
@@ -122,8 +135,8 @@ class Worlds:
         A further world that cannot be opened stops none of the others (D-280). Raises UnusableDatabase with
         one clear line for the default world.
         """
-        self._options.tidy()
         opened = [await self._open(self._first, wanted_rate=self._first.rate)]
+        self._options.tidy()
         if self._options.fresh:
             # Only now is it certain that no other process uses them.
             for world_id in self._options.further_worlds():
@@ -140,43 +153,49 @@ class Worlds:
             world.start()
 
     def new_setup(self) -> WorldSetup:
-        """What a further world is made from where nobody asks for something else; `create` chooses an empty id."""
+        """The default setup of a further world; `create` chooses an id if it is empty."""
         return replace(self._first, id="", epoch_ms=wall_ms(), rate=0.0, epoch_is_given=False)
 
     async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
-        async with self._tokens_lock:
-            world_id = self._free_id(setup.id)
-            with _cannot_be_made(world_id):
-                world = await self._open(replace(setup, id=world_id))
-            world.start()
-            return world
+        return await self._whole(lambda: self._create(setup))
+
+    async def _create(self, setup: WorldSetup) -> World:
+        world_id = self._free_id(setup.id)
+        with _cannot_be_made(world_id):
+            world = await self._open(replace(setup, id=world_id))
+        world.start()
+        return world
 
     async def fork(self, source: World, wanted: WorldSetup) -> World:
-        """Make a second world that goes on from where another one is, with the id and token that are wanted (D-434).
+        """Make a second world that continues from where another one is, with the id and token that are wanted (D-434).
 
         Raises as `create`, and Conflict while the clock is being advanced.
         """
-        async with self._tokens_lock:
-            world_id = self._free_id(wanted.id)
-            setup = replace(source.setup, id=world_id, token=wanted.token)
-            with _cannot_be_made(world_id):
-                world = await self._open_fork(source, setup)
-            world.start()
-            return world
+        return await self._whole(lambda: self._fork(source, wanted))
+
+    async def _fork(self, source: World, wanted: WorldSetup) -> World:
+        world_id = self._free_id(wanted.id)
+        setup = replace(source.setup, id=world_id, token=wanted.token)
+        with _cannot_be_made(world_id):
+            world = await self._open_fork(source, setup)
+        world.start()
+        return world
 
     async def _open_fork(self, source: World, setup: WorldSetup) -> World:
         taken = self._identifiers.found_elsewhere({setup.token}, setup.id)
         if taken is not None:
             raise Conflict(f"token: the world {taken[1]} has this token already")
-        fresh, _ = await self._options.open_store(setup.id, self._threads)
-        store = fresh
-        try:
-            pace, store, state = await source.fork_to(fresh, setup)
+
+        def check(state: StateView) -> None:
             taken = self._identifiers.found_elsewhere(tokens_of(*accounts_of(state)), setup.id)
             if taken is not None:
                 raise Conflict(f"token: the world {taken[1]} has what follows from this token already")
-            transport = self._new_transport()
+
+        store, _ = await self._options.open_store(setup.id, self._pool)
+        try:
+            pace, store, state = await source.fork_to(store, setup, check)
+            transport = self._new_transport(setup.id)
             transport.take_mounts(source.transport)
             world = self._new_world(setup, pace, store, state, transport)
             await world.history.load()
@@ -213,25 +232,40 @@ class Worlds:
         """Remove a world for good. The default world stays. Raises NotFound, Conflict."""
         if world_id == DEFAULT:
             raise Conflict("the default world cannot be deleted; reset it instead")
-        async with self._tokens_lock:
-            if self._unusable.pop(world_id, None) is not None:
-                self._files.pop(world_id.lower(), None)
-                self._options.remove_database(world_id)
-                return
-            world = self.get(world_id)
-            del self._worlds[world_id]
+        await self._whole(lambda: self._delete(world_id))
+
+    async def _delete(self, world_id: str) -> None:
+        if self._unusable.pop(world_id, None) is not None:
             self._files.pop(world_id.lower(), None)
-            self._forget(world_id)
-            await world.close()
-            self._note_failure(world)
-            if self._options.keeps_state:
-                # Snapshots first: after a crash here, the next world of this name must not find them.
-                await world.snapshots.remove_all()
-                self._options.remove_database(world_id)
+            self._options.remove_world(world_id)
+            return
+        world = self.get(world_id)
+        del self._worlds[world_id]
+        self._files.pop(world_id.lower(), None)
+        self._callers.end(world_id)
+        self._identifiers.forget(world_id)
+        await world.close()
+        self._note_failure(world)
+        if self._options.keeps_state:
+            await asyncio.to_thread(self._options.remove_world, world_id)
+
+    async def _whole(self, change: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Make or remove a world to the end, also if the caller is cancelled meanwhile, as at the end of the server.
+
+        Nobody would close a world that is half made or half removed, and its threads keep the process (D-566).
+        """
+        await self._tokens_lock.acquire()
+        running = asyncio.get_running_loop().create_task(change())
+        running.add_done_callback(lambda _: self._tokens_lock.release())
+        return await asyncio.shield(running)
 
     async def close(self) -> int:
-        """Let every world finish what is in flight, and close their files; how many attempts were cut off."""
-        cut_off = sum(await asyncio.gather(*(world.close() for world in self._worlds.values())))
+        """Let every world finish what is in flight, and close their files; how many attempts were cut off.
+
+        The world that is being made or removed is waited for. A change that waits for it does not happen any more.
+        """
+        async with self._tokens_lock:
+            cut_off = sum(await asyncio.gather(*(world.close() for world in self._worlds.values())))
         for world in self._worlds.values():
             self._note_failure(world)
         return cut_off
@@ -242,7 +276,7 @@ class Worlds:
 
     def troubles(self) -> dict[str, str]:
         """Why worlds do not work, by their ids; those that could not be opened included."""
-        found = ((world.id, world.trouble()) for world in self._worlds.values())
+        found = ((world.id, world.problem()) for world in self._worlds.values())
         return {**{world_id: text for world_id, text in found if text is not None}, **self._unusable}
 
     @property
@@ -252,7 +286,7 @@ class Worlds:
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
-        store, has_world = await self._options.open_store(setup.id, self._threads)
+        store, has_world = await self._options.open_store(setup.id, self._pool)
         try:
             if has_world and not self._options.fresh:
                 setup, pace, state = await resume(store, setup.id, wanted_rate)
@@ -265,7 +299,7 @@ class Worlds:
                     store, state = await store.start_over(meta, first)
                 else:
                     state = await store.begin(first, meta)
-            world = self._new_world(setup, pace, store, state, self._new_transport())
+            world = self._new_world(setup, pace, store, state, self._new_transport(setup.id))
             if has_world:
                 await world.history.load()
             world.snapshots.tidy()
@@ -278,6 +312,8 @@ class Worlds:
     def _new_world(
         self, setup: WorldSetup, pace: PacedClock, store: Store, state: State, transport: DeliveryTransport
     ) -> World:
+        if setup.keep_history is not None:
+            store.keep(setup.keep_history)
         return World(
             replace(setup, fixtures=None),
             pace,
@@ -294,7 +330,7 @@ class Worlds:
         self._files[world.id.lower()] = world.id
         return world
 
-    def begins_as(self, kept: KeptWorld) -> bool:
+    def has_same_initial_state(self, kept: KeptWorld) -> bool:
         """Whether the server's fixtures would make the same beginning of a world that was kept."""
         try:
             return capture(self._first_state(kept.setup)) == kept.base

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.core.decision import account_state
 from emulator.core.errors import NotFound
-from emulator.core.model.names import AccountId, IndexId
-from emulator.core.rules.search_indexes import search_index
-from emulator.core.state_view import StateView
+from emulator.core.record import AccountId, IndexId
+from emulator.core.rules.accounts import search_index
+from emulator.core.state import StateView, account_state
 from emulator.journal.store import Store
 from emulator.journal.usage import UsageHistory
 from emulator.statistics import profiles, series
@@ -17,9 +16,10 @@ from emulator.statistics.series import (
     QueueStatistics,
     Throughput,
     Window,
+    WorkflowStatistics,
+    workflow_statistics,
 )
 from emulator.statistics.synthetic import IndexProfile
-from emulator.statistics.workflow_usage import WorkflowStatistics, workflow_statistics
 
 
 class Statistics:

@@ -11,10 +11,11 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from emulator.core.facts import ClockMoved, Fact, ScheduleFired
 from emulator.core.record import Record
+from emulator.core.resource_facts import ClockMoved, ScheduleFired
+from emulator.core.state import Fact
 
-# A slow watcher is not told of more refused firings than this at once, so that memory stays bounded.
+# A slow watcher gets at most this many refused firings at once, so that memory stays bounded.
 _MOST_REFUSED = 1_000
 
 
@@ -52,7 +53,7 @@ class Watch:
         self._now_ms = now_ms
 
     def notice_refused(self, firing: ScheduleFired) -> None:
-        """A schedule fired and made no message. History does not show it, so it is kept here until it is told."""
+        """A schedule fired and made no message. History does not show it, so it is kept here until it is sent."""
         self._refused.append(firing)
 
     def take_refused(self) -> list[ScheduleFired]:
@@ -107,7 +108,7 @@ class Watches:
 
     def notice(self, now_ms: int, produced: Sequence[Fact], *, is_moving: bool) -> None:
         """Facts were produced; `is_moving` during a clock advance."""
-        # Time that passes by itself wakes nobody.
+        # Time that passes by itself wakes no watcher.
         is_news = is_moving or any(type(fact) is not ClockMoved for fact in produced)
         refused = [fact for fact in produced if isinstance(fact, ScheduleFired) and fact.error is not None]
         for watch in self._watches:

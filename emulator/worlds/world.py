@@ -9,44 +9,48 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 
 from msgspec.structs import replace
 
-from emulator.core import commands, facts
+from emulator.core import commands
 from emulator.core.checkpoint import Checkpoint, capture
-from emulator.core.decision import account_state
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
-from emulator.core.model.accounts import Account
-from emulator.core.model.names import AccountId
+from emulator.core.model.resources import Account
+from emulator.core.record import AccountId
 from emulator.core.simulation import Simulation
-from emulator.core.state import State
-from emulator.core.state_view import StateView
+from emulator.core.state import Fact, State, StateView, account_state
 from emulator.core.world_setup import WorldSetup
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
+from emulator.engine.limits import Limits
 from emulator.fixtures.initial_state import begin_anew
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
+from emulator.journal.message_logs import MessageListing, MessageLogs
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
+from emulator.journal.workflow_runs import RunLogs
 from emulator.queries.reports import AdvanceReport, ClockStatus, Credentials, Snapshot
-from emulator.worlds.bursts import Bursts
-from emulator.worlds.credentials import accounts_of, credentials_of, login_of, put_credentials
-from emulator.worlds.forking import fork_in_file, fork_in_memory
-from emulator.worlds.listings import Listings
-from emulator.worlds.mismatches import Mismatches
-from emulator.worlds.options import WorldOptions
-from emulator.worlds.previews import Previews
-from emulator.worlds.refused_calls import RefusedCalls
-from emulator.worlds.setup import clock_meta, first_anchor, read_world_meta, resume, world_meta
+from emulator.worlds.calls import Bursts, Mismatches, RefusedCalls
+from emulator.worlds.setup import (
+    WorldOptions,
+    accounts_of,
+    clock_meta,
+    credentials_of,
+    first_anchor,
+    give_credentials,
+    login_of,
+    put_credentials,
+    read_world_meta,
+    resume,
+    world_meta,
+)
 from emulator.worlds.statistics import Statistics
-from emulator.worlds.undoing import UndoableAdvances
 from emulator.worlds.watch import Watches
-from emulator.worlds.workflow_runs import RunLogs
-from emulator.worlds.world_clock import SlipWarnings, WorldClock
+from emulator.worlds.world_clock import SlipWarnings, UndoableAdvances, WorldClock
 
 logger = logging.getLogger(__name__)
 
 # Called with a world, its state, and the facts that made it so; without facts when the world begins, or begins again.
-Observer = Callable[["World", StateView, Sequence[facts.Fact]], None]
+Observer = Callable[["World", StateView, Sequence[Fact]], None]
 
 
 class World:
@@ -72,7 +76,7 @@ class World:
         self.login = login_of(setup)
         self.transport = transport
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
-        self._undoable = UndoableAdvances()
+        self._undoable = UndoableAdvances(options.undo_folder(setup.id))
         self.watches = Watches()
         self.refused_calls = RefusedCalls()
         self.mismatches = Mismatches()
@@ -80,7 +84,7 @@ class World:
         self.seen_names: set[str] = set()
         self.generation = 0
         self.is_closed = False
-        # Why it has stopped last, also if it has gone on since.
+        # Why it has stopped last, also if it has recovered since.
         self.failure: str | None = None
         self._options = options
         self._closing = asyncio.Event()
@@ -94,9 +98,9 @@ class World:
         self._store = store
         self.bursts = Bursts(state, self.pace)
         self.history = history
-        self.previews = Previews(state, store)
+        self.logs = MessageLogs(store)
         self.runs = RunLogs(state, store, history)
-        self.listings = Listings(state, store)
+        self.messages = MessageListing(store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
@@ -121,7 +125,7 @@ class World:
         self._timekeeper = asyncio.get_running_loop().create_task(self.driver.keep_time(), name=f"clock of {self.id}")
         self._timekeeper.add_done_callback(_report_end)
 
-    def _observed(self, state: StateView, produced: Sequence[facts.Fact]) -> None:
+    def _observed(self, state: StateView, produced: Sequence[Fact]) -> None:
         for observer in self._observers:
             observer(self, state, produced)
         if self.watches:
@@ -130,7 +134,7 @@ class World:
     async def _clock_was_moved(self) -> None:
         self.watches.wake()
         if self._options.keeps_state:
-            # A restart goes on at the same rate from the same relation of virtual and real time.
+            # A restart continues at the same rate from the same relation of virtual and real time.
             await self._write_clock()
 
     async def _write_clock(self) -> None:
@@ -154,18 +158,23 @@ class World:
         await self.driver.catch_up()
         return self.driver.state
 
+    @property
+    def limits(self) -> Limits:
+        """How much the world does at once, and how long it waits."""
+        return self._options.limits
+
     # -- when it has stopped ----------------------------------------------------------------
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why this world does not work, if it does not."""
-        return self.driver.broken or self._store.trouble()
+        return self.driver.broken or self._store.problem()
 
     async def clock_status(self) -> ClockStatus:
         """The status of the clock, or where it stands if the world has stopped or is being reset."""
         try:
             return await self.clock.status()
         except (Conflict, WorldBroken):
-            return self.clock.standing()
+            return self.clock.status_now()
 
     def _stopped(self, reason: str, error: BaseException | None) -> None:
         logger.error("the world %s has stopped: %s", self.id, reason, exc_info=error)
@@ -177,7 +186,7 @@ class World:
     async def _mend(self) -> None:
         """After a failed write, open the database again as soon as it can be written (D-282).
 
-        The world goes on as after a restart, from what was durable; all that was lost was answered with an error.
+        The world continues as after a restart, from what was durable; all that was lost was answered with an error.
         """
         while not self.is_closed and self._store.can_be_opened_again:
             with contextlib.suppress(TimeoutError):
@@ -189,11 +198,11 @@ class World:
                 try:
                     await self._open_again()
                 except UnusableDatabase as error:
-                    logger.debug("the world %s cannot go on yet: %s", self.id, error)
+                    logger.debug("the world %s cannot continue yet: %s", self.id, error)
                 else:
                     self.start()
                     self.watches.wake()
-                    logger.warning("the world %s goes on with what its database holds", self.id)
+                    logger.warning("the world %s continues with what its database holds", self.id)
 
     async def _open_again(self) -> None:
         """Take up again what the database holds, without starting it. Raises UnusableDatabase."""
@@ -201,7 +210,7 @@ class World:
         store = await self._store.open_again()
         try:
             setup, pace, state = await resume(store, self.id, None)
-            await store.prove_room()
+            await store.check_disk_space()
             history = History(store)
             await history.load()
         except BaseException:
@@ -219,6 +228,10 @@ class World:
                 raise WorldBroken(f"this world has stopped: {error}", is_disk_full=error.is_disk_full) from error
 
     # -- accounts ---------------------------------------------------------------------------
+
+    async def journal_bytes(self) -> int:
+        """The size of its database."""
+        return await self._store.size()
 
     def account(self) -> Account:
         """The built-in account: the first of the world."""
@@ -293,17 +306,21 @@ class World:
             await self._restore(self._undoable.snapshots, last, check)
             await self._undoable.forget(last)
 
-    async def fork_to(self, store: Store, setup: WorldSetup) -> tuple[PacedClock, Store, State]:
-        """Let a new store go on from here as the world of `setup`; its clock, its store and its state (D-434).
+    async def fork_to(
+        self, store: Store, setup: WorldSetup, check: Callable[[StateView], None]
+    ) -> tuple[PacedClock, Store, State]:
+        """Fork into a new store as the world of `setup`; its clock, its store and its state (D-434).
 
-        Raises Conflict during an advance, and UnusableDatabase.
+        Raises Conflict during an advance, UnusableDatabase, and what `check` raises of that state, with nothing made.
         """
+
+        def change(state: State) -> None:
+            give_credentials(state, setup)
+            check(state)
+
         async with self._at_rest():
             anchor = Anchor(virtual_ms=self.state.now_ms, wall_ms=wall_ms(), rate=self.pace.rate)
-            if self._options.keeps_state:
-                store, state = await fork_in_file(self._store, store, setup, anchor, self.snapshots)
-            else:
-                store, state = await fork_in_memory(self._store, store, setup, anchor)
+            store, state = await self._store.fork_to(store, change, world_meta(setup, anchor))
         return PacedClock(replace(anchor, virtual_ms=state.now_ms)), store, state
 
     async def _take_over(self, saved: SavedWorld, setup: WorldSetup) -> None:
@@ -319,7 +336,7 @@ class World:
         else:
             self.setup = setup
             self.pace.set_rate(anchor.rate, anchor.virtual_ms)
-        store, state = await self._store.go_on()
+        store, state = await self._store.reopen()
         history = History(store)
         await history.load()
         # Together with the history: a watcher that sees the new number reads the new history.
@@ -378,7 +395,7 @@ class World:
             self.watches.wake()
 
     async def uninterrupted(self, work: Coroutine[None, None, None]) -> None:
-        """Do what would leave the world stopped if it ended half way: it goes on if the caller is cancelled."""
+        """Do what would leave the world stopped if it ended half way: a cancelled caller does not cancel it."""
         await asyncio.shield(self._keep_task(work, name=f"restart of {self.id}"))
 
     def _keep_task(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
@@ -395,9 +412,9 @@ class World:
         async with self._lock:
             cut_off = await self._stop(grace_s=0.5)
             await self._store.close()
-            self.failure = self.failure or self._store.trouble()
+            self.failure = self.failure or self._store.problem()
             await self.snapshots.close()
-            await self._undoable.snapshots.close()
+            await self._undoable.close()
         return cut_off
 
     async def _stop(self, *, grace_s: float) -> int:

@@ -1,22 +1,36 @@
-"""The clock of one world: where it stands, and how a user moves it or changes its rate."""
+"""The clock of one world: where it stands, how a user moves it or changes its rate, and takes a move back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import assert_never
+
+from msgspec.structs import replace
 
 from emulator.core.errors import Conflict, InvalidInput
-from emulator.core.rules.clock import LATEST_MS
-from emulator.core.state_view import StateView
+from emulator.core.language.calendar import LATEST_MS
+from emulator.core.state import StateView
 from emulator.engine.clock import PacedClock, wall_ms
 from emulator.engine.driver import Driver
-from emulator.queries.reports import AdvanceReport, AdvanceRequest, ClockChange, ClockStatus, DrainRequest
-from emulator.wire.durations import format_duration
+from emulator.journal.snapshots import Snapshots
+from emulator.journal.store import Store
+from emulator.queries.reports import (
+    AdvanceReport,
+    AdvanceRequest,
+    ClockChange,
+    ClockStatus,
+    DrainRequest,
+    Until,
+    UntilCondition,
+)
+from emulator.wire.times import format_duration
 
 logger = logging.getLogger(__name__)
 
-# A clock that goes on slipping says so again after so long, in real time.
+# A clock that continues to slip is logged again after so long, in real time.
 _SLIP_LOGGED_EVERY_MS = 60_000
 
 
@@ -64,15 +78,15 @@ class WorldClock:
 
     @property
     def now_ms(self) -> int:
-        """The virtual instant it is now, without doing what has come due meanwhile."""
+        """The virtual instant it is now, without doing what has come due meanwhile. Any thread may ask."""
         stands = self._pace.is_frozen or self._driver.is_advancing
-        return self._driver.state.now_ms if stands else self._pace.now_ms()
+        return self._driver.state.now_ms if stands else self._pace.peek_ms()
 
     async def status(self) -> ClockStatus:
         await self._driver.catch_up()
-        return self.standing()
+        return self.status_now()
 
-    def standing(self) -> ClockStatus:
+    def status_now(self) -> ClockStatus:
         """Its status without doing what has come due, also of a world that has stopped."""
         state = self._driver.state
         return ClockStatus(
@@ -80,7 +94,7 @@ class WorldClock:
             rate=self._pace.rate,
             next_due_ms=state.timers.next_work_ms(),
             pending=len(state.messages),
-            in_flight=self._driver.in_flight,
+            in_flight=self._driver.departed,
             slipped_ms=self._pace.slipped_ms,
         )
 
@@ -102,12 +116,30 @@ class WorldClock:
 
     async def advance(self, request: AdvanceRequest) -> AdvanceReport:
         """Raises InvalidInput for a duration that ends where no calendar shows it."""
+        if request.until is not None:
+            return await self._advance_until(request, request.until)
         if request.to_ms is not None:
             return await self._moving(self._driver.advance.to(request.to_ms, request.max_deliveries))
         duration_ms = request.by_ms or 0
         if duration_ms > await self._longest_ms():
             raise InvalidInput("by", "expected a duration that ends in the year 9999 at the latest")
         return await self._moving(self._driver.advance.by(duration_ms, request.max_deliveries))
+
+    async def _advance_until(self, request: AdvanceRequest, until: UntilCondition) -> AdvanceReport:
+        state, most = await self._current_state(), request.max_deliveries
+        if until.kind is Until.INSTANT:
+            report = await self._moving(self._driver.advance.to(until.number, most))
+            return replace(report, reached=report.stopped is None)
+        if until.kind is Until.NEXT:
+            next_ms = state.timers.next_work_ms()
+            until = replace(until, number=LATEST_MS if next_ms is None else next_ms)
+        move = self._driver.advance.until(
+            lambda made: _is_so(state, until, made),
+            min(request.horizon_ms, LATEST_MS - state.now_ms),
+            most,
+            with_schedules=until.kind is not Until.IDLE,
+        )
+        return await self._moving(move)
 
     async def advance_to_next(self) -> AdvanceReport:
         """Raises Conflict for an instant that no calendar shows."""
@@ -137,3 +169,69 @@ class WorldClock:
     async def _current_state(self) -> StateView:
         await self._driver.catch_up()
         return self._driver.state
+
+
+def _is_so(state: StateView, until: UntilCondition, made: int) -> bool:
+    """Whether a condition is true, when the advance has made so many deliveries."""
+    match until.kind:
+        case Until.INSTANT | Until.NEXT:
+            return state.now_ms >= until.number
+        case Until.IDLE:
+            return state.timers.next_work_ms(schedules=False) is None
+        case Until.DEAD_LETTERS:
+            return any(owner.dead_letters for owner in state.accounts.values())
+        case Until.MESSAGE:
+            return until.id not in state.messages
+        case Until.RUN:
+            return all(until.id not in owner.runs for owner in state.accounts.values())
+        case Until.DELIVERIES:
+            return made >= until.number
+        case unknown:
+            assert_never(unknown)
+
+
+# Each takes as much disk space as the world's history.
+MOST = 100
+
+
+class UndoableAdvances:
+    """The world before each of its latest undoable advances, as files that last as long as the world object."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.snapshots = Snapshots(folder)
+        self._names: list[str] = []
+        self._made = 0
+
+    @property
+    def last(self) -> str:
+        """The snapshot of before the last one. Raises Conflict."""
+        if not self._names:
+            raise Conflict("there is no advance to take back: none was undoable since the world began or was restored")
+        return self._names[-1]
+
+    async def keep(self, store: Store) -> str:
+        """Keep the world as it is now, under the name that is answered; of too many the oldest is forgotten.
+
+        Raises Conflict.
+        """
+        self._made += 1
+        name = f"before-{self._made}"
+        await self.snapshots.save(name, store)
+        self._names.append(name)
+        if len(self._names) > MOST:
+            await self.forget(self._names[0])
+        return name
+
+    async def forget(self, name: str) -> None:
+        """Forget one that may be forgotten already."""
+        if name in self._names:
+            self._names.remove(name)
+            await self.snapshots.remove(name)
+
+    async def forget_all(self) -> None:
+        while self._names:
+            await self.forget(self._names[0])
+
+    async def close(self) -> None:
+        await self.snapshots.remove_all()
+        await self.snapshots.close()

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, mock, test } from "node:test";
+import { createServer } from "node:http";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import { createApp } from "./app.js";
-import { advance, control, deliveries } from "./emulator.js";
+import { createWorld, signedAt } from "./emulator.js";
 
 // The address that the application has in production. The emulator forwards it to the server below,
 // and signs for it.
@@ -9,23 +10,37 @@ const APP = "https://app.example.com";
 const sendMail = mock.fn(async () => {});
 const mails = () => sendMail.mock.calls.map((call) => call.arguments[0]);
 
-let server, local;
+let world, server, local;
 
-before(async () => {
-  const app = createApp({ url: APP, sendMail });
+/** The application in a world that begins at an instant. */
+async function begin(epoch) {
+  world = await createWorld(epoch);
+  const app = createApp({ env: world.env, url: APP, sendMail });
   app.set("env", "test"); // Express logs errors otherwise.
-  await new Promise((ready) => (server = app.listen(0, "127.0.0.1", ready)));
+  // At every delivery the application's clock is the world's.
+  server = createServer((request, response) => {
+    const signature = request.headers["upstash-signature"];
+    if (signature) mock.timers.setTime(signedAt(signature));
+    app(request, response);
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   local = `http://127.0.0.1:${server.address().port}`;
-});
+  await world.forward(APP, local);
+  mock.timers.enable({ apis: ["Date"], now: await world.now() });
+}
 
-after(() => server.close());
+async function end() {
+  mock.timers.reset();
+  server.close();
+  await world.close();
+}
 
 beforeEach(async () => {
   sendMail.mock.resetCalls();
-  await control("POST", "/reset");
-  await control("PUT", "/clock", { rate: 0 });
-  await control("POST", "/destinations", { match: { url: `${APP}/*` }, forward_to: local });
+  await begin();
 });
+
+afterEach(end);
 
 const post = (path, body, headers = {}) =>
   fetch(local + path, {
@@ -36,11 +51,21 @@ const post = (path, body, headers = {}) =>
 
 test("the welcome mail goes out a day after the signup", async () => {
   await post("/signups", { email: "ada@example.com" });
-  await advance("23h59m");
+  await world.advance("23h59m");
   assert.deepEqual(mails(), []);
-  await advance("1m");
+  await world.advance("1m");
   assert.deepEqual(mails(), ["ada@example.com"]);
 });
+
+for (const epoch of ["2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2099-01-01T00:00:00Z"]) {
+  test(`the mail counts the days since the signup at ${epoch}`, async () => {
+    await end();
+    await begin(epoch);
+    await post("/signups", { email: "ada@example.com" });
+    await world.advance("7d");
+    assert.deepEqual(sendMail.mock.calls.map((call) => call.arguments), [["ada@example.com", 1]]);
+  });
+}
 
 test("a double click is welcomed once", async () => {
   const answers = [];
@@ -48,25 +73,26 @@ test("a double click is welcomed once", async () => {
     answers.push(await (await post("/signups", { email: "ada@example.com" })).json());
   }
   assert.deepEqual(answers[0], answers[1]);
-  await advance("2d");
+  await world.advance("2d");
   assert.deepEqual(mails(), ["ada@example.com"]);
 });
 
 test("while mails cannot be sent, the job is tried again", async () => {
+  world.mayFail = true;
   sendMail.mock.mockImplementationOnce(async () => {
     throw new Error("the mail server is down");
   });
   await post("/signups", { email: "ada@example.com" });
-  await advance("2d");
-  const attempts = await deliveries(`${APP}/jobs/welcome`);
+  await world.advance("2d");
+  const attempts = await world.deliveries(`${APP}/jobs/welcome`);
   assert.deepEqual(attempts.map((attempt) => attempt.response.status), [500, 200]);
   assert.equal(attempts[0].headers["Upstash-Message-Id"][0], attempts[1].headers["Upstash-Message-Id"][0]);
 });
 
 test("nobody but the service can start the job", async () => {
   await post("/signups", { email: "ada@example.com" });
-  await advance("1d");
-  const [delivery] = await deliveries(`${APP}/jobs/welcome`);
+  await world.advance("1d");
+  const [delivery] = await world.deliveries(`${APP}/jobs/welcome`);
   const genuine = { "Upstash-Signature": delivery.headers["Upstash-Signature"][0] };
 
   assert.equal((await post("/jobs/welcome", { email: "eve@example.com" })).status, 401);

@@ -4,4 +4,4 @@ const port = Number(process.env.PORT ?? 3000);
 const url = process.env.APP_URL ?? `http://localhost:${port}`;
 const sendMail = async (email) => console.log(`Welcome, ${email}!`);
 
-createApp({ url, sendMail }).listen(port, () => console.log(`listening on ${url}`));
+createApp({ env: process.env, url, sendMail }).listen(port, () => console.log(`listening on ${url}`));

@@ -7,13 +7,13 @@ export const CRM = "https://crm.example.com";
 /**
  * Thirty days of onboarding, as one function.
  *
+ * @param env the variables of the clients; in development mode they need none
  * @param url the address at which the service reaches this application, without a slash at the end
  * @param sendMail called with an address and a text; if it fails, that step is tried again
  * @param isActive called with an address
  */
-export function createApp({ url, sendMail, isActive }) {
-  // Its service is found as in development mode: see dev.env.
-  const client = new Client();
+export function createApp({ env, url, sendMail, isActive }) {
+  const client = new Client({ baseUrl: env.QSTASH_URL, token: env.QSTASH_TOKEN });
   const app = express();
   app.use(express.json());
 
@@ -38,7 +38,7 @@ export function createApp({ url, sendMail, isActive }) {
     await context.run("farewell", () => sendMail(email, `Your trial ends. We offer ${offer}.`));
     return { offer };
   };
-  app.use("/onboarding", serve(onboarding, { baseUrl: url }));
+  app.use("/onboarding", serve(onboarding, { baseUrl: url, env }));
 
   return app;
 }

@@ -5,4 +5,4 @@ const url = process.env.APP_URL ?? `http://localhost:${port}`;
 const sendMail = async (email, text) => console.log(email, text);
 const isActive = async () => false;
 
-createApp({ url, sendMail, isActive }).listen(port, () => console.log(`listening on ${url}`));
+createApp({ env: process.env, url, sendMail, isActive }).listen(port, () => console.log(`listening on ${url}`));

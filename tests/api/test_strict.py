@@ -9,7 +9,7 @@ import pytest
 
 from emulator.api import strict
 from emulator.core.rules.options import ignored_by_queues
-from tests.harness.emulators import InProcess, in_process
+from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 HEADER = "svc-emulator-contract"
@@ -38,10 +38,9 @@ async def mismatch(emulator: InProcess, method: str, target: str, headers: Any =
     return answer.headers.get(HEADER, "")
 
 
-@on_loop
-async def test_without_strict_mode_nothing_is_said() -> None:
-    async with in_process() as emulator:
-        assert await mismatch(emulator, "POST", f"/v2/publish/{HOOK}", {"Svc-Retires": "3"}) == ""
+@with_emulator()
+async def test_without_strict_mode_nothing_is_said(emulator: InProcess) -> None:
+    assert await mismatch(emulator, "POST", f"/v2/publish/{HOOK}", {"Svc-Retires": "3"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,177 +83,113 @@ async def test_without_strict_mode_nothing_is_said() -> None:
         ("GET", "/v2/workflows/events?groupBy=workflowRunId", {}, b""),
     ],
 )
-@on_loop
-async def test_what_matches_is_passed_in_silence(method: str, target: str, headers: Any, body: object) -> None:
-    async with in_process(strict=True) as emulator:
-        assert await mismatch(emulator, method, target, headers, body) == ""
-
-
-@pytest.mark.parametrize(
-    ("method", "target", "headers", "body", "said"),
-    [
-        pytest.param(
-            "POST",
-            f"/v2/publish/{HOOK}",
-            {"Svc-Retires": "3"},
-            b"",
-            "request: header Svc-Retires: unknown, did you mean Svc-Retries?",
-            id="header",
-        ),
-        pytest.param(
-            "POST",
-            f"/v2/publish/{HOOK}",
-            {"Svc-Zzzzzz": "3"},
-            b"",
-            "request: header Svc-Zzzzzz: unknown",
-            id="header-like-no-other",
-        ),
-        pytest.param(
-            "POST",
-            f"/v2/publish/{HOOK}",
-            {"Svc_Retries": "3"},
-            b"",
-            "request: header Svc_retries: unknown, did you mean Svc-Retries?",
-            id="underscore",
-        ),
-        pytest.param(
-            "POST",
-            f"/v2/publish/{HOOK}",
-            {"Upstash-Delay": "3s"},
-            b"",
-            "request: header Upstash-Delay: is of the dialect upstash, this server speaks svc",
-            id="dialect",
-        ),
-        pytest.param(
-            "GET",
-            "/v2/queues",
-            {"Svc-Delay": "3s"},
-            b"",
-            "request: header Svc-Delay: this operation does not read it",
-            id="header-of-others",
-        ),
-        pytest.param(
-            "POST",
-            f"/v2/publish/{HOOK}?svc-retry=3",
-            {},
-            b"",
-            "request: query parameter svc-retry: unknown, did you mean svc-retries?",
-            id="query-twin",
-        ),
-        pytest.param(
-            "GET",
-            "/v2/events?cuont=1",
-            {},
-            b"",
-            "request: query parameter cuont: unknown, did you mean count?",
-            id="query-parameter",
-        ),
-        pytest.param(
-            "POST",
-            "/v2/queues",
-            {},
-            {"queueName": "q", "paralelism": 2},
-            "request: paralelism: unknown field, did you mean parallelism?",
-            id="field",
-        ),
-        pytest.param(
-            "POST",
-            "/v2/queues",
-            {},
-            {"queueName": "q", "parallelism": "2"},
-            "request: parallelism: expected integer or null, got a text",
-            id="type",
-        ),
-        pytest.param(
-            "POST",
-            "/v2/topics/g/endpoints",
-            {},
-            {"endpoints": [{"name": "x", "url": 5}]},
-            "request: endpoints[0].url: expected string, got a number",
-            id="place",
-        ),
-        pytest.param("POST", "/v2/queues", {}, b"{", "request: body: is not JSON", id="no-json"),
-        pytest.param("POST", "/v2/queues", {}, b"", "request: body: required", id="no-body"),
-        pytest.param("GET", "/v2/queues", {}, b"x", "request: body: this operation reads none", id="body"),
-        pytest.param(
-            "POST",
-            "/v2/queues",
-            {"Content-Type": "text/plain"},
-            {"queueName": "q"},
-            "request: header Content-Type: expected application/json",
-            id="content-type",
-        ),
-        pytest.param(
-            "POST",
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "headers": {"Svc-Lable": "x"}}],
-            "request: [0].headers: header Svc-Lable: unknown, did you mean Svc-Label?",
-            id="header-in-a-batch",
-        ),
-        pytest.param(
-            "POST",
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": "1m"}}],
-            "request: [0].headers: header Svc-Delay: does not apply to queued messages",
-            id="queued-in-a-batch",
-        ),
-        pytest.param(
-            "POST", f"/v2/schedules/{HOOK}", {}, b"", "request: header Svc-Cron: required", id="required-header"
-        ),
-        pytest.param(
-            "GET", "/v2/event", {}, b"", "request: path: no operation has it, did you mean /v2/events?", id="path"
-        ),
-        pytest.param("PUT", "/v2/events", {}, b"", "request: method PUT: this path has only GET", id="method"),
-        pytest.param(
-            "POST",
-            "/_emulator/destinations",
-            {},
-            {"match": {"url": HOOK}, "respond": {"statos": 200}},
-            "request: respond.statos: unknown field, did you mean status?",
-            id="control",
-        ),
-        pytest.param(
-            "POST",
-            "/_emulator/clock/advance",
-            {},
-            {"by": "1 day"},
-            "request: by: expected `1d2h30m` with the units ms, s, m, h, d and w, each at most once; or milliseconds",
-            id="form",
-        ),
-        pytest.param(
-            "POST",
-            "/_emulator/destinations",
-            {},
-            {"match": {"url": HOOK}, "fault": "dns", "times": 0},
-            "request: times: expected how many attempts the rule decides; all of them without it",
-            id="range",
-        ),
-        pytest.param(
-            "POST",
-            "/_emulator/reset",
-            {},
-            {"fixtures": {"destinations": [{"match": {"url": HOOK}, "fault": "dnns"}]}},
-            'request: fixtures.destinations[0].fault: expected one of "refused", "timeout", "reset", "dns", "tls"',
-            id="within-alternatives",
-        ),
-        pytest.param(
-            "GET",
-            "/v2/events?order=newest",
-            {},
-            b"",
-            "request: query parameter order: not as the contract says, expected latestFirst or earliestFirst",
-            id="choice",
-        ),
-    ],
-)
-@on_loop
-async def test_a_mistake_is_named_with_what_was_meant(
-    method: str, target: str, headers: Any, body: object, said: str
+@with_emulator(strict=True)
+async def test_what_matches_is_passed_in_silence(
+    emulator: InProcess, method: str, target: str, headers: Any, body: object
 ) -> None:
-    async with in_process(strict=True) as emulator:
-        assert said in (await mismatch(emulator, method, target, headers, body)).split(" | ")
+    assert await mismatch(emulator, method, target, headers, body) == ""
+
+
+PUBLISH = f"POST /v2/publish/{HOOK}"
+# Of each mistake: the call, its headers, and what is said.
+MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
+    "header": (PUBLISH, {"Svc-Retires": "3"}, "header Svc-Retires: unknown, did you mean Svc-Retries?"),
+    "header-like-no-other": (PUBLISH, {"Svc-Zzzzzz": "3"}, "header Svc-Zzzzzz: unknown"),
+    "underscore": (PUBLISH, {"Svc_Retries": "3"}, "header Svc_retries: unknown, did you mean Svc-Retries?"),
+    "dialect": (PUBLISH, {"Upstash-X": "3s"}, "header Upstash-X: is of the dialect upstash, this server speaks svc"),
+    "header-of-others": ("GET /v2/queues", {"Svc-Delay": "3s"}, "header Svc-Delay: this operation does not read it"),
+    "query-twin": (
+        f"POST /v2/publish/{HOOK}?svc-retry=3",
+        {},
+        "query parameter svc-retry: unknown, did you mean svc-retries?",
+    ),
+    "query-parameter": ("GET /v2/events?cuont=1", {}, "query parameter cuont: unknown, did you mean count?"),
+    "no-body": ("POST /v2/queues", {}, "body: required"),
+    "required-header": (f"POST /v2/schedules/{HOOK}", {}, "header Svc-Cron: required"),
+    "path": ("GET /v2/event", {}, "path: no operation has it, did you mean /v2/events?"),
+    "method": ("PUT /v2/events", {}, "method PUT: this path has only GET"),
+    "choice": (
+        "GET /v2/events?order=newest",
+        {},
+        "query parameter order: not as the contract says, expected latestFirst or earliestFirst",
+    ),
+}
+# The same of mistakes in a body.
+MISTAKES_IN_A_BODY: dict[str, tuple[str, object, str]] = {
+    "field": (
+        "POST /v2/queues",
+        {"queueName": "q", "paralelism": 2},
+        "paralelism: unknown field, did you mean parallelism?",
+    ),
+    "type": (
+        "POST /v2/queues",
+        {"queueName": "q", "parallelism": "2"},
+        "parallelism: expected integer or null, got a string",
+    ),
+    "place": (
+        "POST /v2/topics/g/endpoints",
+        {"endpoints": [{"name": "x", "url": 5}]},
+        "endpoints[0].url: expected string, got a number",
+    ),
+    "no-json": ("POST /v2/queues", b"{", "body: is not JSON"),
+    "body": ("GET /v2/queues", b"x", "body: this operation reads none"),
+    "header-in-a-batch": (
+        "POST /v2/batch",
+        [{"destination": HOOK, "headers": {"Svc-Lable": "x"}}],
+        "[0].headers: header Svc-Lable: unknown, did you mean Svc-Label?",
+    ),
+    "queued-in-a-batch": (
+        "POST /v2/batch",
+        [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": "1m"}}],
+        "[0].headers: header Svc-Delay: does not apply to queued messages",
+    ),
+    "control": (
+        "POST /_emulator/destinations",
+        {"match": {"url": HOOK}, "respond": {"statos": 200}},
+        "respond.statos: unknown field, did you mean status?",
+    ),
+    "form": (
+        "POST /_emulator/clock/advance",
+        {"by": "1 day"},
+        "by: expected `1d2h30m` with the units ms, s, m, h, d and w, each at most once; or milliseconds",
+    ),
+    "range": (
+        "POST /_emulator/destinations",
+        {"match": {"url": HOOK}, "fault": "dns", "times": 0},
+        "times: expected how many attempts the rule decides; all of them without it",
+    ),
+    "within-alternatives": (
+        "POST /_emulator/reset",
+        {"fixtures": {"destinations": [{"match": {"url": HOOK}, "fault": "dnns"}]}},
+        'fixtures.destinations[0].fault: expected one of "refused", "timeout", "reset", "dns", "tls"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "headers", "said"), MISTAKES.values(), ids=list(MISTAKES))
+@with_emulator(strict=True)
+async def test_a_mistake_is_named_with_what_was_meant(
+    emulator: InProcess, call: str, headers: dict[str, str], said: str
+) -> None:
+    method, target = call.split(" ")
+    told = await mismatch(emulator, method, target, headers)
+    assert f"request: {said}" in told.split(" | ")
+
+
+@pytest.mark.parametrize(("call", "body", "said"), MISTAKES_IN_A_BODY.values(), ids=list(MISTAKES_IN_A_BODY))
+@with_emulator(strict=True)
+async def test_a_mistake_in_a_body_is_named_with_its_place(
+    emulator: InProcess, call: str, body: object, said: str
+) -> None:
+    method, target = call.split(" ")
+    told = await mismatch(emulator, method, target, body=body)
+    assert f"request: {said}" in told.split(" | ")
+
+
+@with_emulator(strict=True)
+async def test_another_type_of_content_is_named(emulator: InProcess) -> None:
+    told = await mismatch(emulator, "POST", "/v2/queues", {"Content-Type": "text/plain"}, {"queueName": "q"})
+    assert "request: header Content-Type: expected application/json" in told.split(" | ")
 
 
 @on_loop
@@ -274,26 +209,24 @@ async def test_an_answer_is_the_same_with_strict_mode_and_mistakes_are_logged(
     ]
 
 
-@on_loop
-async def test_no_value_of_a_request_is_shown(caplog: pytest.LogCaptureFixture) -> None:
-    async with in_process(strict=True) as emulator:
-        said = await mismatch(
-            emulator,
-            "POST",
-            f"/v2/publish/{HOOK}/s3cret?queue-token=s3cret",
-            {"Svc-Retires": "s3cret", "Svc-Delay": "s3cret"},
-        )
-        said += await mismatch(emulator, "POST", "/v2/queues", {}, {"queueName": ["s3cret"], "parallelism": "s3cret"})
+@with_emulator(strict=True)
+async def test_no_value_of_a_request_is_shown(emulator: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    said = await mismatch(
+        emulator,
+        "POST",
+        f"/v2/publish/{HOOK}/s3cret?queue-token=s3cret",
+        {"Svc-Retires": "s3cret", "Svc-Delay": "s3cret"},
+    )
+    said += await mismatch(emulator, "POST", "/v2/queues", {}, {"queueName": ["s3cret"], "parallelism": "s3cret"})
 
     assert "did you mean" in said
     logged = [each.getMessage() for each in caplog.records if each.name == "emulator.api.strict"]
     assert "s3cret" not in said + "".join(logged)
 
 
-@on_loop
-async def test_the_names_are_the_dialects_and_the_header_stays_its_own() -> None:
-    async with in_process(strict=True, dialect="upstash") as emulator:
-        said = await mismatch(emulator, "POST", f"/v2/publish/{HOOK}?qstash_tokn=x", {"Upstash-Retires": "3"})
+@with_emulator(strict=True, dialect="upstash")
+async def test_the_names_are_the_dialects_and_the_header_stays_its_own(emulator: InProcess) -> None:
+    said = await mismatch(emulator, "POST", f"/v2/publish/{HOOK}?qstash_tokn=x", {"Upstash-Retires": "3"})
 
     assert said.split(" | ") == [
         "request: header Upstash-Retires: unknown, did you mean Upstash-Retries?",
@@ -322,123 +255,114 @@ def test_what_strict_mode_refuses_is_what_the_core_does_not_apply() -> None:
     ("query", "headers", "field"),
     [*(("", {name: value}, name) for name, value in IGNORED.items()), ("?svc-delay=1h", {}, "svc-delay")],
 )
-@on_loop
-async def test_what_a_queue_ignores_is_refused(query: str, headers: dict[str, str], field: str) -> None:
+@with_emulator(strict=True)
+async def test_what_a_queue_ignores_is_refused(
+    emulator: InProcess, query: str, headers: dict[str, str], field: str
+) -> None:
     """D-021."""
-    async with in_process(strict=True) as emulator:
-        before = emulator.image()
-        answer = await emulator.post(f"/v2/enqueue/q/{HOOK}{query}", headers)
+    before = emulator.image()
+    answer = await emulator.post(f"/v2/enqueue/q/{HOOK}{query}", headers)
 
-        assert (answer.status, answer.json["field"]) == (400, field)
-        assert HEADER in answer.headers
-        assert emulator.image() == before
+    assert (answer.status, answer.json["field"]) == (400, field)
+    assert HEADER in answer.headers
+    assert emulator.image() == before
+
+
+RUN = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Delay": "1h"}
+QUEUED = "does not apply to queued messages"
+OF_A_RUN = "does not apply to messages of a workflow run"
+UNREAD = "this operation does not read it"
 
 
 @pytest.mark.parametrize(
-    ("target", "headers", "body", "field"),
+    ("target", "headers", "body", "field", "said"),
     [
         pytest.param(
             "/v2/batch",
             {},
             [{"destination": HOOK}, {"destination": HOOK, "queue": "q", "headers": {"svc-delay": "1h"}}],
             "[1].headers.Svc-Delay",
-            id="batch",
+            QUEUED,
+            id="queue-batch",
         ),
         pytest.param(
             "/v2/batch",
             {},
             [{"destination": HOOK, "headers": {"Svc-Queue-Name": "q", "Svc-Flow-Control-Key": "k"}}],
             "[0].headers.Svc-Flow-Control-Key",
-            id="batch-by-header",
+            QUEUED,
+            id="queue-batch-by-header",
         ),
         pytest.param(
             f"/v2/publish/{HOOK}?svc-queue-name=q",
             {"Svc-Not-Before": "1767225660"},
             b"",
             "Svc-Not-Before",
-            id="publish",
+            QUEUED,
+            id="queue-publish",
         ),
         pytest.param(
             f"/v2/schedules/{HOOK}",
             {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h", "Svc-Flow-Control-Key": "k"},
             b"",
             "Svc-Flow-Control-Key",
-            id="schedule",
+            QUEUED,
+            id="queue-schedule",
         ),
-    ],
-)
-@on_loop
-async def test_what_a_queue_ignores_is_refused_however_the_queue_is_named(
-    target: str, headers: dict[str, str], body: object, field: str
-) -> None:
-    """D-021."""
-    async with in_process(strict=True) as emulator:
-        before = emulator.image()
-        answer = await emulator.post(target, headers, body)
-
-        assert (answer.status, answer.json["field"]) == (400, field)
-        name = field.rpartition(".")[2]
-        assert f"header {name}: does not apply to queued messages" in answer.headers[HEADER]
-        assert emulator.image() == before
-
-
-RUN = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Delay": "1h"}
-
-
-@pytest.mark.parametrize(
-    ("target", "headers", "body", "field"),
-    [
-        pytest.param(f"/v2/enqueue/q/{HOOK}", RUN, b"", "queueName", id="enqueue"),
-        pytest.param(f"/v2/publish/{HOOK}?svc-queue-name=q", RUN, b"", "svc-queue-name", id="publish"),
-        pytest.param("/v2/batch", {}, [{"destination": HOOK, "queue": "q", "headers": RUN}], "[0].queue", id="batch"),
+        pytest.param(f"/v2/enqueue/q/{HOOK}", RUN, b"", "queueName", OF_A_RUN, id="run-enqueue"),
+        pytest.param(f"/v2/publish/{HOOK}?svc-queue-name=q", RUN, b"", "svc-queue-name", OF_A_RUN, id="run-publish"),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": HOOK, "queue": "q", "headers": RUN}],
+            "[0].queue",
+            OF_A_RUN,
+            id="run-batch",
+        ),
         pytest.param(
             "/v2/batch",
             {},
             [{"destination": HOOK, "headers": {**RUN, "Svc-Queue-Name": "q"}}],
             "[0].headers.Svc-Queue-Name",
-            id="batch-by-header",
+            OF_A_RUN,
+            id="run-batch-by-header",
         ),
-    ],
-)
-@on_loop
-async def test_a_queue_of_a_run_is_refused(target: str, headers: dict[str, str], body: object, field: str) -> None:
-    """D-325."""
-    async with in_process(strict=True) as emulator:
-        before = emulator.image()
-        answer = await emulator.post(target, headers, body)
-
-        assert (answer.status, answer.json["field"]) == (400, field)
-        assert "does not apply to messages of a workflow run" in answer.headers[HEADER]
-        assert "queued" not in answer.headers[HEADER]
-        assert emulator.image() == before
-
-
-@pytest.mark.parametrize(
-    ("target", "headers", "body", "field"),
-    [
-        pytest.param(f"/v2/publish/{HOOK}", {"svc-schedule-id": "a"}, b"", "Svc-Schedule-Id", id="publish"),
-        pytest.param(f"/v2/enqueue/q/{HOOK}?svc-schedule-id=a", {}, b"", "svc-schedule-id", id="enqueue"),
+        pytest.param(
+            f"/v2/publish/{HOOK}", {"svc-schedule-id": "a"}, b"", "Svc-Schedule-Id", UNREAD, id="schedule-id-publish"
+        ),
+        pytest.param(
+            f"/v2/enqueue/q/{HOOK}?svc-schedule-id=a",
+            {},
+            b"",
+            "svc-schedule-id",
+            "query parameter svc-schedule-id: unknown",
+            id="schedule-id-enqueue",
+        ),
         pytest.param(
             "/v2/batch",
             {},
             [{"destination": HOOK}, {"destination": HOOK, "headers": {"svc-schedule-id": "a"}}],
             "[1].headers.Svc-Schedule-Id",
-            id="batch",
+            UNREAD,
+            id="schedule-id-batch",
         ),
     ],
 )
-@on_loop
-async def test_an_id_for_a_schedule_is_refused_where_none_is_made(
-    target: str, headers: dict[str, str], body: object, field: str
+@with_emulator(strict=True)
+async def test_what_would_have_no_effect_is_refused_wherever_it_stands(
+    emulator: InProcess, target: str, headers: dict[str, str], body: object, field: str, said: str
 ) -> None:
-    """D-074."""
-    async with in_process(strict=True) as emulator:
-        before = emulator.image()
-        answer = await emulator.post(target, headers, body)
+    """D-021 for a queue, D-325 for a run, D-074 for the id of a schedule."""
+    before = emulator.image()
+    answer = await emulator.post(target, headers, body)
 
-        assert (answer.status, answer.json["field"]) == (400, field)
-        assert "this operation does not read it" in answer.headers[HEADER] or "?" in target
-        assert emulator.image() == before
+    assert (answer.status, answer.json["field"]) == (400, field)
+    assert said in answer.headers[HEADER]
+    if said == QUEUED:
+        assert f"header {field.rpartition('.')[2]}: {said}" in answer.headers[HEADER]
+    if said == OF_A_RUN:
+        assert "queued" not in answer.headers[HEADER]
+    assert emulator.image() == before
 
 
 @pytest.mark.parametrize(
@@ -457,38 +381,38 @@ async def test_an_id_for_a_schedule_is_refused_where_none_is_made(
         ),
     ],
 )
-@on_loop
-async def test_what_applies_is_not_refused(target: str, headers: dict[str, str], body: object) -> None:
+@with_emulator(strict=True)
+async def test_what_applies_is_not_refused(
+    emulator: InProcess, target: str, headers: dict[str, str], body: object
+) -> None:
     """D-021."""
-    async with in_process(strict=True) as emulator:
-        answer = await emulator.post(target, headers, body)
-        assert (answer.status, answer.headers.get(HEADER)) == (200, None)
+    answer = await emulator.post(target, headers, body)
+    assert (answer.status, answer.headers.get(HEADER)) == (200, None)
 
 
 # -- answers ----------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_every_kind_of_answer_of_a_life_matches() -> None:
-    async with in_process(strict=True) as emulator:
-        await emulator.rule("https://api.test/*", respond={"status": 500})
-        await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Retries": "1", "Svc-Label": "a,b", "Svc-Delay": "1m"}, b"x")
-        await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 0 * * *", "Svc-Schedule-Id": "s"})
-        await emulator.advance("3d")
-        for path in (
-            "/v2/events",
-            "/v2/logs",
-            "/v2/dlq",
-            "/v2/schedules",
-            "/v2/queues",
-            "/v2/topics",
-            "/v2/globalParallelism",
-        ):
-            answer = await emulator.get(path)
-            assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
-        for path in ("/clock", "/deliveries", "/destinations", "/credentials", "/accounts", "/worlds", "/health"):
-            answer = await emulator.control("GET", path)
-            assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
+@with_emulator(strict=True)
+async def test_every_kind_of_answer_of_a_life_matches(emulator: InProcess) -> None:
+    await emulator.rule("https://api.test/*", respond={"status": 500})
+    await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Retries": "1", "Svc-Label": "a,b", "Svc-Delay": "1m"}, b"x")
+    await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 0 * * *", "Svc-Schedule-Id": "s"})
+    await emulator.advance("3d")
+    for path in (
+        "/v2/events",
+        "/v2/logs",
+        "/v2/dlq",
+        "/v2/schedules",
+        "/v2/queues",
+        "/v2/topics",
+        "/v2/globalParallelism",
+    ):
+        answer = await emulator.get(path)
+        assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
+    for path in ("/clock", "/deliveries", "/destinations", "/credentials", "/accounts", "/worlds", "/health"):
+        answer = await emulator.control("GET", path)
+        assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
 
 
 def test_a_header_is_one_line_of_ascii_and_not_endless() -> None:
@@ -496,36 +420,34 @@ def test_a_header_is_one_line_of_ascii_and_not_endless() -> None:
     assert len(strict._header_value(["x" * 100_000])) == 2_003
 
 
-@on_loop
-async def test_mismatches_are_kept_by_world() -> None:
+@with_emulator(strict=True)
+async def test_mismatches_are_kept_by_world(emulator: InProcess) -> None:
     """D-337."""
-    async with in_process(strict=True) as emulator:
-        made = await emulator.control("POST", "/worlds", {"id": "w"})
-        theirs = made.json["credentials"]["queue"]["token"]
-        for _ in range(2):
-            await emulator.publish("https://a.test/", {"Svc-Dealy": "1s"}, token=theirs)
-        await emulator.get("/v2/nowhere")
-        own = (await emulator.control("GET", "/mismatches")).json
-        other = (await emulator.control("GET", "/mismatches?world=w")).json
-        assert own == {
-            "strict": True,
-            "mismatches": [{"operation": "GET", "mismatch": "path: no operation has it", "count": 1}],
+    made = await emulator.control("POST", "/worlds", {"id": "w"})
+    theirs = made.json["credentials"]["queue"]["token"]
+    for _ in range(2):
+        await emulator.publish("https://a.test/", {"Svc-Dealy": "1s"}, token=theirs)
+    await emulator.get("/v2/nowhere")
+    own = (await emulator.control("GET", "/mismatches")).json
+    other = (await emulator.control("GET", "/mismatches?world=w")).json
+    assert own == {
+        "strict": True,
+        "mismatches": [{"operation": "GET", "mismatch": "path: no operation has it", "count": 1}],
+    }
+    assert other["mismatches"] == [
+        {
+            "operation": "POST /v2/publish/{destination}",
+            "mismatch": "header Svc-Dealy: unknown, did you mean Svc-Delay?",
+            "count": 2,
         }
-        assert other["mismatches"] == [
-            {
-                "operation": "POST /v2/publish/{destination}",
-                "mismatch": "header Svc-Dealy: unknown, did you mean Svc-Delay?",
-                "count": 2,
-            }
-        ]
-        await emulator.control("POST", "/reset?world=w")
-        await emulator.control("DELETE", "/mismatches")
-        for query in ("", "?world=w"):
-            assert (await emulator.control("GET", f"/mismatches{query}")).json["mismatches"] == []
+    ]
+    await emulator.control("POST", "/reset?world=w")
+    await emulator.control("DELETE", "/mismatches")
+    for query in ("", "?world=w"):
+        assert (await emulator.control("GET", f"/mismatches{query}")).json["mismatches"] == []
 
 
-@on_loop
-async def test_without_strict_mode_there_are_no_mismatches() -> None:
-    async with in_process() as emulator:
-        await emulator.publish("https://a.test/", {"Svc-Dealy": "1s"})
-        assert (await emulator.control("GET", "/mismatches")).json == {"strict": False, "mismatches": []}
+@with_emulator()
+async def test_without_strict_mode_there_are_no_mismatches(emulator: InProcess) -> None:
+    await emulator.publish("https://a.test/", {"Svc-Dealy": "1s"})
+    assert (await emulator.control("GET", "/mismatches")).json == {"strict": False, "mismatches": []}

@@ -111,7 +111,7 @@ def caller(port: int, world: str = "default", *, timeout_s: float = 30) -> Calle
 
 
 def created_bodies(owner: Caller) -> set[str]:
-    """The SHA-256 of the body of each message that a world's trace tells of. Raises NoAnswer without one."""
+    """The SHA-256 of the body of each message in a world's trace. Raises NoAnswer without one."""
     trace = owner.control("GET", "/trace")
     if trace.status != 200:
         raise NoAnswer(f"GET /trace: {trace}")

@@ -160,7 +160,7 @@ def _deleted(folder: Path, random: Random, report: Report) -> None:
             lambda answer: not answer.is_good,
             _NOTICE_S,
         )
-        report.expect(not refused.is_good, f"publishes go on {kind}", f"{how}: {refused} for {_NOTICE_S:.0f} s")
+        report.expect(not refused.is_good, f"publishes continue {kind}", f"{how}: {refused} for {_NOTICE_S:.0f} s")
         if not refused.is_good:
             report.expect(refused.is_clear_refusal and refused.status >= 500, f"no clear error {kind}", str(refused))
             _check_health(server, report, kind=kind)
@@ -275,7 +275,7 @@ def _check_after_restart(
 
 
 def _await(call: Callable[[], Answer], is_wanted: Callable[[Answer], bool], within_s: float) -> Answer:
-    """Call until the answer is the one that is waited for; the last one if it never is."""
+    """Call until the answer is as expected; the last answer if it never is."""
     pause, end = threading.Event(), time.monotonic() + within_s
     while True:
         answer = call()

@@ -53,7 +53,7 @@ def play(part: Part, name: str, seed: int, numbers: Sequence[int], report: Repor
                     )
                 )
             except Exception as error:
-                # The edge of the campaign: what a part did not expect is a finding, and the next round goes on.
+                # The edge of the campaign: what a part did not expect is a finding, and the next round begins.
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 report.found(
                     f"the round broke off: {type(error).__name__}",
@@ -62,6 +62,6 @@ def play(part: Part, name: str, seed: int, numbers: Sequence[int], report: Repor
 
 
 if __name__ == "__main__":
-    # What was started is ended by the `finally` of whoever started it.
+    # What was started is ended by the `finally` around its start.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The program in processes of its own; each is ended by whoever started it."""
+"""The program in processes of its own; each is ended by the caller that started it."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class Server:
         self.process.kill()
         self.process.wait(PATIENCE_S)
 
-    def stop(self, *, within_s: float = PATIENCE_S) -> int | None:
+    def stop(self, *, within_s: float = PATIENCE_S, by: signal.Signals = signal.SIGTERM) -> int | None:
         """End it in order: its exit code, or None if it had to be killed after that time."""
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(by)
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:

@@ -7,10 +7,13 @@ import json
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# What a delivery is answered with, by its path, its headers and its body: further headers.
+Answering = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,7 @@ class Receiver:
     """`/flaky` answers 503 to the first two deliveries of a body, `/broken` always; all else is answered 200."""
 
     port: int = 0
+    answering: Answering = lambda path, headers, body: {}
     arrivals: list[Arrival] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tries: dict[str, int] = field(default_factory=dict)
@@ -71,8 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode("utf-8", "replace")
+        more = self._receiver.answering(self.path, dict(self.headers.items()), body)
         self.send_response_only(self._receiver.take(self.path, body))
-        self.send_header("Content-Length", "0")
+        for name, value in {**more, "Content-Length": "0"}.items():
+            self.send_header(name, value)
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -88,9 +94,9 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(answering: Answering | None = None) -> Iterator[Receiver]:
     """A receiver on a port of its own."""
-    receiver = Receiver()
+    receiver = Receiver() if answering is None else Receiver(answering=answering)
     server = _Server(("127.0.0.1", 0), partial(_Handler, receiver))
     receiver.port = server.server_port
     thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.02), daemon=True)

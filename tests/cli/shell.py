@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import subprocess
+from pathlib import Path
 from typing import Any
 
-import httpx
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
@@ -16,6 +19,20 @@ URL, DOWN = "https://api.example.com/hook", "https://down.example.com/hook"
 
 def invoke(server: emulators.Server, *arguments: str, color: bool = False, **variables: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables}, color=color)
+
+
+def in_folder(folder: Path, *arguments: str) -> Result:
+    """A command in a folder of its own, which may make the log its own: `serve` does before it fails."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        with contextlib.chdir(folder):
+            result = CliRunner().invoke(main, arguments)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
 
 
 def printed(server: emulators.Server, *arguments: str) -> str:
@@ -29,20 +46,24 @@ def read(server: emulators.Server, *arguments: str) -> Any:
     return json.loads(printed(server, *arguments, "--json"))
 
 
+def said(failed: Result | subprocess.CompletedProcess[str]) -> str:
+    """What a failing command says, without its last line, which says what to do next."""
+    lines = failed.stderr.splitlines(keepends=True)
+    assert lines[-1].startswith("next: "), failed.stderr
+    return "".join(lines[:-1])
+
+
 def refused(server: emulators.Server, *arguments: str) -> str:
     """What a command says that fails while running."""
     result = invoke(server, *arguments)
     assert (result.exit_code, result.stdout) == (1, ""), result.output
-    return result.stderr
+    return said(result)
 
 
-def service(server: emulators.Server, method: str, path: str, body: Any = None, **headers: str) -> Any:
+def service(server: emulators.Server, method: str, path: str, body: object = b"", **headers: str) -> Any:
     """A call of the messaging API; a body that is no bytes is sent as JSON."""
-    given = {"Authorization": f"Bearer {server.token}", **{name.replace("_", "-"): headers[name] for name in headers}}
-    content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    answer = httpx.request(method, f"{server.url}/v2/{path}", headers=given, content=content, trust_env=False)
-    assert answer.is_success, answer.text
-    return answer.json() if answer.content else None
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return emulators.service(server, method, f"/v2/{path}", given, body)
 
 
 def publish(server: emulators.Server, url: str, body: bytes = b"", **headers: str) -> str:

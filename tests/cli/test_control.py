@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,29 +13,13 @@ from click.testing import CliRunner, Result
 from emulator.cli import main
 from emulator.cli.control import find_server
 from emulator.cli.env import Format, written
+from tests.cli.shell import URL, invoke, printed, publish, said
 from tests.harness import emulators, loops
 
 pytestmark = pytest.mark.slow
 
 # A port on which nothing listens: the lowest, which only the system could take.
 NOBODY = "http://127.0.0.1:1"
-
-
-@pytest.fixture
-def server(shared: emulators.Server) -> emulators.Server:
-    """A server whose default world is as it was made."""
-    assert invoke(shared, "reset").exit_code == 0
-    return shared
-
-
-def invoke(server: emulators.Server, *arguments: str, **variables: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"EMULATOR_URL": server.url, **variables})
-
-
-def printed(server: emulators.Server, *arguments: str) -> str:
-    result = invoke(server, *arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 # -- clock ------------------------------------------------------------------------------------
@@ -50,17 +32,13 @@ def test_clock_show(server: emulators.Server) -> None:
 
 
 def test_clock_advance_does_the_work_on_the_way(server: emulators.Server) -> None:
-    publish(server, "https://api.example.com/hook", "2h")
+    publish(server, URL, Svc_Delay="2h")
 
     assert "next due: 2026-01-01T02:00:00.000Z (in 2h)\nmessages: 1 pending" in printed(server, "clock", "show")
     lines = printed(server, "clock", "advance", "1d").splitlines()
 
     assert lines[0].startswith("clock: 2026-01-01T00:00:00.000Z -> 2026-01-02T00:00:00.000Z (1d in ")
     assert lines[1] == "deliveries: 1 (1 succeeded, 0 failed); messages created: 0; schedules fired: 0"
-
-
-def test_clock_advance_takes_weeks(server: emulators.Server) -> None:
-    assert "(8d in " in printed(server, "clock", "advance", "1w1d")
 
 
 @pytest.mark.parametrize(
@@ -81,13 +59,33 @@ def test_an_address_without_a_scheme_is_refused_with_the_one_that_was_meant(url:
 
 
 def test_clock_answers_as_json(server: emulators.Server) -> None:
-    assert json.loads(printed(server, "clock", "advance", "90000", "--json"))["to_ms"] == emulators.EPOCH_MS + 90_000
+    assert json.loads(printed(server, "clock", "advance", "90s", "--json"))["to_ms"] == emulators.EPOCH_MS + 90_000
     assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == emulators.EPOCH_MS + 90_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("clock", "advance", "60"), "got '60', did you mean 60s?"),
+        (("clock", "drain", "--horizon", "60"), "did you mean 60s?"),
+        (("destinations", "add", "https://a.test", "--status", "200", "--latency", "5"), "did you mean 5s?"),
+        (("health", "--wait", "30"), "did you mean 30s?"),
+        (("clock", "set", "1767225600"), 'did you mean "2026-01-01T00:00:00.000Z"?'),
+        (("upcoming", "--until", "60"), "got the number 60"),
+        (("worlds", "create", "--epoch", "1767225600"), 'did you mean "2026-01-01T00:00:00.000Z"?'),
+        (("when", "* * * * *", "--from", "1767225600"), 'did you mean "2026-01-01T00:00:00.000Z"?'),
+    ],
+)
+def test_a_number_without_a_unit_is_wrong_usage(
+    arguments: tuple[str, ...], meant: str, server: emulators.Server
+) -> None:
+    result = invoke(server, *arguments)
+    assert (result.exit_code, meant in result.stderr) == (2, True), result.stderr
 
 
 def test_clock_advance_stops_at_a_number_of_deliveries(server: emulators.Server) -> None:
     for _ in range(2):
-        publish(server, "https://api.example.com/hook", "2h")
+        publish(server, URL, Svc_Delay="2h")
 
     text = printed(server, "clock", "advance", "1d", "--max-deliveries", "1")
 
@@ -95,16 +93,12 @@ def test_clock_advance_stops_at_a_number_of_deliveries(server: emulators.Server)
     assert text.endswith("stopped early by max deliveries\n")
 
 
-def test_clock_next_jumps_to_what_is_due(server: emulators.Server) -> None:
-    publish(server, "https://api.example.com/hook", "2h")
-
-    assert "-> 2026-01-01T02:00:00.000Z (2h in " in printed(server, "clock", "next")
-
-
-def test_clock_drain_runs_until_idle_or_the_horizon(server: emulators.Server) -> None:
-    publish(server, "https://api.example.com/hook", "2h")
+def test_clock_drain_runs_until_idle_or_the_horizon_and_next_to_what_is_due(server: emulators.Server) -> None:
+    publish(server, URL, Svc_Delay="2h")
+    publish(server, URL, Svc_Delay="3h")
 
     assert printed(server, "clock", "drain", "--horizon", "1h").endswith("not idle: more is due later\n")
+    assert "-> 2026-01-01T02:00:00.000Z (1h in " in printed(server, "clock", "next")
     assert printed(server, "clock", "drain").endswith("idle: nothing is due\n")
 
 
@@ -116,19 +110,13 @@ def test_clock_set_and_rate(server: emulators.Server) -> None:
 
 
 def test_what_the_server_refuses_is_one_line(server: emulators.Server) -> None:
-    publish(server, "https://api.example.com/hook", "2h")
+    publish(server, URL, Svc_Delay="2h")
 
     result = invoke(server, "clock", "set", "2025-01-01")
 
     assert result.exit_code == 1
     assert result.stderr.startswith("svc-emulator: ")
-    assert result.stderr.count("\n") == 1
-
-
-def test_world_that_does_not_exist(server: emulators.Server) -> None:
-    result = invoke(server, "clock", "show", EMULATOR_WORLD="nowhere")
-
-    assert (result.exit_code, result.stderr) == (1, "svc-emulator: world nowhere not found\n")
+    assert said(result).count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -152,7 +140,17 @@ def test_nobody_answers() -> None:
     result = CliRunner().invoke(main, ["clock", "show", "--url", NOBODY])
 
     expected = f"svc-emulator: no server answers at {NOBODY} (start one with svc-emulator serve)\n"
-    assert (result.exit_code, result.stderr) == (1, expected)
+    assert (result.exit_code, said(result)) == (1, expected)
+
+
+def test_an_address_of_the_environment_is_named_as_such() -> None:
+    result = CliRunner().invoke(main, ["clock", "show"], env={"EMULATOR_URL": NOBODY})
+
+    expected = (
+        f"svc-emulator: no server answers at {NOBODY} "
+        "(from the environment variable EMULATOR_URL; start one with svc-emulator serve)\n"
+    )
+    assert (result.exit_code, said(result)) == (1, expected)
 
 
 @pytest.mark.parametrize(
@@ -160,48 +158,18 @@ def test_nobody_answers() -> None:
     [
         pytest.param(b"", "is not an emulator: it answered 200, but not as one does", id="nothing"),
         pytest.param(b"<html>", "is not an emulator: it answered 200, but not as one does", id="a-page"),
-        pytest.param(b'{"hello": 1}', "is another program or version: its answer has no 'rate'", id="other-json"),
+        pytest.param(b'{"status": "ok"}', "is another program or version: its answer has no 'rate'", id="other-json"),
     ],
 )
 def test_something_else_answers(body: bytes, text: str) -> None:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as other:
-        answering = threading.Thread(target=other.handle_request)
-        answering.start()
-        url = f"http://127.0.0.1:{other.server_port}"
+    with emulators.http_server(lambda _: (200, {}, body)) as url:
         result = CliRunner().invoke(main, ["clock", "show", "--url", url])
-        answering.join(loops.PATIENCE_S)
+        health = CliRunner().invoke(main, ["health", "--port", url.rpartition(":")[2]])
 
-    assert (result.exit_code, result.stderr) == (1, f"svc-emulator: {url} {text}\n")
-
-
-def test_another_program_at_the_port_is_not_a_well_emulator() -> None:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"status": "ok"}')
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as other:
-        answering = threading.Thread(target=other.handle_request)
-        answering.start()
-        result = CliRunner().invoke(main, ["health", "--port", str(other.server_port)])
-        answering.join(loops.PATIENCE_S)
-
-    assert result.exit_code == 1
-    assert result.stderr.endswith(f":{other.server_port} is not an emulator: it answered 200, but not as one does\n")
+    assert (result.exit_code, said(result)) == (1, f"svc-emulator: {url} {text}\n")
+    # Nor is it a well emulator.
+    assert health.exit_code == 1
+    assert said(health).endswith(f"{url} is not an emulator: it answered 200, but not as one does\n")
 
 
 def test_control_token() -> None:
@@ -212,21 +180,10 @@ def test_control_token() -> None:
         by_variable = invoke(guarded, "clock", "show", EMULATOR_CONTROL_TOKEN="secret")
 
     assert (refused.exit_code, mistaken.exit_code, accepted.exit_code, by_variable.exit_code) == (1, 1, 0, 0)
-    assert refused.stderr == "svc-emulator: the control API needs its bearer token (--control-token)\n"
-    assert mistaken.stderr == (
+    assert said(refused) == "svc-emulator: the control API needs its bearer token (--control-token)\n"
+    assert said(mistaken) == (
         "svc-emulator: the control API has another bearer token than the one given (--control-token)\n"
     )
-
-
-def publish(server: emulators.Server, destination: str, delay: str) -> None:
-    import httpx
-
-    answer = httpx.post(
-        f"{server.url}/v2/publish/{destination}",
-        headers={"Authorization": f"Bearer {server.token}", "Svc-Delay": delay},
-        trust_env=False,
-    )
-    assert answer.status_code == 200, answer.text
 
 
 # -- worlds -----------------------------------------------------------------------------------
@@ -241,12 +198,18 @@ def test_worlds_come_and_go(server: emulators.Server) -> None:
         "default  frozen at 2026-01-01T00:00:00.000Z  0 pending",
         "team-a   frozen at 2026-03-01T00:00:00.000Z  0 pending",
     ]
-    assert [each["id"] for each in json.loads(printed(server, "worlds", "list", "--json"))["worlds"]] == [
-        "default",
-        "team-a",
-    ]
+    _, listed = json.loads(printed(server, "worlds", "list", "--json"))["worlds"]
+    values = json.loads(printed(server, "env", "--world", "team-a", "--format", "json"))
+    assert (listed["id"], values["SVC_TOKEN"]) == ("team-a", created.partition("token: ")[2].split()[0])
+    assert values["SVC_TOKEN"] != server.token
+    nobody = CliRunner().invoke(main, ["env", "--url", NOBODY, "--world", "team-a"])
+    assert nobody.exit_code == 1
     assert printed(server, "worlds", "delete", "team-a") == "world team-a deleted\n"
-    assert invoke(server, "worlds", "delete", "team-a").stderr == "svc-emulator: world team-a not found\n"
+    for gone in (
+        invoke(server, "worlds", "delete", "team-a"),
+        invoke(server, "clock", "show", EMULATOR_WORLD="team-a"),
+    ):
+        assert (gone.exit_code, said(gone)) == (1, "svc-emulator: world team-a not found\n")
 
 
 def test_reset_makes_the_world_as_it_was(server: emulators.Server) -> None:
@@ -294,15 +257,6 @@ def test_env_says_which_options_a_running_server_makes_void() -> None:
     ]
 
 
-def test_env_of_another_world(server: emulators.Server) -> None:
-    world = json.loads(printed(server, "worlds", "create", "env-world", "--json"))
-
-    values = json.loads(printed(server, "env", "--world", "env-world", "--format", "json"))
-
-    assert values["SVC_TOKEN"] == world["credentials"]["queue"]["token"] != server.token
-    printed(server, "worlds", "delete", "env-world")
-
-
 def test_env_without_a_server_is_that_of_the_one_to_come(server: emulators.Server) -> None:
     result = CliRunner().invoke(main, ["env", "--url", NOBODY, "--format", "json"])
 
@@ -322,17 +276,15 @@ def test_env_without_a_server_takes_dialect_and_seed() -> None:
     assert values("--dialect", "upstash")["QSTASH_CURRENT_SIGNING_KEY"] == "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
 
 
-def test_env_of_a_world_needs_its_server() -> None:
-    assert CliRunner().invoke(main, ["env", "--url", NOBODY, "--world", "team-a"]).exit_code == 1
-
-
 HARD = {"A": 'it\'s $HOME `x` "q" \\n #', "B": "plain=", "C": ""}
 
 
 def test_shell_reads_back_what_was_written() -> None:
     script = written(HARD, Format.SHELL) + '\nprintf \'%s|%s|%s\' "$A" "$B" "$C"'
 
-    completed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    completed = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, timeout=loops.PATIENCE_S, check=True
+    )
 
     assert completed.stdout == "|".join(HARD.values())
 

@@ -1,4 +1,4 @@
-"""What commands print beside their results: the spinner of a long call."""
+"""What commands print beside their results, the forms of `env`, and `health --wait`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import threading
 import click
 import pytest
 
-from emulator.cli.output import columns, progress
+from emulator.cli.env import Format, written
+from emulator.cli.health import ask_until
+from emulator.cli.output import CommandFailed, columns, progress
 
 
 def test_columns_are_aligned_and_have_no_blanks_at_the_end() -> None:
@@ -65,10 +67,55 @@ def test_short_call_shows_nothing() -> None:
     assert screen.getvalue() == ""
 
 
-def test_progress_is_for_terminals_only() -> None:
-    screen = Screen(is_terminal=False)
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_progress_is_for_terminals_of_people_only(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(is_terminal=is_terminal)
+    if is_terminal:
+        monkeypatch.setenv("CLAUDECODE", "1")
 
     with progress("advancing", screen, after_s=0), pytest.raises(click.Abort):
         raise click.Abort
 
     assert screen.getvalue() == ""
+
+
+# -- the forms in which `env` writes variables -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Format.POWERSHELL, "$env:A = 'it''s $x \\'"),
+        (Format.FISH, r"set -gx A 'it\'s $x \\'"),
+    ],
+)
+def test_values_reach_another_shell_as_they_are(form: Format, text: str) -> None:
+    assert written({"A": "it's $x \\"}, form) == text
+
+
+# -- `health --wait`: asks until the server is well, and no longer than it was told ----------------
+
+
+def test_it_asks_until_the_server_is_well() -> None:
+    answers: list[str | CommandFailed] = [CommandFailed("no server"), CommandFailed("not well"), "well"]
+    paused: list[float] = []
+
+    def ask() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, CommandFailed):
+            raise answer
+        return answer
+
+    assert ask_until(ask, 5, clock=lambda: sum(paused), pause=paused.append) == "well"
+    assert len(paused) == 2
+
+
+def test_it_gives_up_with_what_it_was_told_last() -> None:
+    paused: list[float] = []
+
+    def ask() -> str:
+        raise CommandFailed("no server answers")
+
+    with pytest.raises(CommandFailed, match="no server answers; waited for 5 s"):
+        ask_until(ask, 5, clock=lambda: sum(paused), pause=paused.append)
+    assert 4.5 < sum(paused) <= 5

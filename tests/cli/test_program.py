@@ -1,7 +1,8 @@
-"""What holds for every command: help, version, options, and how wrong usage is told."""
+"""What holds for every command: help, version, options, and how wrong usage is reported."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -12,8 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.server.logs import runs_for_agent, wants_colours
 from emulator.server.settings import Settings
 from emulator.version import VERSION
+from tests.cli.shell import said
+from tests.harness import emulators
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -32,24 +36,6 @@ def test_help_of_every_command_has_an_example(name: str) -> None:
 
     assert result.exit_code == 0
     assert f"Example: {'eval' if name == 'env' else f'svc-emulator {name}'.strip()}" in result.output
-
-
-def test_commands_of_the_reference_exist() -> None:
-    assert {name for name, command in commands(main, "") if not isinstance(command, click.Group)} >= {
-        "serve",
-        "demo",
-        "env",
-        "clock show",
-        "clock advance",
-        "clock set",
-        "clock next",
-        "clock drain",
-        "clock rate",
-        "worlds list",
-        "worlds create",
-        "worlds delete",
-        "reset",
-    }
 
 
 def test_version() -> None:
@@ -162,7 +148,7 @@ def test_empty_variable_is_none() -> None:
         pytest.param("clok show", "No such command 'clok'. Did you mean 'clock'?", id="near-command"),
         pytest.param("env --format xml", "'xml' is not one of 'shell', 'dotenv', 'json'", id="format"),
         pytest.param("clock advance 1x", "expected a duration such as 10s", id="duration"),
-        pytest.param("clock advance", "Missing argument 'DURATION'", id="missing"),
+        pytest.param("clock advance", "expected a duration such as 1d2h30m, or --until CONDITION", id="missing"),
         pytest.param("clock set tomorrow", "expected an ISO 8601 time", id="instant"),
         pytest.param("clock rate quick", "expected a number, 'frozen' or 'realtime'", id="rate"),
         pytest.param("clock rate nan", "expected a number, 'frozen' or 'realtime'", id="rate-nan"),
@@ -177,7 +163,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: str, text: str) -> N
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("svc-emulator: ")
-    assert result.stderr.count("\n") == 1
+    assert said(result).count("\n") == 1
     assert text in result.stderr
     assert seen == []
 
@@ -189,7 +175,7 @@ def test_wrong_key_of_the_file_is_told_with_the_file(empty: Path) -> None:
     result = CliRunner().invoke(main, ["serve"], obj=seen.append)
 
     assert (result.exit_code, seen) == (2, [])
-    assert result.stderr.startswith("svc-emulator: emulator.toml: prot: no such setting; there are host, port, ")
+    assert result.stderr.startswith("svc-emulator: emulator.toml:1: prot: no such setting (did you mean port?)")
 
 
 TAKE_NO_SUCH_THING = (
@@ -221,7 +207,7 @@ def test_whatever_is_given_is_refused_in_one_line_of_reasonable_length(
 
     assert result.exit_code in (1, 2)
     assert isinstance(result.exception, SystemExit)
-    (line,) = result.stderr.splitlines()
+    (line,) = said(result).splitlines()
     assert line.isprintable()
     assert len(line) < 1100
 
@@ -237,3 +223,71 @@ def test_control_characters_of_a_fixtures_file_are_shown_and_not_carried_out(com
     assert result.exit_code == 1
     assert "\\x1b[2Jkey" in result.stderr
     assert result.stderr.replace("\n", "").isprintable()
+
+
+# -- JSON, and coding agents ----------------------------------------------------------------------
+
+# What starts or checks something here, and asks no server: `env` and `contract` have forms of their own.
+WITHOUT_JSON = {"demo", "dev", "env", "mcp", "fixtures check", "db check", "snapshot export"}
+
+
+def test_every_command_that_lists_or_acts_can_print_json() -> None:
+    found = dict(commands(main, ""))
+    leaves = {name.strip(): each for name, each in found.items() if not isinstance(each, click.Group)}
+    has_json = {name for name, each in leaves.items() if any("--json" in option.opts for option in each.params)}
+    assert leaves.keys() - has_json == WITHOUT_JSON
+
+
+# Each with its arguments, in a world that has what they name.
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("clock show", "clock advance 1s", "clock advance --until idle", "clock next", "clock drain", "clock rate 0"),
+        *("upcoming", "messages", "deliveries", "dead-letters list", "schedules list", "queues", "flow-control"),
+        *(
+            "groups",
+            "refused",
+            "destinations list",
+            "runs",
+            "worlds list",
+            "snapshot list",
+            "tail --no-follow",
+            "health",
+        ),
+        *("show https://api.test/hook", "explain https://api.test/hook", "redeliver https://api.test/hook"),
+        *("worlds create one", "worlds delete two", "snapshot save s", "snapshot restore t", "snapshot delete u"),
+        *("destinations add https://x.test/*", "destinations remove --all", "reset"),
+    ],
+)
+def test_what_json_prints_is_json(arguments: str, published: emulators.Server) -> None:
+    result = CliRunner().invoke(main, [*arguments.split(), "--json"], env={"EMULATOR_URL": published.url})
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    for line in result.stdout.splitlines() if arguments.startswith("tail") else [result.stdout]:
+        assert isinstance(json.loads(line), dict)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[emulators.Server]:
+    """With what some of the commands name: a world and two snapshots."""
+    with emulators.server() as server:
+        emulators.control(server, "POST", "/worlds", {"id": "two"})
+        for name in ("t", "u"):
+            emulators.control(server, "POST", "/snapshots", {"name": name})
+        yield server
+
+
+@pytest.fixture
+def published(served: emulators.Server) -> emulators.Server:
+    emulators.control(served, "POST", "/reset")
+    emulators.service(served, "POST", "/v2/publish/https://api.test/hook")
+    return served
+
+
+@pytest.mark.parametrize(
+    "variable", ["CLAUDECODE", "CURSOR_AGENT", "GEMINI_CLI", "AI_AGENT", "CODEX_SANDBOX", "NO_COLOR"]
+)
+def test_nothing_is_coloured_for_a_coding_agent(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wants_colours()
+    monkeypatch.setenv(variable, "1")
+    assert not wants_colours()
+    assert runs_for_agent() is (variable != "NO_COLOR")

@@ -1,4 +1,4 @@
-"""Deliveries and their surroundings as a server would tell of them, made by hand."""
+"""Deliveries and their snapshot as a server would answer them, made by hand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from emulator.client.records import Delivery, Dialect, Response
 from emulator.client.verify.expectations import Expected, expectation
 from emulator.client.verify.matching import Mismatch, check
 from emulator.client.verify.mismatches import text_of
-from emulator.client.verify.timeline import Surroundings
-from emulator.core.model.answers import Via
-from emulator.core.model.names import AccountId
+from emulator.client.verify.timeline import WorldSnapshot
+from emulator.core.model.messages import Via
+from emulator.core.record import AccountId
 from emulator.queries.reports import ClockStatus, Credentials
 from tests.harness.emulators import EPOCH_MS
 
@@ -106,12 +106,12 @@ def told(
     explanations: Mapping[str, str] | None = None,
     **expected: Any,
 ) -> str:
-    """The text of a failed `verify` in these surroundings."""
+    """The text of a failed `verify` in these snapshot."""
     mismatch = checked(deliveries, **expected)
     assert mismatch is not None
     return text_of(
         mismatch,
-        Surroundings(
+        WorldSnapshot(
             deliveries=deliveries,
             clock=clock(now_s, rate=rate),
             upcoming=upcoming(now_s, items, waiting),
@@ -133,3 +133,8 @@ def upcoming(
 
 def due(at_s: float, kind: str, why: str, **subject: str) -> Mapping[str, Any]:
     return {"kind": kind, "at_ms": EPOCH_MS + round(at_s * 1000), "why": why, **subject}
+
+
+def lines(text: str) -> list[str]:
+    """A text as it is compared: one that is written over several lines begins with an empty one."""
+    return text.removeprefix("\n").splitlines()

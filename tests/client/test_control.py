@@ -1,21 +1,31 @@
-"""The control API over HTTP: how requests are built, and what responses mean."""
+"""The control client, the generator, and applications by ASGI."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from emulator.client.control import Answer, ControlApi, answer_of, segment, trusted
+import emulator
+from emulator.client import generate
+from emulator.client.control import ControlApi, HttpAnswer, answer_of, segment, trusted
 from emulator.client.errors import EmulatorError, NotAnEmulator, Refused, Unreachable
+
+# -- the control API over HTTP: how requests are built, and what responses mean --------------------
+
 
 API = ControlApi(url="http://127.0.0.1:1", world="mine", token="secret")
 
 
 def request(path: str, **given: str) -> httpx.Request:
     with httpx.Client() as http:
-        return API.request(http, "POST", path, {"by": 1}, query={"a": "b"}, headers=given)
+        return API.call("POST", path, {"by": 1}, query={"a": "b"}, headers=given).request(http)
 
 
 def test_a_control_call_names_its_world_and_carries_the_control_token() -> None:
@@ -38,7 +48,7 @@ def test_the_control_token_is_for_the_control_api_only() -> None:
     assert "Authorization" not in request("/v2/dlq").headers
 
 
-def response(status: int, text: str) -> Answer:
+def response(status: int, text: str) -> HttpAnswer:
     return answer_of(httpx.Response(status, text=text, request=request("clock")))
 
 
@@ -100,5 +110,98 @@ def test_every_control_call_carries_the_token_that_its_worlds_maker_chose() -> N
         ):
             api = ControlApi(url="http://127.0.0.1", world="w", token=token, world_token=world_token)
             for path in ("worlds", "clock"):
-                headers = api.request(http, "POST", path).headers
+                headers = api.call("POST", path).request(http).headers
                 assert (headers.get("Authorization"), headers.get("Emulator-Control-Token")) == expected
+
+
+# -- the blocking Python API is made from the asynchronous one, by the build or at the first import in a checkout ---
+
+
+PACKAGE = Path(emulator.__file__).parent
+
+
+MODULES = {path.name for path in (PACKAGE / "client" / "aio").glob("[!_]*.py")}
+
+
+WHERE = "import emulator.client.sync.emulator as made; print(made.__file__)"
+
+
+def contents(directory: Path) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in directory.iterdir()}
+
+
+def test_every_module_of_the_blocking_api_is_made_and_awaits_nothing(tmp_path: Path) -> None:
+    generate.make(tmp_path)
+
+    made = contents(tmp_path)
+    assert made.keys() == MODULES
+    assert len(MODULES) > 5
+    for text in made.values():
+        code = text.replace("`AsyncEmulator`", "")
+        assert not [word for word in ("await ", "async ", "Async", "client.aio") if word in code.partition("\n")[2]]
+    assert "an emulator for tests that do not await." in made["emulator.py"]
+    assert "goes with `AsyncEmulator`" in made["emulator.py"]
+
+
+def test_what_is_up_to_date_is_left_alone_and_what_is_not_is_made_again(tmp_path: Path) -> None:
+    generate.make(tmp_path)
+    made = contents(tmp_path)
+    (tmp_path / "clock.py").write_text("# Made from ../aio/clock.py by ../generate.py (0000).\n")
+    (tmp_path / "link.py").unlink()
+    (tmp_path / "awaiting.py").touch()
+    before = (tmp_path / "emulator.py").stat()
+
+    generate.make(tmp_path)
+
+    assert contents(tmp_path) == made
+    assert (tmp_path / "emulator.py").stat().st_ino == before.st_ino
+
+
+def test_many_processes_may_make_it_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(generate.make, [tmp_path] * 32))
+
+    assert contents(tmp_path).keys() == MODULES
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the package that was never built."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "emulator", ignore=ignored)
+    for name in MODULES:
+        (tmp_path / "emulator" / "client" / "sync" / name).unlink()
+    return tmp_path
+
+
+def start(checkout: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-B", "-c", WHERE],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "TMPDIR": str(checkout)},
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.slow
+def test_a_checkout_that_was_never_built_can_be_imported_by_many_processes_at_once(checkout: Path) -> None:
+    found = {process.communicate(timeout=60)[0].strip() for process in [start(checkout) for _ in range(3)]}
+
+    sync = checkout / "emulator" / "client" / "sync"
+    assert found == {str(sync / "emulator.py")}
+    assert contents(sync).keys() == {"__init__.py", *MODULES}
+
+
+@pytest.mark.slow
+def test_a_checkout_that_cannot_be_written_to_is_left_as_it_is(checkout: Path) -> None:
+    sync = checkout / "emulator" / "client" / "sync"
+    # A directory in the place of a module keeps even root from writing it.
+    (sync / "emulator.py").mkdir()
+    (sync / "emulator.py" / "x").touch()
+
+    with start(checkout) as process:
+        [found] = process.communicate(timeout=60)[0].split()
+
+    assert Path(found).parent.parent == checkout
+    assert not Path(found).exists()

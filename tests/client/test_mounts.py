@@ -165,7 +165,7 @@ def test_what_is_no_application_is_refused(emu: Emulator) -> None:
         emu.mount("https://app.test", 200)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="say interface="):
         emu.mount("https://app.test", cast(Any, dict))
-    with pytest.raises(ValueError, match="'cgi' is not a valid Interface"):
+    with pytest.raises(ValueError, match="interface: expected one of 'asgi', 'wsgi', 'function', got 'cgi'"):
         emu.mount("https://app.test", lambda request: None, interface="cgi")
 
 

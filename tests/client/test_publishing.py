@@ -1,4 +1,4 @@
-"""The keywords of `publish` (D-350): what each says to the service, which are refused; what comes back (D-351)."""
+"""The keywords of `publish` (D-350) and what comes back (D-351); batches, the event log, keys and signatures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import httpx
 import pytest
+from qstash import Receiver
 
-from emulator import Emulator, Published, Refused
+from emulator import AsyncEmulator, Emulator, Published, Refused
 from tests.harness import emulators
+from tests.harness.loops import on_loop
 
 APP = "https://app.example.com/hook"
 DAY_MS = 86_400_000
+DURATION = 'delay: expected a duration such as "1d2h30m" or a timedelta, '
 
 
 def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
@@ -27,8 +31,7 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
     ("options", "shown"),
     [
         pytest.param({"delay": timedelta(days=1)}, {"notBefore": emulators.EPOCH_MS + DAY_MS}, id="delay-timedelta"),
-        pytest.param({"delay": 90}, {"notBefore": emulators.EPOCH_MS + 90_000}, id="delay-seconds"),
-        pytest.param({"delay": 90.0}, {"notBefore": emulators.EPOCH_MS + 90_000}, id="delay-float"),
+        pytest.param({"delay": 0}, {"notBefore": emulators.EPOCH_MS}, id="delay-zero"),
         pytest.param({"delay": "1d2h"}, {"notBefore": emulators.EPOCH_MS + DAY_MS + 7_200_000}, id="delay-text"),
         pytest.param(
             {"not_before": datetime(2026, 1, 2, 1, tzinfo=timezone(timedelta(hours=1)))},
@@ -36,7 +39,7 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
             id="not-before-datetime",
         ),
         pytest.param(
-            {"not_before": datetime(2026, 1, 2, 0, 0, 0, 1)},
+            {"not_before": datetime(2026, 1, 2, 0, 0, 0, 1, tzinfo=UTC)},
             {"notBefore": emulators.EPOCH_MS + DAY_MS + 1000},
             id="not-before-rounds-up",
         ),
@@ -50,7 +53,7 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
         ),
         pytest.param({"retries": 0}, {"maxRetries": 0}, id="retries"),
         pytest.param({"retry_delay": timedelta(minutes=1)}, {"retryDelayExpression": "60000"}, id="retry-timedelta"),
-        pytest.param({"retry_delay": 0.5}, {"retryDelayExpression": "500"}, id="retry-seconds"),
+        pytest.param({"retry_delay": timedelta(seconds=0.5)}, {"retryDelayExpression": "500"}, id="retry-parts"),
         pytest.param({"retry_delay": "1m"}, {"retryDelayExpression": "60000"}, id="retry-text"),
         pytest.param(
             {"retry_delay": "1000 * (1 + retried)"},
@@ -75,7 +78,7 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
         ),
         pytest.param({"delay": None, "label": None}, {"notBefore": emulators.EPOCH_MS}, id="none"),
         pytest.param(
-            {"delay": 60, "headers": {"Svc-Retries": "1"}},
+            {"delay": "60s", "headers": {"Svc-Retries": "1"}},
             {"notBefore": emulators.EPOCH_MS + 60_000, "maxRetries": 1},
             id="headers-beside",
         ),
@@ -107,12 +110,18 @@ def test_the_headers_are_those_of_the_dialect() -> None:
     ("options", "text"),
     [
         ({"delay": "soon"}, "delay: expected a duration such as 10s or 1d10h30m"),
-        ({"delay": 1.5}, "delay: expected whole seconds, got 1.5"),
+        ({"delay": timedelta(seconds=1.5)}, "delay: expected whole seconds, got"),
         ({"delay": timedelta(milliseconds=1)}, "delay: expected whole seconds"),
-        ({"delay": -1}, "delay: expected 0 or more, got -1"),
-        ({"delay": float("nan")}, "delay: expected 0 or more, got nan"),
-        ({"delay": True}, "delay: expected a timedelta, seconds or a text such as 1d2h30m, got True"),
-        ({"delay": 10**30}, "delay: expected a duration"),
+        ({"delay": timedelta(-1)}, "delay: expected 0 or more, got"),
+        ({"delay": 90}, 'delay: expected a duration such as "1d2h30m" or a timedelta, got 90 without a unit, '),
+        ({"delay": 1.5}, DURATION + "got 1.5 without a unit, did you mean timedelta(seconds=1.5)?"),
+        ({"delay": -1}, DURATION + "got -1"),
+        ({"delay": float("nan")}, DURATION + "got nan"),
+        ({"delay": True}, DURATION + "got True"),
+        ({"delay": "90"}, "delay: expected a duration such as 10s"),
+        ({"retry_delay": 5}, 'retry_delay: expected a duration such as "1d2h30m" or a timedelta, got 5 without'),
+        ({"flow_control": {"key": "a", "rate": 1, "period": 1.5}}, "flow_control: period: expected a duration"),
+        ({"not_before": datetime(2026, 1, 2)}, "not_before: expected a datetime with a time zone, got"),
         ({"timeout": 0}, "timeout: expected a positive duration"),
         ({"not_before": "tomorrow"}, "not_before: expected ISO 8601 such as"),
         ({"not_before": emulators.EPOCH_MS}, "not_before: expected Unix seconds from 0 to 253402300799"),
@@ -139,8 +148,11 @@ def test_the_headers_are_those_of_the_dialect() -> None:
         ({"content_based_deduplication": "yes"}, "content_based_deduplication: expected True or False, got 'yes'"),
         ({"redact": "bodi"}, "redact: expected a list of body, headers"),
         ({"queue": "no good"}, "queue: expected 1 to 256 letters"),
-        ({"queue": "mail", "delay": 1}, "delay: a queue ignores it, expected no delay beside queue='mail'"),
-        ({"delay": 1, "headers": {"svc-delay": "1s"}}, "delay: expected the keyword or the header Svc-Delay, got both"),
+        ({"queue": "mail", "delay": "1s"}, "delay: a queue ignores it, expected no delay beside queue='mail'"),
+        (
+            {"delay": "1s", "headers": {"svc-delay": "1s"}},
+            "delay: expected the keyword or the header Svc-Delay, got both",
+        ),
         ({"dealy": 1}, "no option is named dealy, did you mean delay?"),
     ],
 )
@@ -198,8 +210,225 @@ def test_what_was_published_can_be_copied(copied: Any, emu: Emulator) -> None:
     assert (twin, twin.messages) == (published, published.messages)
 
 
-def test_a_naive_datetime_is_utc(emu: Emulator) -> None:
-    emu.publish(APP, not_before=datetime(2026, 1, 2))
-    emu.publish(APP, not_before=datetime(2026, 1, 2, tzinfo=UTC))
-    emu.clock.advance("2d")
-    emu.verify(APP, at="1d", times=2)
+@pytest.mark.parametrize(
+    ("epoch", "ahead", "warning"),
+    [
+        ("2001-01-01T00:00:00Z", timedelta(hours=1), "the message waits for"),
+        ("2090-01-01T00:00:00Z", timedelta(hours=1), "the message does not wait; was it computed from the real time?"),
+        ("2001-01-01T00:00:00Z", timedelta(days=8), None),
+        (None, timedelta(hours=1), None),
+    ],
+)
+def test_a_not_before_of_real_time_in_another_year_is_warned_of(
+    epoch: str | None, ahead: timedelta, warning: str | None, server: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-506, D-507."""
+    real = datetime.now(UTC)
+    with server.new_world(epoch=epoch or real) as world:
+        published = world.publish(APP, not_before=real + ahead)
+        batch = [{"destination": APP, "headers": {"Svc-Not-Before": str(int((real + ahead).timestamp()))}}]
+        world.call("POST", "/v2/batch", json=batch)
+        summary = world.explain(published.message_id)["summary"]
+        reasons = [reason["text"] for reason in world.explain(published.message_id)["reasons"]]
+        timeline = " ".join(world.timeline().split())
+    warnings = [record.getMessage() for record in caplog.records if "is near real time" in record.getMessage()]
+    assert len(warnings) == (0 if warning is None else 2)
+    assert all(warning is not None and warning in each and APP in each for each in warnings)
+    for shown in (summary, " ".join(reasons), timeline):
+        assert ("was it computed from the real time?" in shown) == (warning is not None)
+
+
+# -- batches, the event log, signatures, signing keys and flow control keys by the Python API ------
+
+
+# -- batches ----------------------------------------------------------------------------------
+
+
+def test_a_batch_is_published_by_one_call(emu: Emulator) -> None:
+    emu.url_groups.upsert("news", ["https://a.example.com", "https://b.example.com"])
+    emu.queues.upsert("mail", paused=True)
+
+    made = emu.publish_batch(
+        [
+            {"destination": APP, "json": {"user": 7}, "headers": {"Svc-Forward-X-Key": "1"}, "label": "a"},
+            {"destination": "news", "body": b"hello"},
+            {"destination": APP, "queue": "mail"},
+        ]
+    )
+
+    assert [len(each.message_ids) for each in made] == [1, 2, 1]
+    first = emu.deliveries(message_id=made[0])[0]
+    assert (first.json(), first.headers["X-Key"], first.headers["Content-Type"]) == (
+        {"user": 7},
+        "1",
+        "application/json",
+    )
+    assert [each.url for each in made[1].messages] == ["https://a.example.com", "https://b.example.com"]
+    assert emu.queues.get("mail").lag == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "error", "text"),
+    [
+        (APP, TypeError, "messages: expected a list of messages, got 'https://app.example.com/hook'"),
+        ([APP], TypeError, "messages[0]: expected a message such as {'destination': 'https://app.test'}, got "),
+        ([{"destination": APP}, {"url": APP}], TypeError, "messages[1]: no option is named url"),
+        ([{"body": "x"}], TypeError, "messages[0]: expected a destination, got none"),
+        ([{"destination": None}], TypeError, "messages[0]: destination: expected a URL such as "),
+        ([{"destination": APP, "delay": 5}], TypeError, "messages[0]: delay: expected a duration such as"),
+        ([{"destination": APP, "body": b"\xff"}], ValueError, "messages[0]: body: a batch takes text alone"),
+        ([{"destination": APP, "queue": "q", "delay": "1h"}], ValueError, "messages[0]: delay: a queue ignores it"),
+    ],
+)
+def test_a_batch_that_cannot_be_meant_publishes_nothing(
+    emu: Emulator, messages: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        emu.publish_batch(messages)
+
+    assert str(caught.value).startswith(text)
+    assert emu.messages.all() == []
+
+
+def test_a_message_of_a_batch_that_the_service_refuses_is_named(emu: Emulator) -> None:
+    with pytest.raises(Refused) as caught:
+        emu.publish_batch([{"destination": APP}, {"destination": "nobody"}])
+
+    assert str(caught.value) == "messages[1] (nobody): topic nobody not found; 1 of 2 were published"
+
+
+# -- the event log ----------------------------------------------------------------------------
+
+
+def test_events_are_listed_with_the_newest_last(emu: Emulator) -> None:
+    emu.destinations.sequence("https://app.example.com/*", [503, 200])
+    published = emu.publish(APP, "hello", retry_delay="10s", label="orders", flow_control={"key": "api"})
+    emu.publish("https://other.test/")
+    emu.clock.advance("1m")
+
+    events = emu.events(message_id=published)
+
+    assert [event.state for event in events] == ["CREATED", "ACTIVE", "ERROR", "RETRY", "ACTIVE", "DELIVERED"]
+    failed, retry = events[2:4]
+    assert failed.response is not None
+    assert (failed.response.status, retry.next_ms) == (503, emulators.EPOCH_MS + 10_000)
+    assert retry.at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert (retry.text, retry.labels, retry.flow_control) == ("hello", ("orders",), {"key": "api"})
+    assert emu.logs(message_id=published) == events
+    assert [event.url for event in emu.events(state="DELIVERED")] == ["https://other.test/", APP]
+    assert emu.events(label="orders", until="2025-01-01T00:00:00Z") == []
+
+
+def test_all_pages_of_a_log_are_read(emu: Emulator) -> None:
+    for _ in range(3):
+        emu.publish_batch([{"destination": APP, "delay": "1h"}] * 50)
+
+    assert len(emu.logs()) == len(emu.events()) == 150
+
+
+def test_a_filter_that_does_not_exist_is_refused(emu: Emulator) -> None:
+    with pytest.raises(TypeError, match="no option is named stat, did you mean state"):
+        emu.events(stat="DELIVERED")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"state: expected one of .*, got 'DELIVERD', did you mean 'DELIVERED'"):
+        emu.logs(state="DELIVERD")  # type: ignore[arg-type]
+
+
+# -- signatures -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sent", "body"), [("hello", "hello"), (b"hello", "hello"), (None, "")])
+def test_a_request_that_a_test_signs_passes_the_clients_receiver(sent: Any, body: str) -> None:
+    with Emulator(dialect="upstash") as emu:
+        headers = emu.sign(APP, sent)
+        receiver = Receiver(emu.signing_keys.current, emu.signing_keys.next)
+
+        receiver.verify(signature=headers["Upstash-Signature"], body=body, url=APP)
+        with pytest.raises(Exception, match="Signature verification failed"):
+            receiver.verify(signature=headers["Upstash-Signature"], body="other", url=APP)
+
+
+def test_signed_json_is_the_text_of_json_dumps() -> None:
+    with Emulator(dialect="upstash") as emu:
+        headers = emu.sign(APP, json={"user": 7})
+        receiver = Receiver(emu.signing_keys.current, emu.signing_keys.next)
+        receiver.verify(signature=headers["Upstash-Signature"], body='{"user": 7}', url=APP)
+        assert emu.sign(APP)["Upstash-Signature"] != emu.sign(APP)["Upstash-Signature"]
+
+
+def test_what_is_no_url_is_not_signed(emu: Emulator) -> None:
+    with pytest.raises(ValueError, match=r"url: expected a URL such as https://app.test/hook, got 'app'"):
+        emu.sign("app", "hello")
+
+
+def test_a_rotated_key_signs_the_next_delivery(emu: Emulator) -> None:
+    before = emu.signing_keys.next
+    emu.signing_keys.rotate()
+
+    emu.publish(APP)
+
+    assert emu.signing_keys.current == before == emu.credentials.current_signing_key
+    assert emu.signing_keys.next not in ("", before)
+    emu.verify(APP, signed_with="current")
+
+
+# -- flow control -----------------------------------------------------------------------------
+
+
+def test_a_paused_key_holds_its_messages(emu: Emulator) -> None:
+    emu.flow_control.pin("api/v1", parallelism=1)
+    emu.flow_control.pause("api/v1")
+    emu.publish(APP, flow_control={"key": "api/v1", "rate": 5, "period": "1m"})
+
+    [key] = emu.flow_control.all("v1")
+    assert (key.key, key.paused, key.waiting, key.rate, key.period_ms) == ("api/v1", True, 1, 5, 60_000)
+    assert emu.flow_control.all("nothing") == []
+    emu.flow_control.resume("api/v1")
+    emu.clock.advance(0)
+
+    assert (emu.flow_control.get("api/v1").waiting, len(emu.deliveries())) == (0, 1)
+
+
+def test_pinned_limits_are_not_changed_by_messages(emu: Emulator) -> None:
+    emu.flow_control.pin("api", parallelism=1, rate=2, period="10s")
+    emu.publish(APP, flow_control={"key": "api", "parallelism": 9})
+    key = emu.flow_control.get("api")
+    assert (key.parallelism, key.rate, key.period_ms, key.rate_used) == (1, 2, 10_000, 1)
+    assert (key.pinned_parallelism, key.pinned_rate) == (True, True)
+
+    emu.flow_control.unpin("api", rate=False)
+    emu.flow_control.reset("api")
+
+    key = emu.flow_control.get("api")
+    assert (key.pinned_parallelism, key.pinned_rate, key.rate_used) == (False, True, 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ({}, "expected at least one of parallelism, rate and period"),
+        ({"parallelism": "2"}, "parallelism: expected a whole number, got '2'"),
+        ({"rate": True}, "rate: expected a whole number, got True"),
+        ({"rate": 2, "period": 10}, 'period: expected a duration such as "1d2h30m" or a timedelta, got 10 without'),
+    ],
+)
+def test_limits_that_cannot_be_meant_are_refused(emu: Emulator, limits: Any, text: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        emu.flow_control.pin("api", **limits)
+    assert str(caught.value).startswith(text)
+
+
+# -- with awaits ------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_the_asynchronous_emulator_has_them_too() -> None:
+    async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
+        await emu.flow_control.pin("api", parallelism=1)
+        [made] = await emu.publish_batch([{"destination": APP, "flow_control": {"key": "api"}}])
+        assert [event.state for event in await emu.events(message_id=made)][-1] == "DELIVERED"
+        assert (await emu.flow_control.get("api")).parallelism == 1
+        assert list(await emu.sign(APP, "x")) == ["Svc-Signature"]
+        await emu.signing_keys.rotate()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(emu.asgi), base_url=emu.url) as client:
+            keys = (await client.get("/v2/keys", headers={"Authorization": f"Bearer {emu.token}"})).json()
+        assert keys["current"] == emu.signing_keys.current

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
+import hashlib
+import json
+import sqlite3
 import threading
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+import anyio
+import fastapi
+import flask
+import jwt
 import pytest
 
-from emulator import AsyncEmulator, Emulator, Verdict
+from emulator import AsyncEmulator, Emulator, Request, Verdict
+from emulator.conformance.reports import text_lines
 from tests.harness.job_receivers import JOB, JobReceiver, as_function, served
 
 
@@ -74,9 +86,17 @@ def test_what_an_effect_raises_is_raised(emu: Emulator) -> None:
     [
         ({"efect": len}, TypeError, "no option is named efect, did you mean effect?"),
         ({"method": "HEAD"}, ValueError, "method: expected GET, POST"),
+        ({"method": 5}, TypeError, "method: expected a method such as POST, got 5"),
         ({"timeout": 0}, ValueError, "timeout: expected seconds"),
+        ({"timeout": "1s"}, TypeError, "timeout: expected seconds of real time, such as 1.5, got '1s'"),
+        ({"timeout": float("nan")}, ValueError, "timeout: expected seconds, an hour at most, got nan"),
+        ({"effect_delay": timedelta(1)}, TypeError, "effect_delay: expected seconds of real time"),
+        ({"effect": 5}, TypeError, "effect: expected a function without arguments that returns the state, got 5"),
+        ({"effect": len}, TypeError, "effect: expected a function without arguments"),
+        ({"callbacks": "no"}, TypeError, "callbacks: expected True or False, got 'no'"),
+        ({"path": 5}, TypeError, "path: expected a text, got 5"),
         ({"path": "hook"}, ValueError, "path: expected one that begins with a slash"),
-        ({"profile": "php"}, ValueError, "profile: expected none, qstash-python, qstash-npm"),
+        ({"profile": "php"}, ValueError, "profile: expected one of 'none', 'qstash-python', 'qstash-npm', got 'php'"),
         ({"body": b"a", "json": 1}, TypeError, "expected body or json, got both"),
     ],
 )
@@ -85,3 +105,158 @@ def test_a_wrong_option_is_named(emu: Emulator, options: dict[str, Any], error: 
         emu.check_receiver(lambda request: 200, **options)
     with pytest.raises(ValueError, match="target: expected a URL"):
         emu.check_receiver("jobs.test")
+
+
+# -- the thread of the effect -----------------------------------------------------------------
+
+
+def test_an_effect_is_read_in_the_thread_of_the_test(emu: Emulator) -> None:
+    """What belongs to a thread, such as a database session, works in it (D-575)."""
+    jobs = jobs_of(emu)
+    emu.mount("https://jobs.test", as_function(jobs))
+    database = sqlite3.connect(":memory:", check_same_thread=True)
+    database.execute("CREATE TABLE reads (state INTEGER)")
+    threads = set()
+
+    def effect() -> int:
+        threads.add(threading.current_thread())
+        database.execute("INSERT INTO reads VALUES (1)")
+        # A call of the emulator's may be among what it does.
+        return len(jobs.done) + len(emu.deliveries())
+
+    report = emu.check_receiver(jobs.url, body=JOB, effect=effect)
+    report.raise_for_failures()
+    assert report["concurrent-effect"].verdict is Verdict.PASSED
+    assert threads == {threading.current_thread()}
+    assert database.execute("SELECT count(*) FROM reads").fetchone()[0] > 10
+    database.close()
+
+
+@pytest.mark.parametrize("library", ["asyncio", "trio"])
+def test_an_effect_is_read_in_the_thread_of_an_asynchronous_test(library: str) -> None:
+    """D-575."""
+    threads = set()
+
+    async def main() -> None:
+        async with AsyncEmulator() as emulator:
+
+            def effect() -> int:
+                threads.add(threading.current_thread())
+                return 1
+
+            await emulator.check_receiver(lambda request: 401, effect=effect)
+
+    anyio.run(main, backend=library)
+    assert threads == {threading.current_thread()}
+
+
+@pytest.mark.parametrize("error", [StopIteration, KeyboardInterrupt, pytest.fail.Exception, SystemExit])
+def test_whatever_an_effect_raises_ends_the_check(emu: Emulator, error: type[BaseException]) -> None:
+    def effect() -> int:
+        raise error("stop")
+
+    with pytest.raises((error, RuntimeError)) as raised:
+        emu.check_receiver(lambda request: 200, effect=effect)
+    assert raised.type is error or isinstance(raised.value.__cause__, error)
+    emu.publish("https://receiver.test/hooks", retries=0)
+
+
+# -- real frameworks --------------------------------------------------------------------------
+
+
+def verified(emu: Emulator, url: str, token: str | None, body: bytes) -> bool:
+    """As a receiver of its own verifies, with PyJWT."""
+    keys = emu.credentials
+    for key in (keys.current_signing_key, keys.next_signing_key):
+        try:
+            claims = jwt.decode(token or "", key, algorithms=["HS256"], issuer="Svc")
+        except jwt.InvalidTokenError:
+            continue
+        digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()).decode().rstrip("=")
+        return bool(claims["sub"] == url and claims["body"].rstrip("=") == digest)
+    return False
+
+
+FRAMEWORK_URL = "https://receiver.test/"
+
+
+def fastapi_app(emu: Emulator, mistake: str) -> Any:
+    """Of the mistakes, `writes again` verifies JSON that is parsed and written again, `JSON only` no other body."""
+    app = fastapi.FastAPI()
+
+    @app.post("/")
+    async def receive(request: fastapi.Request) -> fastapi.Response:
+        body = await request.body()
+        if mistake == "writes again" and body:
+            with contextlib.suppress(ValueError):
+                body = json.dumps(json.loads(body), separators=(",", ":")).encode()
+        is_json = request.headers.get("content-type") == "application/json"
+        is_exempt = mistake == "JSON only" and not is_json
+        if not is_exempt and not verified(emu, FRAMEWORK_URL, request.headers.get("svc-signature"), body):
+            return fastapi.Response(status_code=401)
+        try:
+            json.loads(body)
+        except ValueError:
+            return fastapi.Response(status_code=400)
+        return fastapi.Response(status_code=200)
+
+    return app
+
+
+def flask_app(emu: Emulator, mistake: str) -> Any:
+    app = flask.Flask("receiver")
+
+    @app.post("/")
+    def receive() -> tuple[str, int]:
+        if mistake == "writes again":
+            parsed = flask.request.get_json(silent=True)
+            body = (
+                flask.request.get_data() if parsed is None else flask.json.dumps(parsed, separators=(",", ":")).encode()
+            )
+        elif mistake == "JSON only":
+            # A form is consumed by its parser: nothing is left to verify.
+            assert flask.request.form is not None
+            body = flask.request.get_data()
+        else:
+            body = flask.request.get_data()
+        if not verified(emu, FRAMEWORK_URL, flask.request.headers.get("Svc-Signature"), body):
+            return "", 401
+        return "", 200 if flask.request.is_json and flask.request.get_json(silent=True) is not None else 415
+
+    return app.wsgi_app
+
+
+def plain_function(emu: Emulator, mistake: str) -> Any:
+    def receive(request: Request) -> int:
+        if request.method != "POST":
+            return 405
+        body = request.body
+        if mistake == "writes again":
+            with contextlib.suppress(ValueError):
+                body = json.dumps(json.loads(body), separators=(",", ":")).encode()
+        if mistake == "JSON only" and request.headers["content-type"].startswith("text/"):
+            return 200
+        return 200 if verified(emu, FRAMEWORK_URL, request.headers.get("svc-signature"), body) else 401
+
+    return receive
+
+
+@pytest.mark.parametrize("app", [fastapi_app, flask_app, plain_function])
+@pytest.mark.parametrize(
+    ("mistake", "found"), [("", None), ("writes again", "exact-body"), ("JSON only", "content-type")]
+)
+def test_a_receiver_that_verifies_other_bytes_or_json_alone_is_found(
+    emu: Emulator, app: Callable[[Emulator, str], Any], mistake: str, found: str | None
+) -> None:
+    """D-577, D-578."""
+    report = emu.check_receiver(app(emu, mistake), body=b'{"name":"Ada","user":7}')
+    assert [result.id for result in report.failures] == ([] if found is None else [found])
+
+
+def test_a_report_is_printed_as_text_and_named_in_a_line_by_an_assert(emu: Emulator) -> None:
+    report = emu.check_receiver(plain_function(emu, "writes again"), body=b'{"user":7}')
+    assert str(report).splitlines() == list(text_lines(report))
+    assert "mend:" in str(report)
+    assert repr(report).startswith("<ReceiverReport of https://receiver.test/: ")
+    assert repr(report).endswith("exact-body: a good delivery was not accepted: it was answered 401>")
+    assert "\n" not in repr(report)

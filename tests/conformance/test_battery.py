@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
@@ -10,10 +11,9 @@ from msgspec.structs import replace
 
 from emulator.conformance.battery import check
 from emulator.conformance.checks import CHECKS
-from emulator.conformance.effects import BLIND, RESTLESS, read_url
-from emulator.conformance.records import Receiver, Verdict
-from emulator.conformance.reports import ReceiverReport
-from emulator.core.model.answers import Response
+from emulator.conformance.reports import Receiver, ReceiverReport, Verdict
+from emulator.conformance.sending import BLIND, RESTLESS, read_url, written_otherwise
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
 from emulator.delivery.mounts import MountedRequest
 from tests.harness.job_receivers import CURRENT, JOB, MISTAKES, NEXT, JobReceiver, served
@@ -59,13 +59,13 @@ def test_a_right_receiver_passes_every_check() -> None:
     assert report.passed
     assert ids(report, Verdict.NOT_JUDGED) == ["slow-client"]
     assert len(ids(report, Verdict.PASSED)) == len(CHECKS) - 1
-    assert report.requests <= 31
+    assert report.requests <= 37
     report.raise_for_failures()
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_every_mistake_is_found_by_exactly_its_check(mistake: str) -> None:
-    """Also what may be answered to odd bodies and to deliveries at once (D-412, D-413)."""
+    """Also what may be answered to odd bodies and to deliveries at once (D-412, D-413, D-577, D-578)."""
     report = checked(JobReceiver(mistake=mistake))
     assert ids(report, Verdict.FAILED) == [MISTAKES[mistake]]
     [failure] = report.failures
@@ -152,6 +152,71 @@ def test_what_the_same_body_does_once_is_judged_as_far_as_it_shows() -> None:
     assert ids(checked(early, effect=lambda: min(len(early.done), 1)), Verdict.FAILED) == ["no-effect"]
 
 
+def test_a_failure_that_comes_of_writing_json_again_is_named_once() -> None:
+    """D-577."""
+    report = checked(JobReceiver(mistake="verifies what it has parsed and written again"))
+    waiting = [report[check_id] for check_id in ("large-body", "callback", "failure-callback")]
+    assert {result.note for result in waiting} == {
+        "the good body written otherwise is not accepted: mend `exact-body` first"
+    }
+
+
+@pytest.mark.parametrize("body", [b"a=1", b"", b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_json_cannot_be_written_otherwise(body: bytes) -> None:
+    assert written_otherwise(body) is None
+    report = checked(JobReceiver(), replace(RECEIVER, body=b"a=1"))
+    assert report["exact-body"].note == "the good body is no JSON, which could be written otherwise"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"user": 7, "mails": ["a", "\u00fc", "\U0001f600", '"\\/\n'], "price": 1.0, "rate": 1e-7, "of": {"a": None}},
+        [],
+        "text",
+        7,
+        -0.5,
+        [True, [False, {}]],
+        "\ud800",
+    ],
+)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_json_written_otherwise_means_the_same_in_other_bytes(value: object, separators: tuple[str, str]) -> None:
+    """D-577."""
+    body = json.dumps(value, separators=separators).encode()
+    written = written_otherwise(body)
+    assert written is not None
+    assert json.loads(written) == value
+    assert written not in (body, json.dumps(json.loads(written), separators=separators).encode())
+
+
+def test_written_otherwise_has_spaces_escapes_zeros_and_another_order() -> None:
+    assert written_otherwise(b'{"a": 1.0, "b": [7, 1e2]}') == (
+        b' \n{  "\\u0062" :\t [ 7 ,  1e2  ]  ,\n "\\u0061" :\t 1.00\n}\t \n'
+    )
+
+
+def test_five_at_once_that_take_turns_are_not_judged() -> None:
+    """D-576."""
+    jobs, turns = JobReceiver(mistake="looks before it works"), asyncio.Lock()
+    taken: list[MountedRequest] = []
+
+    async def endpoint(request: MountedRequest) -> Response:
+        async with turns:
+            taken.append(request)
+            return await jobs(request)
+
+    async def read() -> object:
+        return jobs.done
+
+    report = asyncio.run(check(RECEIVER, mount=endpoint, effect=read, turns=lambda: len(taken)))
+    assert report.passed
+    assert ids(report, Verdict.NOT_JUDGED) == ["concurrent", "concurrent-effect", "slow-client"]
+    assert report["concurrent"].note == report["concurrent-effect"].note
+    assert "take turns (with_connections)" in report["concurrent"].note
+
+
 # -- profiles and ends ------------------------------------------------------------------------
 
 
@@ -205,7 +270,7 @@ def test_requests_are_those_of_a_delivery_of_the_dialect() -> None:
         "Content-Length",
     ]
     signed = [dict(request.headers) for request in seen if "Upstash-Signature" in dict(request.headers)]
-    assert len(signed) == len(seen) - 5
+    assert len(signed) == len(seen) - 5 - 2
     ids_of_messages = [headers["Upstash-Message-Id"] for headers in signed]
     assert len(set(ids_of_messages)) == len(ids_of_messages) - 1 - 4
 

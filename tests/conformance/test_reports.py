@@ -1,14 +1,19 @@
-"""A report as lines, JSON and JUnit XML."""
+"""Reports and the sending of requests."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from xml.etree import ElementTree
 
+import pytest
 from msgspec.structs import replace
 
-from emulator.conformance.records import CheckResult, Verdict
-from emulator.conformance.reports import ReceiverReport, json_object, junit_xml, text_lines
+from emulator.conformance.reports import CheckResult, ReceiverReport, Verdict, json_object, junit_xml, text_lines
+from emulator.conformance.sending import EffectUnreadable, amount, read_url
+from tests.harness import emulators
+
+# -- a report as lines, JSON and JUnit XML ---------------------------------------------------------
 
 
 def result(check_id: str, verdict: Verdict, note: str = "") -> CheckResult:
@@ -101,3 +106,34 @@ def test_junit_has_a_case_for_each_check() -> None:
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert (failure.get("message"), "mend:     do it" in (failure.text or "")) == ("it was accepted", True)
+
+
+# -- how states are read and counted ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "counted"),
+    [
+        (3, 3),
+        (b"7", 7),
+        ('{"mails": ["a", "b"], "charged": 1.5, "name": "x"}', 3.5),
+        ([1, [2, 3]], 2),
+        ({"a", "b"}, 2),
+        ({"name": "x"}, None),
+        ("three mails", None),
+        (None, None),
+        (True, None),
+        (object, None),
+    ],
+)
+def test_a_state_is_counted_by_its_numbers_and_lists(state: object, counted: float | None) -> None:
+    assert amount(state) == counted
+
+
+def test_a_url_that_does_not_show_a_state_is_an_error() -> None:
+    with emulators.http_server(lambda received: (404, {}, b"")) as url:
+        read = read_url(f"{url}/state")
+        with pytest.raises(EffectUnreadable, match="/state answered 404, expected 2xx"):
+            asyncio.run(read())  # type: ignore[arg-type]  # it is a coroutine
+    with pytest.raises(EffectUnreadable, match="cannot be read"):
+        asyncio.run(read())  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from emulator.delivery.egress import EgressPolicy, ExternalPolicy, Verdict
+from emulator.delivery.egress import EgressPolicy, EgressVerdict, ExternalPolicy
 from emulator.server.settings import PREFIX, Settings
 from tests.container.engine import engine
-from tests.harness.emulators import asgi_call, in_process, server
-from tests.harness.loops import PATIENCE_S, on_loop
+from tests.harness.emulators import InProcess, asgi_call, server, with_emulator
+from tests.harness.loops import PATIENCE_S
 from tests.harness.processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,12 +35,14 @@ YAML = sorted([*RECIPES.rglob("*.y*ml"), *WORKFLOWS.glob("*.yml")])
 
 # A file or a folder of this project.
 NAMED = re.compile(r"(?<![\w/])(?:\.ci|examples|tests)/[\w./-]*\w")
+# The token of the published local-development user.
+DEVELOPER = "eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0="
 HOST = re.compile(r"https?://(?P<host>[a-z][a-z.-]*):(?P<port>\d+)")
 
 
 def schema_of(path: Path) -> list[str]:
     match path.name:
-        case "compose.yaml":
+        case "compose.yaml" | "compose.nextjs.yaml":
             return ["vendor.compose-spec"]
         case "gitlab-ci.yml":
             return ["vendor.gitlab-ci", "--data-transform", "gitlab-ci"]
@@ -66,7 +69,7 @@ def service_of(path: Path) -> dict[str, Any]:
     """What a recipe says of the emulator's container."""
     content = yaml.safe_load(path.read_text("utf-8"))
     match path.name:
-        case "compose.yaml":
+        case "compose.yaml" | "compose.nextjs.yaml":
             service = content["services"]["emulator"]
             return {"variables": service["environment"], "ports": service["ports"]}
         case "gitlab-ci.yml":
@@ -77,13 +80,50 @@ def service_of(path: Path) -> dict[str, Any]:
             return {"variables": service["env"], "ports": service["ports"]}
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "github-actions.yml", "gitlab-ci.yml"])
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.nextjs.yaml", "github-actions-image.yml", "gitlab-ci.yml"])
 def test_every_variable_is_a_setting_and_the_port_the_image_s(name: str) -> None:
     service = service_of(RECIPES / name)
 
     known = {f"{PREFIX}{entry.name.upper()}": entry.name for entry in fields(Settings)}
     Settings(**{known[variable]: value for variable, value in service["variables"].items()})
     assert all(str(port).endswith(":8080") for port in service["ports"])
+
+
+@pytest.mark.slow
+def test_the_steps_without_an_image_run_and_keep_the_timeline(tmp_path: Path) -> None:
+    job = yaml.safe_load((RECIPES / "github-actions.yml").read_text("utf-8"))["jobs"]["test"]
+    steps = [step["run"] for step in job["steps"] if step.get("run", "").startswith("svc-emulator")]
+    kept = next(step["with"]["path"].split() for step in job["steps"] if "upload-artifact" in step.get("uses", ""))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    (tmp_path / "svc-emulator").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m emulator "$@"\n')
+    (tmp_path / "svc-emulator").chmod(0o755)
+    variables = {**job["env"], "EMULATOR_URL": f"http://localhost:{port}", "EMULATOR_PORT": port}
+    serve, health, on_failure = steps
+    refused = f'curl -s "$EMULATOR_URL/v2/publish/https://app.example.com" -H "Authorization: Bearer {DEVELOPER}"'
+    script = "\n".join((serve, "trap 'kill $!' EXIT", health, refused, on_failure))
+    done = subprocess.run(
+        ["bash", "-ec", script],
+        cwd=tmp_path,
+        env=environment({**variables, "PATH": f"{tmp_path}:{os.environ['PATH']}"}),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S * 3,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [name for name in kept if name != "report.xml" and not (tmp_path / name).exists()] == []
+    # What nobody answers for is a failure, in the log and in the timeline.
+    for name in ("emulator.log", "timeline.txt"):
+        assert "https://app.example.com" in (tmp_path / name).read_text(), name
+
+
+def test_the_app_of_next_js_is_given_the_published_user() -> None:
+    variables = yaml.safe_load((RECIPES / "compose.nextjs.yaml").read_text("utf-8"))["services"]["app"]["environment"]
+    published = tomllib.loads((ROOT / "fixtures" / "dialects" / "upstash.toml").read_text())["credentials"]
+    assert variables["QSTASH_TOKEN"] == published["token"] == DEVELOPER
+    assert variables["QSTASH_CURRENT_SIGNING_KEY"] == published["current_signing_key"]
+    assert variables["QSTASH_NEXT_SIGNING_KEY"] == published["next_signing_key"]
 
 
 def names() -> set[str]:
@@ -95,16 +135,15 @@ def test_every_name_in_a_recipe_is_one_that_is_really_called() -> None:
     policy = EgressPolicy(external=ExternalPolicy.FAIL, allow_hosts=())
 
     assert names() == {"app", "build", "emulator", "host.docker.internal", "localhost"}
-    assert {policy.decide(f"http://{name}:3000/hook") for name in names()} == {Verdict.NETWORK}
+    assert {policy.decide(f"http://{name}:3000/hook") for name in names()} == {EgressVerdict.NETWORK}
 
 
-@on_loop
-async def test_the_control_api_is_open_under_every_name_in_a_recipe() -> None:
-    async with in_process() as emulator:
-        for name in names():
-            headers = [("Host", f"{name}:8080")]
-            answer = await asgi_call(emulator.emulation.app, "GET", b"/_emulator/health", headers, b"", "172.17.0.3")
-            assert answer.status == 200, name
+@with_emulator()
+async def test_the_control_api_is_open_under_every_name_in_a_recipe(emulator: InProcess) -> None:
+    for name in names():
+        headers = [("Host", f"{name}:8080")]
+        answer = await asgi_call(emulator.emulation.app, "GET", b"/_emulator/health", headers, b"", "172.17.0.3")
+        assert answer.status == 200, name
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Every answer that an emulator of this process gives, held against the contracts, whoever has asked for it.
+"""Every answer that an emulator of this process gives, held against the contracts, for any client.
 
 `watch` looks at the edge of the application, where all answers leave it: of the tests' own calls, of calls
 through a server, and of calls by the command line and by other clients that know nothing of a contract.
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.api import application
 from emulator.api import endpoint as exchange
+from emulator.server import application
 from emulator.wire.dialect import Dialect
 
 
@@ -45,27 +45,27 @@ Seen = Callable[[Answered], None]
 
 @contextmanager
 def watch(seen: Seen) -> Iterator[None]:
-    """Tells of each answer before its end goes out, or of as much as there is if its client leaves."""
-    respond, not_found = exchange.Endpoint.__call__, exchange.not_found
+    """Reports each answer before its end goes out, or of as much as there is if its client leaves."""
+    respond, not_found = exchange.PathEndpoint.__call__, exchange.not_found
 
-    async def endpoint(self: exchange.Endpoint[Any], scope: Any, receive: Any, send: Any) -> None:
+    async def endpoint(self: exchange.PathEndpoint[Any], scope: Any, receive: Any, send: Any) -> None:
         await told(lambda sent: respond(self, scope, receive, sent), self._dialect, scope, send, seen)
 
     async def nowhere(scope: Any, receive: Any, send: Any) -> None:
         dialect = scope["router"].routes[0].endpoint._dialect
         await told(lambda sent: not_found(scope, receive, sent), dialect, scope, send, seen)
 
-    exchange.Endpoint.__call__ = endpoint  # type: ignore[method-assign]  # nothing else sees every answer
+    exchange.PathEndpoint.__call__ = endpoint  # type: ignore[method-assign]  # nothing else sees every answer
     vars(application)["not_found"] = nowhere
     try:
         yield
     finally:
-        exchange.Endpoint.__call__ = respond  # type: ignore[method-assign]
+        exchange.PathEndpoint.__call__ = respond  # type: ignore[method-assign]
         vars(application)["not_found"] = not_found
 
 
 async def told(respond: Any, dialect: Dialect, scope: Any, send: Any, seen: Seen) -> None:
-    """Lets `respond` answer through a `send` of its own, and tells of what went through it."""
+    """Lets `respond` answer through a `send` of its own, and reports what went through it."""
     start: dict[str, Any] = {}
     pieces: list[bytes] = []
     is_endless = is_told = False
@@ -140,16 +140,20 @@ WATCHER = Watcher()
 # -- in another process -------------------------------------------------------------------------
 
 
-def write_to(path: Path) -> Seen:
-    """Appends each answer to a file, at once, because nobody knows how the process will end."""
+@contextmanager
+def write_to(path: Path) -> Iterator[Seen]:
+    """Appends each answer to a file, at once, because nobody knows how the process will end.
 
-    def seen(answered: Answered) -> None:
-        # A mapping that cannot be changed cannot be pickled either.
-        dialect = dataclasses.replace(answered.dialect, fields=dict(answered.dialect.fields))
-        with path.open("ab") as file:
+    The file stays open: a test may take all file descriptors from the process.
+    """
+    with path.open("ab", buffering=0) as file:
+
+        def seen(answered: Answered) -> None:
+            # A mapping that cannot be changed cannot be pickled either.
+            dialect = dataclasses.replace(answered.dialect, fields=dict(answered.dialect.fields))
             file.write(base64.b64encode(pickle.dumps(dataclasses.replace(answered, dialect=dialect))) + b"\n")
 
-    return seen
+        yield seen
 
 
 def read_from(path: Path) -> list[Answered]:

@@ -7,23 +7,46 @@ error: a status, a header of the service's own, a field.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import jsonschema_rs
 
 from emulator.contract import files
 from emulator.contract.check import Contract
-from emulator.contract.document import Api
+from emulator.contract.document import Api, table
 from emulator.wire.dialect import SVC, Dialect
+from emulator.wire.json_reader import Json, JsonObject
 
 
 class NotInContract(AssertionError):
     """A response is not as the contract says."""
 
 
+class _QuickContract(Contract):
+    """Asks a compiled validator first, which is a hundred times as fast; what that finds wrong, the checker words."""
+
+    def __init__(self, documents: Mapping[Api, JsonObject], dialect: Dialect) -> None:
+        super().__init__(documents, dialect)
+        self._compiled: dict[tuple[Api, str], jsonschema_rs.Validator] = {}
+
+    def value(self, api: Api, schema: Json, value: Json, *, is_closed: bool = False) -> Iterator[str]:
+        key = (api, json.dumps(schema))
+        if key not in self._compiled:
+            whole = {**table(schema), "components": self._documents[api].get("components", {})}
+            self._compiled[key] = jsonschema_rs.Draft202012Validator(whole, validate_formats=False)
+        try:
+            is_right = not is_closed and self._compiled[key].is_valid(value)
+        except ValueError:
+            is_right = False  # A text with half a character, which only Python has.
+        return iter(()) if is_right else super().value(api, schema, value, is_closed=is_closed)
+
+
 @functools.cache
 def contract(dialect: Dialect = SVC) -> Contract:
     """The contracts in a dialect's names."""
-    return Contract(files.documents(tuple(Api), dialect), dialect)
+    return _QuickContract(files.documents(tuple(Api), dialect), dialect)
 
 
 def check_response(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
+from tests.contracts.missing import with_files
 from tests.contracts.scenarios import DOWN, URL, Checked, documented, scenario
 
 
@@ -65,6 +69,11 @@ async def deliveries_and_rules(emulator: Checked) -> None:
     everything = (await emulator.control("GET", "/deliveries")).json["deliveries"]
     assert {delivery["via"] for delivery in everything} == {"rule", "capture"}
     await emulator.control("GET", "/trace")
+    await emulator.control("GET", "/metrics")
+    assert (await emulator.control("POST", f"/deliveries/{everything[0]['seq']}/redeliver")).status == 200
+    assert (await emulator.control("POST", "/deliveries/first/redeliver")).status == 404
+    await emulator.control("POST", "/otlp/v1/traces", b"{}", [("Content-Type", "application/json")])
+    await emulator.control("GET", f"/messages/{everything[0]['message_id']}/spans")
     await emulator.control("DELETE", "/deliveries")
 
 
@@ -238,6 +247,8 @@ async def contract_and_reference(emulator: Checked) -> None:
     await emulator.control("GET", "/contract", headers={"Accept": "application/yaml"})
     await emulator.control("GET", "/reference?api=control")
     await emulator.call("GET", "/", {"Accept": "text/html"})
+    await emulator.call("GET", "/llms.txt")
+    await emulator.call("GET", "/llms-full.txt")
     await emulator.control("GET", "", headers={"Accept": "text/html"})
     assert (await emulator.control("GET", "/contract", headers={"Accept": "text/html"})).status == 406
 
@@ -313,6 +324,29 @@ async def history_that_is_not_kept(emulator: Checked) -> None:
         await emulator.call("POST", f"/v2/publish/{URL}")
     assert (await emulator.control("GET", "/deliveries")).json["dropped"]["entries"] > 0
     assert b'"dropped"' in (await emulator.control("GET", "/trace")).body
+
+
+@scenario()
+async def pages_of_the_book(emulator: Checked) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        book = Path(folder)
+        async with with_files(book=book) as other:
+            checked = Checked(other)
+            checked.met = emulator.met
+            assert (await checked.control("GET", "/docs")).status == 200
+            (book / "howto").mkdir()
+            names = (
+                "index.html",
+                "searchindex.js",
+                *(f"howto/a.{kind}" for kind in ("html", "css", "js", "svg", "png")),
+            )
+            for name in names:
+                (book / name).write_text("text")
+                tag = (await checked.control("GET", f"/docs/{name}")).headers["etag"]
+                again = await checked.call("GET", f"/_emulator/docs/{name}", {"If-None-Match": tag}, token=None)
+                assert again.status == 304
+            assert (await checked.control("GET", "/docs")).status == 307
+            assert (await checked.control("GET", "/docs/nothing.html")).status == 404
 
 
 @scenario()

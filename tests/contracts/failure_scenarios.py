@@ -91,7 +91,7 @@ async def unknown_things(emulator: Checked) -> None:
         elif operation.id in ("getContract", "getReference"):
             continue
         elif operation.api == "control":
-            path = operation.path.replace("{id}", "nobody").replace("{name}", "nothing")
+            path = operation.path.replace("{id}", "nobody").replace("{name}", "nothing").replace("{seq}", "999")
             named = any(parameter["name"] == "world" for parameter in operation.parameters)
             body = BODIES.get(operation.id, b"")
             answer = await emulator.call(
@@ -246,7 +246,7 @@ async def a_world_that_ends(emulator: Checked) -> None:
         path = operation.path.replace("{id}", account_id if "/accounts/" in operation.path else "default")
         if operation.method == "POST":
             path = path.replace("{destination}", URL)
-        path = path.replace("{userId}", account_id).replace("{", "").replace("}", "")
+        path = path.replace("{userId}", account_id).replace("{seq}", "1").replace("{", "").replace("}", "")
         headers = HEADERS.get(operation.id, {})
         body = BODIES.get(operation.id, b"")
         answer = await emulator.ask(operation.api, operation.method, path, headers, body)

@@ -14,14 +14,15 @@ from emulator import resources
 from tests.contracts.documents import APIS, Operation, load, operations
 
 _ENTRY = re.compile(
-    r"^## (?P<number>D-\d{3}) (?P<title>.*?)$.*?^Answer: (?P<answer>.*?)^Reason: (?P<reason>.*?)"
+    r"^### (?P<number>D-\d{3}) (?P<title>.*?)$.*?^Answer: (?P<answer>.*?)^Reason: (?P<reason>.*?)"
     r"^Certainty: (?P<certainty>\w+)$",
     re.MULTILINE | re.DOTALL,
 )
 _HEAD = """# Fidelity
 
 What users can rely on, operation by operation. Generated from the contracts and from
-[decisions.md](decisions.md) by `python -m tests.contracts.fidelity`; a test keeps it so.
+[decisions.md](decisions.md) and [own_decisions.md](own_decisions.md) by
+`python -m tests.contracts.fidelity`; a test keeps it so.
 
 - **exact**: the interface document shows it, and the emulator does what it shows.
 - **decided**: the interface document leaves something open. The numbers say what was decided, and how sure that is:
@@ -31,15 +32,21 @@ The control API is the emulator's own, so nothing there imitates anything; its d
 """
 
 
+def _registers() -> str:
+    """The decisions about the service, and those about the emulator."""
+    names = ("decisions.md", "own_decisions.md")
+    return "\n".join(resources.path("contracts", name).read_text(encoding="utf-8") for name in names)
+
+
 def certainties() -> dict[str, str]:
     """How sure each decision is, by its number."""
-    text = resources.path("contracts", "decisions.md").read_text(encoding="utf-8")
+    text = _registers()
     return {match["number"]: match["certainty"] for match in _ENTRY.finditer(text)}
 
 
 def _fields_of_the_account() -> Iterator[str]:
     """A row for each field of a queue account whose effect was decided, with the reason."""
-    text = resources.path("contracts", "decisions.md").read_text(encoding="utf-8")
+    text = _registers()
     decided = {match["number"]: match for match in _ENTRY.finditer(text)}
     fields: dict[str, list[str]] = {}
     for name, schema in load("management")["components"]["schemas"]["Account"]["properties"].items():

@@ -199,7 +199,7 @@ def only(document: Mapping[str, Any], operations: Container[str]) -> dict[str, A
 
 
 def links(document: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Every link: the operation that gives an id, and the one that takes it."""
+    """Every link: the operation that gives an id, and the operation that takes it."""
     return {
         (operation["operationId"], link["operationId"])
         for operation in _operations(document)
@@ -216,11 +216,8 @@ def without_longest_urls(document: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def without_fixtures(document: Mapping[str, Any], operations: Container[str], kinds: Container[str]) -> dict[str, Any]:
-    """The contract of the control API with fewer fixtures to cover, of which each call makes a world.
-
-    Some operations take none at all, and for the others the given kinds are left out.
-    """
+def without_fixtures(document: Mapping[str, Any], operations: Container[str]) -> dict[str, Any]:
+    """The contract of the control API without the fixtures of some operations."""
     changed = copy.deepcopy(dict(document))
     schemas = changed["components"]["schemas"]
     for operation in _operations(changed):
@@ -232,8 +229,6 @@ def without_fixtures(document: Mapping[str, Any], operations: Container[str], ki
             name = f"BodyOf{operation['operationId']}"
             schemas[name] = schema
             content["schema"] = {"$ref": f"#/components/schemas/{name}"}
-    fixtures = schemas["Fixtures"]
-    fixtures["properties"] = {name: each for name, each in fixtures["properties"].items() if name not in kinds}
     return changed
 
 
@@ -352,6 +347,9 @@ def furnish(target: Target) -> Any:
 
 def bury(target: Target, credentials: Any, count: int) -> None:
     """More dead letters; if they are published again, the messages live for an hour."""
+    target.control("DELETE", "/destinations")
+    for rule in _RULES:
+        target.control("POST", "/destinations", rule)
     target.messaging("/batch", credentials["queue"]["token"], [{"destination": _URLS[4]}] * count)
     target.control("DELETE", "/destinations")
     target.control("POST", "/destinations", MODEL)
@@ -376,7 +374,7 @@ class Outcome:
     """What a run did and found."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    # How often an answer's id was used with success: the operation that gave it, and the one that took it.
+    # How often an answer's id was used with success: the operation that gave it, and the operation that took it.
     followed: Counter[tuple[str, str]] = field(default_factory=Counter)
     allowed: Counter[str] = field(default_factory=Counter)
     failures: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)

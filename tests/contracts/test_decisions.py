@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-REGISTER = ROOT / "contracts" / "decisions.md"
+# What the service does, and what the emulator adds.
+REGISTERS = (ROOT / "contracts" / "decisions.md", ROOT / "contracts" / "own_decisions.md")
 
 NUMBER = re.compile(r"\bD-[0-9]+\b")
-HEADING = re.compile(r"^## (?P<number>D-[0-9]{3}) (?P<title>\S.*)$", re.MULTILINE)
+HEADING = re.compile(r"^### (?P<number>D-[0-9]{3}) (?P<title>\S.*)$", re.MULTILINE)
+CHAPTER = re.compile(r"^## (?P<title>\S.*)$", re.MULTILINE)
 TESTS = re.compile(r"`test_[a-z0-9_]+`(, `test_[a-z0-9_]+`)*")
 PARTS = ("Question", "Answer", "Reason", "Certainty", "Tests")
 
@@ -28,15 +30,29 @@ class Entry:
     has_other_lines: bool
 
 
-def entries() -> list[Entry]:
-    text = REGISTER.read_text(encoding="utf-8")
-    headings = list(HEADING.finditer(text))
-    assert len(headings) == len(re.findall(r"^#+ ", text, re.MULTILINE)) - 1, "a heading that is no decision"
+def chapters() -> dict[str, list[Entry]]:
+    """The decisions of both registers by the titles of their chapters; the list of chapters is left out."""
+    found: dict[str, list[Entry]] = {}
+    for register in REGISTERS:
+        text = register.read_text(encoding="utf-8")
+        titles = list(CHAPTER.finditer(text))
+        for title, following in zip(titles, [*titles[1:], None], strict=True):
+            content = text[title.end() : following.start() if following else len(text)]
+            if title["title"] != "Chapters":
+                assert title["title"] not in found, "a chapter twice"
+                found[title["title"]] = entries(content)
+    return found
+
+
+def entries(content: str) -> list[Entry]:
+    """The decisions of one chapter."""
+    headings = list(HEADING.finditer(content))
+    assert len(headings) == len(re.findall(r"^#+ ", content, re.MULTILINE)), "a heading that is no decision"
     found = []
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         parts: dict[str, list[str]] = {}
         has_other_lines = False
-        for line in text[heading.end() : following.start() if following else len(text)].strip().splitlines():
+        for line in content[heading.end() : following.start() if following else len(content)].strip().splitlines():
             name, colon, rest = line.partition(": ")
             if colon and name in PARTS:
                 parts.setdefault(name, []).append(rest)
@@ -46,7 +62,8 @@ def entries() -> list[Entry]:
     return found
 
 
-ENTRIES = entries()
+CHAPTERS = chapters()
+ENTRIES = [entry for found in CHAPTERS.values() for entry in found]
 NUMBERS = {entry.number for entry in ENTRIES}
 
 
@@ -62,7 +79,8 @@ def cited_in(paths: list[Path]) -> dict[str, set[str]]:
 def sources(folder: str) -> list[Path]:
     # The pytest plugin lies beside the package (D-290).
     beside = [ROOT / "svc_emulator_pytest.py"] if folder == "emulator" else []
-    return [*(path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)), *beside]
+    written = (path for path in sorted((ROOT / folder).rglob("*.*")) if path.suffix in (".py", ".js"))
+    return [*(path for path in written if path != Path(__file__)), *beside]
 
 
 @functools.cache
@@ -76,22 +94,37 @@ def defined_tests() -> frozenset[str]:
     )
 
 
-def test_numbers_are_unique_and_sorted() -> None:
-    numbers = [entry.number for entry in ENTRIES]
-    assert len(numbers) > 100
-    assert numbers == sorted(set(numbers))
+def test_numbers_are_unique_and_sorted_in_each_chapter() -> None:
+    assert len(ENTRIES) > 100
+    assert len(NUMBERS) == len(ENTRIES)
+    for title, found in CHAPTERS.items():
+        numbers = [entry.number for entry in found]
+        assert numbers == sorted(numbers) != [], title
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.number)
-def test_an_entry_has_every_part_once_and_names_its_certainty_and_tests_that_exist(entry: Entry) -> None:
-    assert tuple(entry.parts) == PARTS
-    assert all(len(lines) == 1 for lines in entry.parts.values())
-    assert not entry.has_other_lines
-    assert entry.parts["Certainty"][0] in ("known", "observed", "chosen")
-    assert entry.parts["Question"][0].endswith("?")
-    [tests] = entry.parts["Tests"]
-    assert TESTS.fullmatch(tests), "a test that is not written as `name`"
-    assert set(tests.strip("`").split("`, `")) - defined_tests() == set()
+def test_each_file_lists_its_chapters_with_links() -> None:
+    listed = [re.findall(r"^- \[(.+)\]\(#(.+)\)$", each.read_text("utf-8"), re.MULTILINE) for each in REGISTERS]
+    assert [title for links in listed for title, _ in links] == list(CHAPTERS)
+    for title, anchor in (link for links in listed for link in links):
+        assert anchor == re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+
+
+def test_an_entry_has_every_part_once_and_names_its_certainty_and_tests_that_exist() -> None:
+    wrong: list[object] = []
+    for entry in ENTRIES:
+        if tuple(entry.parts) != PARTS or any(len(lines) != 1 for lines in entry.parts.values()):
+            wrong.append((entry.number, "parts", tuple(entry.parts)))
+            continue
+        [question], [certainty], [tests] = (entry.parts[name] for name in ("Question", "Certainty", "Tests"))
+        if entry.has_other_lines or not question.endswith("?"):
+            wrong.append((entry.number, "lines that belong to no part, or a question without its mark"))
+        if certainty not in ("known", "observed", "chosen"):
+            wrong.append((entry.number, certainty))
+        if not TESTS.fullmatch(tests):
+            wrong.append((entry.number, "a test that is not written as `name`"))
+        elif missing := set(tests.strip("`").split("`, `")) - defined_tests():
+            wrong.append((entry.number, missing))
+    assert wrong == []
 
 
 def test_every_number_that_is_cited_has_an_entry() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.core.errors import InvalidInput
-from emulator.wire import dialect
-from emulator.wire.messaging import filters
+from emulator.wire import dialect, filters
 from emulator.wire.messaging import options as message_options
 from emulator.wire.messaging.options import RequestKind
 from emulator.wire.parts import RequestParts, read_query
@@ -27,10 +26,13 @@ PUBLISH, SCHEDULE, EVENTS = (
 HEADERS: dict[str, tuple[list[str], list[str]]] = {
     "Svc-Method": (["GET", "POST", "PUT", "PATCH", "DELETE"], ["HEAD", "FETCH", "P OST"]),
     "Svc-Timeout": (
-        ["1s", "30m", "1h30m", "30m1h", "0h1s", "007s", "1d1h30m", "30", "1"],
-        ["0s", "0", "1w", "1s1s", "1.5s", "-1s", "s"],
+        ["1s", "30m", "1h30m", "30m1h", "0h1s", "007s", "1d1h30m", "30", "1", "1.5s", "0.00001s"],
+        ["0s", "0", "1w", "1s1s", "1,5s", "-1s", "s"],
     ),
-    "Svc-Delay": (["0s", "10s", "1d10h30m", "30m1h", "2h0s"], ["10", "1w", "1s2s", "1 s", "1h 2m", "+1s", "1ms", "1D"]),
+    "Svc-Delay": (
+        ["0s", "10s", "1d10h30m", "30m1h", "2h0s", "0.0s", "1.25h3s"],
+        ["10", "1.s", ".5s", "1w", "1s2s", "1 s", "1h 2m", "+1s", "1ms", "1D"],
+    ),
     "Svc-Not-Before": (["0", "1767225660", "253402300799"], ["-1", "1.5", "253402300800", "tomorrow"]),
     "Svc-Retries": (["0", "3", "0000000003", "9999999999"], ["-1", "1.0", "10000000000", "three", "1e1"]),
     "Svc-Retry-Delay": (
@@ -160,7 +162,8 @@ def test_cron_expressions_have_the_same_grammar(text: str, is_taken: bool) -> No
     ("name", "text", "is_taken"),
     [
         ("cursor", "1767225600000-12", True),
-        ("cursor", "12", False),
+        ("cursor", "1767225600000", True),
+        ("cursor", "12-", False),
         ("count", "1000", True),
         ("count", "1001", False),
         ("count", "0", False),

@@ -1,10 +1,15 @@
-"""The contracts as documents: valid, complete, consistent, and with the operations that the application has."""
+"""The files of the contracts, and the grammars in them."""
 
 from __future__ import annotations
 
+import functools
 import re
+import shlex
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +18,36 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.routing import Route
 
 from emulator import resources
-from emulator.api.endpoint import Endpoint
+from emulator.api.endpoint import PathEndpoint
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import APIS, Operation, all_operations, load, operations, resolved, walk
-from tests.harness.emulators import in_process
-from tests.harness.loops import on_loop
+from tests.harness.emulators import InProcess, with_emulator
+
+# -- the contracts as documents: valid, complete, consistent, and with the operations that the application has ---
+
 
 each_api = pytest.mark.parametrize("api", APIS)
-each_operation = pytest.mark.parametrize(
-    "operation", [pytest.param(operation, id=operation.id) for operation in all_operations()]
-)
+
+
 DECISION = re.compile(r"D-[0-9]{3}")
+
+
+def each_operation(check: Callable[[Operation], None]) -> Callable[[], None]:
+    """A test that holds every operation against a check, and names those that fail it."""
+
+    @functools.wraps(check)
+    def test() -> None:
+        wrong: dict[str, str] = {}
+        for operation in all_operations():
+            try:
+                check(operation)
+            except AssertionError as error:
+                wrong[operation.id] = str(error)
+        assert wrong == {}
+
+    # pytest reads the parameters of what is wrapped.
+    del test.__wrapped__
+    return test
 
 
 # -- as OpenAPI -------------------------------------------------------------------------------
@@ -210,8 +234,9 @@ def test_every_field_of_a_response_is_described(api: str) -> None:
 
 @each_api
 def test_decisions_are_those_of_the_list(api: str) -> None:
-    decisions = resources.path("contracts", "decisions.md").read_text("utf-8")
-    known = set(re.findall(r"^## (D-[0-9]{3}) ", decisions, re.MULTILINE))
+    names = ("decisions.md", "own_decisions.md")
+    decisions = "".join(resources.path("contracts", name).read_text("utf-8") for name in names)
+    known = set(re.findall(r"^### (D-[0-9]{3}) ", decisions, re.MULTILINE))
     for place, value in walk(load(api)):
         if place.endswith("/x-decision"):
             cited = value if isinstance(value, list) else [value]
@@ -260,16 +285,15 @@ def test_links_lead_to_operations_and_their_parameters(api: str) -> None:
 # -- the application --------------------------------------------------------------------------
 
 
-@on_loop
-async def test_contracts_and_routes_have_the_same_operations() -> None:
-    async with in_process() as emulator:
-        routes = emulator.emulation.app.routes
-        served: set[tuple[str, str]] = set()
-        for route in routes:
-            assert isinstance(route, Route)
-            assert isinstance(route.endpoint, Endpoint)
-            path = re.sub(r"\{[^}]+\}", "{}", route.path)
-            served |= {(method, path) for method in route.endpoint.methods}
+@with_emulator()
+async def test_contracts_and_routes_have_the_same_operations(emulator: InProcess) -> None:
+    routes = emulator.emulation.app.routes
+    served: set[tuple[str, str]] = set()
+    for route in routes:
+        assert isinstance(route, Route)
+        assert isinstance(route.endpoint, PathEndpoint)
+        path = re.sub(r"\{[^}]+\}", "{}", route.path)
+        served |= {(method, path) for method in route.endpoint.methods}
     described = [(operation.method, re.sub(r"\{[^}]+\}", "{}", operation.path)) for operation in all_operations()]
     assert len(described) == len(set(described))
     assert set(described) - served == set()
@@ -340,3 +364,62 @@ def _has_field(document: Any, schema: Any, pointer: list[str]) -> bool:
         return "items" in schema and _has_field(document, schema["items"], pointer[1:])
     fields = schema.get("properties", {})
     return pointer[0] in fields and _has_field(document, fields[pointer[0]], pointer[1:])
+
+
+# -- the nightly workflow runs every fuzz test: each belongs to one part of it ---------------------
+
+
+ROOT = Path(__file__).parents[2]
+
+
+FUZZED = (
+    "tests/contracts/test_fuzz.py",
+    "tests/properties/test_core_properties.py",
+    "tests/properties/test_parsers.py",
+)
+
+
+WORD = re.compile(r"[A-Za-z_]+")
+
+
+def collected() -> dict[str, list[str]]:
+    """The names of the tests of each file."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n0", "-p", "no:cacheprovider", *FUZZED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100)
+    names: dict[str, list[str]] = {file: [] for file in FUZZED}
+    for file, name in re.findall(r"^(tests/[^:]+)::(.+)$", done.stdout, re.MULTILINE):
+        names[file].append(name)
+    return names
+
+
+def is_meant(expression: str, name: str) -> bool:
+    """Whether pytest's `-k` takes a test: each word stands for `occurs in its name`."""
+    found = WORD.sub(lambda word: word[0] if word[0] in ("and", "or", "not") else str(word[0] in name), expression)
+    return bool(eval(found))
+
+
+@pytest.mark.slow
+def test_every_fuzz_test_belongs_to_one_part_of_the_nightly_run() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["fuzz"]
+    assert any("${{ matrix.part }}" in step.get("run", "") for step in job["steps"])
+    names = collected()
+    assert all(names.values())
+    parts = [shlex.split(part) for part in job["strategy"]["matrix"]["part"]]
+    for file, own in names.items():
+        expressions = [" ".join(options).removeprefix("-k ") for path, *options in parts if path == file]
+        for name in own:
+            meant = [expression for expression in expressions if not expression or is_meant(expression, name)]
+            assert len(meant) == 1, (file, name, meant)
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "taken"),
+    [
+        ("application and messaging", "test_the_application[messaging-a]", True),
+        ("application and not messaging", "test_the_application[messaging-a]", False),
+        ("application and not messaging", "test_the_application[control-a]", True),
+    ],
+)
+def test_expressions_mean_what_they_mean_to_pytest(expression: str, name: str, taken: bool) -> None:
+    assert is_meant(expression, name) is taken

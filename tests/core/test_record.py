@@ -1,63 +1,204 @@
-"""Records of a brief type are what records of the whole type are, without a place for what has its default."""
+"""Identifiers, and the keys of a world that they follow from."""
 
 from __future__ import annotations
 
-import msgspec
+import re
+from hashlib import sha256
+from uuid import RFC_4122, UUID
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from emulator.core.model.messages import BriefMessage, Message
-from emulator.core.record import Record, brief, whole
-from tests.harness.simulations import World
+from emulator.core import record
+from emulator.core.errors import Malformed
+from emulator.core.model.resources import Plan
+from emulator.core.world_setup import WorldSetup, parse_world_name
+
+ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+BASE58 = f"[{ALPHABET}]"
+KEY = bytes.fromhex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
+
+keys = st.binary(min_size=1, max_size=64)
+numbers = st.integers(0, 10**18)
 
 
-class Parcel(Record, array_like=True):
-    to: str
-    weight: int = 1
-    labels: tuple[str, ...] = ()
-    note: str | None = None
+def decoded(text: str) -> bytes:
+    """The bytes that base58 characters stand for, without zeros in front."""
+    value = 0
+    for character in text:
+        value = value * 58 + ALPHABET.index(character)
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
 
 
-BriefParcel = brief(Parcel, "to", "weight")
+def checked(text: str) -> bytes:
+    """The content of a Base58Check text, its checksum verified."""
+    content, checksum = decoded(text)[:-4], decoded(text)[-4:]
+    assert sha256(sha256(content).digest()).digest()[:4] == checksum
+    return content
 
 
-def test_a_brief_record_reads_and_compares_as_a_whole_one() -> None:
-    one, other = BriefParcel(to="a", weight=2), Parcel(to="a", weight=2)
-    assert (one.to, one.weight, one.labels, one.note) == ("a", 2, (), None)
-    assert BriefParcel(to="a").weight == 1
-    assert one == other
-    assert other == one
-    assert hash(one) == hash(other)
-    assert one != BriefParcel(to="a")
-    assert other != BriefParcel(to="a")
-    assert one != Parcel(to="a", weight=2, note="fragile")
-    assert one != object()
-    assert type(whole(one)) is Parcel
-    assert repr(one) == repr(whole(one))
-    assert whole(other) is other
-    assert replace(whole(one), note="fragile") == Parcel(to="a", weight=2, note="fragile")
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param("7c8F3D7T64XecBkStgxwpDNuho1R", id="schedule"),
+        pytest.param("7kYjw48mhY7kAjqNGcy6cr29RJ6r", id="signing-key"),
+        pytest.param("5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs", id="next-signing-key"),
+    ],
+)
+def test_published_identifiers_have_the_form_that_ours_are_held_to(published: str) -> None:
+    """D-060."""
+    assert (len(published), checked(published)[0], len(checked(published))) == (28, 1, 17)
 
 
-def test_a_brief_record_is_stored_as_a_whole_one_and_takes_less_room() -> None:
-    one, other = BriefParcel(to="a", weight=2), Parcel(to="a", weight=2)
-    stored = msgspec.msgpack.encode(one)
-    assert msgspec.msgpack.decode(stored, type=Parcel) == other
-    assert len(stored) < len(msgspec.msgpack.encode(other))
-    assert one.__sizeof__() < other.__sizeof__()
+@given(keys, st.text(st.characters(codec="utf-8"), max_size=20), numbers)
+def test_short_id_is_28_characters_with_version_and_checksum(key: bytes, kind: str, number: int) -> None:
+    """D-060."""
+    text = record.short_id(key, kind, number)
+    assert re.fullmatch(BASE58 + "{28}", text)
+    assert checked(text)[0] == 1
+    assert len(checked(text)) == 17
 
 
-def test_a_field_without_a_default_has_a_place() -> None:
-    with pytest.raises(AssertionError):
-        brief(Parcel, "weight")
+@given(keys, numbers)
+def test_frequent_identifiers_have_the_length_and_letters_of_the_service(key: bytes, number: int) -> None:
+    """D-060."""
+    assert re.fullmatch("msg_" + BASE58 + "{53}", record.message_id(key, number))
+    assert re.fullmatch("jwt_" + BASE58 + "{28}", record.jwt_id(key, number))
 
 
-def test_a_message_is_brief_unless_it_has_something_rare() -> None:
-    world = World(answering=None)
-    plain, labeled = (world.publish("https://a.example.com/", labels=labels, delay_ms=5) for labels in ((), ("x",)))
-    assert type(world.messages[plain]) is BriefMessage
-    assert type(world.messages[labeled]) is Message
-    # Nothing but what it is missing tells it from one with all fields.
-    message = whole(world.messages[plain])
-    assert message == world.messages[plain]
-    assert {name for name in Message.__struct_fields__ if getattr(message, name)} >= {"message_id", "url", "method"}
-    assert not any(getattr(message, name) for name in Message.__struct_fields__[len(BriefMessage.__struct_fields__) :])
+# Written out, so that a change of the derivation shows: it would give every stored world other identifiers.
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param(
+            record.world_key(0).hex(),
+            "eb1e58071d01708ab270210ec51b948cff63263da354f987f15a58a288033b13",
+            id="world-key",
+        ),
+        pytest.param(
+            record.world_key(1, "a").hex(),
+            "ce3df91bfc4e49bc14a2a48f9c689ba5caf55c5bb4e6d66ecb7d1c9060bc2edd",
+            id="world-key-with-scope",
+        ),
+        pytest.param(
+            record.message_id(record.world_key(0), 1),
+            "msg_7YoJxEGjEauorhHjnrVdyUU8oZsJjt4Rtxn9QyeFUkkoZoM9KCHJe",
+            id="message",
+        ),
+        pytest.param(record.schedule_id(record.world_key(0), 1), "scd_74cPLPLY15sid3bMn5m1ibeqREXU", id="schedule"),
+        pytest.param(record.signing_key(record.world_key(0), 1), "sig_7wjuJuV3ZbNttfF6HGLgtVjscTJN", id="signing-key"),
+        pytest.param(record.jwt_id(record.world_key(0), 1), "jwt_n5AAbCA2Dd12hsVGpzrDHhALDE9d", id="jwt"),
+        pytest.param(
+            record.uuid(record.world_key(0), "search index", 1),
+            "17cc9332-d7ad-432d-801e-6ffdc56e767c",
+            id="uuid",
+        ),
+        pytest.param(
+            record.token_text(record.world_key(0), "password", 1, 32),
+            "UXDhNRqyaJCMNitSUAGnuh7JDZJYuc9h",
+            id="token",
+        ),
+    ],
+)
+def test_identifiers_stay_the_same_from_version_to_version(made: str, expected: str) -> None:
+    assert made == expected
+
+
+def test_numbers_kinds_and_keys_tell_identifiers_apart() -> None:
+    other_key = record.world_key(1)
+    made = [
+        *(record.message_id(KEY, number) for number in range(500)),
+        *(record.schedule_id(KEY, number) for number in range(500)),
+        *(record.jwt_id(KEY, number) for number in range(500)),
+        *(record.jwt_id(other_key, number) for number in range(500)),
+        record.short_id(KEY, "a/1", 2),
+        record.short_id(KEY, "a", 12),
+        record.uuid(KEY, "a", 1),
+        record.uuid(KEY, "b", 1),
+        record.token_text(KEY, "a", 1, 20),
+        record.token_text(KEY, "a", 11, 20),
+    ]
+    assert len({text[4:] for text in made}) == 2006
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param((1, ""), (2, ""), id="seed"),
+        pytest.param((1, ""), (1, "a"), id="scope"),
+        pytest.param((1, "1"), (11, ""), id="seed-and-scope-do-not-run-together"),
+        pytest.param((-1, ""), (1, ""), id="sign"),
+    ],
+)
+def test_seed_and_scope_tell_world_keys_apart(left: tuple[int, str], right: tuple[int, str]) -> None:
+    assert record.world_key(*left) != record.world_key(*right)
+
+
+def test_world_key_is_long_enough_to_be_a_key() -> None:
+    assert len(record.world_key(0, "\u00fc\udc80")) == 32
+
+
+@given(keys, numbers)
+def test_uuid_has_the_shape_of_a_random_one(key: bytes, number: int) -> None:
+    text = record.uuid(key, "search index", number)
+    assert (UUID(text).version, UUID(text).variant, str(UUID(text))) == (4, RFC_4122, text)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 28, 40, 64, 1000])
+def test_token_text_has_the_length_asked_for(length: int) -> None:
+    assert re.fullmatch(f"{BASE58}{{{length}}}", record.token_text(KEY, "password", 1, length))
+
+
+def test_token_text_uses_the_whole_alphabet() -> None:
+    assert set(record.token_text(KEY, "password", 1, 2000)) == set(ALPHABET)
+
+
+def test_dead_letter_id_is_the_moment_and_a_number() -> None:
+    """D-060."""
+    assert record.dead_letter_id(1_725_323_658_779, 0) == "1725323658779-0"
+
+
+def test_queue_token_is_base64_of_the_user_and_password() -> None:
+    """D-051."""
+    published = "eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0="
+    assert record.queue_token("defaultUser", "defaultPassword") == published
+
+
+# -- what a world is made from ------------------------------------------------------------------
+
+SETUP = WorldSetup(id="w", seed=7, epoch_ms=1, rate=0.0, plan=Plan.PAID)
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0", "a" * 64])
+def test_names_of_worlds_and_snapshots(name: str) -> None:
+    """D-128."""
+    assert parse_world_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", ".hidden", "-a", "a" * 65, "ä", "a b", "a\n"])
+def test_names_that_could_not_stand_in_a_path_or_name_a_file_are_malformed(name: str) -> None:
+    """D-128."""
+    with pytest.raises(Malformed, match="expected at most 64"):
+        parse_world_name(name)
+
+
+def test_the_secret_key_differs_by_seed_and_by_id() -> None:
+    keys = {each.secret_key for each in (SETUP, replace(SETUP, id="x"), replace(SETUP, seed=8))}
+    assert len(keys) == 3
+    assert SETUP.secret_key == replace(SETUP, epoch_ms=2, rate=1.0, plan=Plan.FREE).secret_key
+
+
+def test_the_event_key_differs_by_seed_and_by_epoch_and_not_by_id() -> None:
+    """D-060."""
+    keys = {each.event_key for each in (SETUP, replace(SETUP, epoch_ms=2), replace(SETUP, seed=8))}
+    assert len(keys) == 3
+    assert SETUP.event_key == replace(SETUP, id="x", rate=1.0, plan=Plan.FREE).event_key
+
+
+def test_a_world_without_a_given_epoch_begins_at_the_wall_clock_and_never_twice_at_one_instant() -> None:
+    """D-261."""
+    assert SETUP.beginning(5) is SETUP
+    open_setup = replace(SETUP, epoch_is_given=False)
+    assert [open_setup.beginning(now_ms).epoch_ms for now_ms in (5, 1, 0)] == [5, 2, 0]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts, resource_facts
 from emulator.core.checkpoint import restore
-from emulator.core.decision import Decision
-from emulator.core.errors import NotFound, WorldBroken
-from emulator.core.identifiers import world_key
-from emulator.core.model.answers import ScriptedResponse
-from emulator.core.model.names import MessageId, QueueName
+from emulator.core.errors import Conflict, Malformed, NotFound, WorldBroken
+from emulator.core.language.calendar import check_clock_instant, is_clock_instant
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions
+from emulator.core.model.resources import ScriptedResponse
+from emulator.core.record import world_key
 from emulator.core.simulation import DECISIONS, Simulation
-from emulator.core.state import State
-from emulator.core.state_view import StateView
+from emulator.core.state import Decision, State, StateView
 from tests.harness.simulations import (
+    DAY,
     EPOCH_MS,
     HOUR,
     MINUTE,
@@ -72,7 +71,7 @@ def test_a_command_also_does_what_is_due_at_its_instant() -> None:
             ),
         )
     )
-    assert [type(fact) for fact in outcome.facts] == [facts.MessageCreated, facts.AttemptStarted]
+    assert [type(fact) for fact in outcome.facts] == [message_facts.MessageCreated, message_facts.AttemptStarted]
     assert outcome.reply.accepted.messages[0].url == URL
 
 
@@ -88,8 +87,8 @@ def test_an_instant_done_in_parts_is_the_same_as_at_once(at_most: int) -> None:
 
     in_parts = parted.simulation.handle(advance, at_most).facts
     while parted.simulation.is_due:
-        more = parted.simulation.go_on(at_most)
-        assert len([fact for fact in more if isinstance(fact, facts.AttemptStarted)]) <= at_most
+        more = parted.simulation.continue_instant(at_most)
+        assert len([fact for fact in more if isinstance(fact, message_facts.AttemptStarted)]) <= at_most
         in_parts += more
 
     assert in_parts == at_once
@@ -98,21 +97,9 @@ def test_an_instant_done_in_parts_is_the_same_as_at_once(at_most: int) -> None:
 # -- refusing and breaking --------------------------------------------------------------------
 
 
-def test_a_refusal_before_the_first_fact_leaves_the_state_as_it_was() -> None:
-    world = busy_world()
-    before = world.snapshot()
-    for refused in (
-        commands.CancelMessage(account_id=world.account_id, message_id=MessageId("msg_nobody")),
-        commands.SetQueuePaused(account_id=world.account_id, name=QueueName("nobody"), paused=True),
-    ):
-        with pytest.raises(NotFound):
-            world.do(refused)
-    assert world.snapshot() == before
-
-
 def test_a_refusal_after_the_first_fact_breaks_the_world() -> None:
     def refuse_too_late(state: StateView, command: object) -> Decision[None]:
-        yield facts.ClockMoved(now_ms=state.now_ms + 1)
+        yield resource_facts.ClockMoved(now_ms=state.now_ms + 1)
         raise NotFound("nobody")
 
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
@@ -126,7 +113,7 @@ def test_a_step_the_table_does_not_have_breaks_the_world() -> None:
     message_id = world.publish(URL)
     state = restore(world.snapshot()[0])
     with pytest.raises(WorldBroken):
-        state.apply(facts.AttemptStarted(message_id=message_id, number=2, at_ms=EPOCH_MS, answer=None))
+        state.apply(message_facts.AttemptStarted(message_id=message_id, number=2, at_ms=EPOCH_MS, answer=None))
 
 
 def test_every_command_has_a_decision() -> None:
@@ -148,13 +135,6 @@ def test_the_same_calls_give_the_same_facts() -> None:
     assert busy_world().facts == busy_world().facts
 
 
-def test_worlds_share_nothing_but_the_process() -> None:
-    first, second = World(), World()
-    first.publish(URL, delay_ms=HOUR)
-    assert second.next_due_ms is None
-    assert second.facts == []
-
-
 def test_an_image_gives_the_same_state_and_the_same_future() -> None:
     world = busy_world()
     image, _ = world.snapshot()
@@ -169,9 +149,70 @@ def test_an_image_gives_the_same_state_and_the_same_future() -> None:
         assert other.handle(step).facts == world.simulation.handle(step).facts
 
 
-def test_a_fresh_world_has_nothing_to_do() -> None:
-    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
-    simulation = Simulation(state)
-    assert simulation.next_due_ms is None
-    assert simulation.now_ms == EPOCH_MS
-    assert not simulation.state.messages
+# -- the clock ----------------------------------------------------------------------------------
+
+
+FIRST_MS, LAST_MS = 1, 253_402_300_799_999
+
+
+@pytest.mark.parametrize("instant_ms", [FIRST_MS, EPOCH_MS, LAST_MS])
+def test_a_clock_shows_instants_after_1970_up_to_the_year_9999(instant_ms: int) -> None:
+    assert is_clock_instant(instant_ms)
+    assert check_clock_instant(instant_ms) == instant_ms
+
+
+@pytest.mark.parametrize(
+    ("instant_ms", "reason"),
+    [(FIRST_MS - 1, "after 1970-01-01T00:00:00Z"), (-DAY, "after 1970"), (LAST_MS + 1, "year 9999 at the latest")],
+)
+def test_a_clock_shows_no_other_instant(instant_ms: int, reason: str) -> None:
+    assert not is_clock_instant(instant_ms)
+    with pytest.raises(Malformed, match=reason):
+        check_clock_instant(instant_ms)
+
+
+def test_the_clock_refuses_to_pass_what_is_due() -> None:
+    world = World()
+    world.publish(URL, delay_ms=HOUR)
+    before = world.snapshot()
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR + 1))
+    assert world.snapshot() == before
+    world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR))
+    assert world.starts() == [(URL, 1, 3_600_000)]
+
+
+def test_the_clock_never_goes_back() -> None:
+    world = World()
+    world.run_until(HOUR)
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + HOUR - 1))
+
+
+def test_moving_the_clock_to_where_it_stands_is_no_fact() -> None:
+    world = World()
+    world.do(commands.AdvanceClock(to_ms=EPOCH_MS))
+    assert world.facts == []
+
+
+def test_the_clock_also_stops_for_expiries() -> None:
+    world = World()
+    world.publish(URL, deduplication_id="x")
+    with pytest.raises(Conflict):
+        world.do(commands.AdvanceClock(to_ms=EPOCH_MS + 10 * MINUTE + 1))
+
+
+def test_the_clock_may_be_set_back_only_before_anything_has_happened() -> None:
+    world = World()
+    world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))
+    assert world.simulation.now_ms == EPOCH_MS - DAY
+    world.publish(URL)
+    with pytest.raises(Conflict):
+        world.do(commands.SetBackClock(to_ms=EPOCH_MS - 2 * DAY))
+
+
+def test_the_clock_may_not_be_set_back_once_a_schedule_waits() -> None:
+    world = World()
+    world.write_schedule("* * * * *", URL)
+    with pytest.raises(Conflict):
+        world.do(commands.SetBackClock(to_ms=EPOCH_MS - DAY))

@@ -1,35 +1,42 @@
-"""Applying facts: every fact has its method, and changes the fields it is about and no others."""
+"""The state: records, plans, facts."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from emulator.core import facts
+from emulator.core import message_facts, resource_facts, run_facts
 from emulator.core.checkpoint import capture, restore
-from emulator.core.identifiers import world_key
-from emulator.core.model.answers import AttemptOutcome, ScriptedAnswer, Via
-from emulator.core.model.messages import Hold, HoldKind, HoldReason, Phase, Progress
-from emulator.core.model.names import DeadLetterId, FlowKey, MessageId, RuleId, RunId, ScheduleId
+from emulator.core.errors import WorldBroken
+from emulator.core.message_facts import FINAL, MessageStep
+from emulator.core.model.messages import AttemptOutcome, Dispatch, Hold, HoldKind, HoldReason, Phase, Progress, Via
 from emulator.core.model.options import FlowControl, MessageOptions, RunOptions
-from emulator.core.model.resources import FlowState, ScheduleProgress, ScheduleRunState
-from emulator.core.state import CHANGES, State
-from emulator.core.state_view import Counters
-from emulator.core.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
+from emulator.core.model.resources import FlowState, Plan, ScheduleProgress, ScheduleRunState, ScriptedAnswer
+from emulator.core.model.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
+from emulator.core.plans import PLAN_OF_TYPE, TERMS
+from emulator.core.record import DeadLetterId, FlowKey, MessageId, RuleId, RunId, ScheduleId, world_key
+from emulator.core.state import Counters, State
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
 
+# -- applying facts: every fact has its method, and changes the fields it is about and no others ---
+
+
 URL = "https://api.example.com/hook"
+
+
 KEY = FlowKey("k")
+
+
 OUTCOME = AttemptOutcome(response=None, error="refused", via=Via.NETWORK)
+
+
 ANSWER = ScriptedAnswer(rule_id=RuleId("rule_9"), latency_ms=3)
+
+
 NOW = EPOCH_MS + 5
-
-
-def test_every_fact_has_a_method_that_applies_it() -> None:
-    assert set(CHANGES) == set(get_args(facts.Fact))
 
 
 def test_a_state_of_before_the_second_key_goes_on_with_the_first() -> None:
@@ -51,10 +58,7 @@ def progress_with_every_field(phase: Phase) -> Progress:
     world = World(answering=None)
     message_id = world.publish(URL, flow_control=flow(KEY, parallelism=2))
     values: dict[str, Any] = {
-        "message": world.messages[message_id],
-        "phase": phase,
         "retried": 2,
-        "due_ms": EPOCH_MS + 1,
         "ticket": 7,
         "hold": Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM),
         "started_ms": EPOCH_MS + 2,
@@ -64,8 +68,8 @@ def progress_with_every_field(phase: Phase) -> Progress:
         "holds_key_slot": True,
         "postponed": 3,
     }
-    assert set(values) == set(Progress.__struct_fields__)
-    return Progress(**values)
+    assert set(values) == set(Dispatch.__struct_fields__)
+    return Progress(message=world.messages[message_id], phase=phase, due_ms=EPOCH_MS + 1, dispatch=Dispatch(**values))
 
 
 def state_with(progress: Progress) -> State:
@@ -81,7 +85,7 @@ def state_with(progress: Progress) -> State:
     [
         pytest.param(
             Phase.HELD,
-            lambda message_id: facts.MessageHeld(
+            lambda message_id: message_facts.MessageHeld(
                 message_id=message_id,
                 hold=Hold(kind=HoldKind.FLOW_CONTROL, name=KEY, reason=HoldReason.RATE),
                 ticket=9,
@@ -92,19 +96,19 @@ def state_with(progress: Progress) -> State:
         ),
         pytest.param(
             Phase.HELD,
-            lambda message_id: facts.AttemptStarted(message_id=message_id, number=3, at_ms=NOW, answer=None),
+            lambda message_id: message_facts.AttemptStarted(message_id=message_id, number=3, at_ms=NOW, answer=None),
             {"phase", "ticket", "hold", "started_ms", "answer", "outcome", "postponed"},
             id="started",
         ),
         pytest.param(
             Phase.RETRYING,
-            lambda message_id: facts.DeliveryPostponed(message_id=message_id, due_ms=NOW),
+            lambda message_id: message_facts.DeliveryPostponed(message_id=message_id, due_ms=NOW),
             {"due_ms", "postponed"},
             id="postponed",
         ),
         pytest.param(
             Phase.ACTIVE,
-            lambda message_id: facts.ResponseDelayed(
+            lambda message_id: message_facts.ResponseDelayed(
                 message_id=message_id, outcome=replace(OUTCOME, error="later"), due_ms=NOW
             ),
             {"due_ms", "outcome"},
@@ -112,7 +116,7 @@ def state_with(progress: Progress) -> State:
         ),
         pytest.param(
             Phase.ACTIVE,
-            lambda message_id: facts.AttemptFinished(
+            lambda message_id: message_facts.AttemptFinished(
                 message_id=message_id, number=3, started_ms=EPOCH_MS + 2, at_ms=NOW, outcome=OUTCOME
             ),
             set(),
@@ -120,19 +124,21 @@ def state_with(progress: Progress) -> State:
         ),
         pytest.param(
             Phase.ACTIVE,
-            lambda message_id: facts.RetryScheduled(message_id=message_id, at_ms=NOW, due_ms=NOW, reason="default"),
+            lambda message_id: message_facts.RetryScheduled(
+                message_id=message_id, at_ms=NOW, due_ms=NOW, reason="default"
+            ),
             {"phase", "retried", "due_ms", "answer", "outcome", "holds_key_slot"},
             id="retry",
         ),
         pytest.param(
             Phase.HELD,
-            lambda message_id: facts.CancelRequested(message_id=message_id, at_ms=NOW),
+            lambda message_id: message_facts.CancelRequested(message_id=message_id, at_ms=NOW),
             {"cancel_requested"},
             id="cancel",
         ),
         pytest.param(
             Phase.ACTIVE,
-            lambda _: facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=True),
+            lambda _: resource_facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=True),
             {"holds_key_slot"},
             id="counters reset",
         ),
@@ -141,10 +147,11 @@ def state_with(progress: Progress) -> State:
 def test_a_fact_of_a_message_changes_its_own_fields_only(phase: Phase, make: Any, changed: set[str]) -> None:
     before = progress_with_every_field(phase)
     if changed == {"cancel_requested"}:
-        before = replace(before, cancel_requested=False)
+        before = replace(before, dispatch=replace(before.dispatch, cancel_requested=False))
     state = state_with(before)
     state.apply(make(before.message.message_id))
-    assert differing(before, state.messages[before.message.message_id]) == changed
+    after = state.messages[before.message.message_id]
+    assert differing(before, after) - {"dispatch"} | differing(before.dispatch, after.dispatch) == changed
 
 
 # -- schedules and flow control keys ----------------------------------------------------------
@@ -167,10 +174,13 @@ def test_a_fact_of_a_schedule_changes_its_own_fields_only() -> None:
     schedules = state.accounts[ACCOUNT_ID].schedules
     names: dict[str, Any] = {"account_id": ACCOUNT_ID, "schedule_id": schedule_id, "at_ms": NOW}
     for fact, changed in (
-        (facts.ScheduleFired(**names, next_ms=NOW, error=None), {"next_ms", "last_fired_ms", "last_states", "error"}),
-        (facts.SchedulePaused(**names), {"next_ms"}),
-        (facts.ScheduleResumed(**names, next_ms=NOW), {"paused", "next_ms"}),
-        (facts.ScheduleWritten(schedule=before.schedule, next_ms=NOW), {"next_ms", "error"}),
+        (
+            resource_facts.ScheduleFired(**names, next_ms=NOW, error=None),
+            {"next_ms", "last_fired_ms", "last_states", "error"},
+        ),
+        (resource_facts.SchedulePaused(**names), {"next_ms"}),
+        (resource_facts.ScheduleResumed(**names, next_ms=NOW), {"paused", "next_ms"}),
+        (resource_facts.ScheduleWritten(schedule=before.schedule, next_ms=NOW), {"next_ms", "error"}),
     ):
         schedules[schedule_id] = before
         state.apply(fact)
@@ -200,7 +210,7 @@ def test_a_fact_of_a_flow_control_key_changes_its_own_fields_only() -> None:
     progress = progress_with_every_field(Phase.ACTIVE)
     state = state_with(progress)
     keys = state.accounts[ACCOUNT_ID].flow_keys
-    limits = facts.FlowKeyChanged(
+    limits = resource_facts.FlowKeyChanged(
         account_id=ACCOUNT_ID,
         key=KEY,
         parallelism=9,
@@ -210,14 +220,14 @@ def test_a_fact_of_a_flow_control_key_changes_its_own_fields_only() -> None:
         pinned_parallelism=False,
         pinned_rate=False,
     )
-    finished = facts.AttemptFinished(
+    finished = message_facts.AttemptFinished(
         message_id=progress.message.message_id, number=3, started_ms=EPOCH_MS, at_ms=NOW, outcome=OUTCOME
     )
     for fact, changed in (
         (limits, {"parallelism", "rate", "period_ms", "paused", "pinned_parallelism", "pinned_rate"}),
-        (facts.RateWindowOpened(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW), {"rate_count", "window_start_ms"}),
+        (resource_facts.RateWindowOpened(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW), {"rate_count", "window_start_ms"}),
         (
-            facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=False),
+            resource_facts.FlowCountersReset(account_id=ACCOUNT_ID, key=KEY, at_ms=NOW, parallelism=False),
             {"rate_count", "window_start_ms"},
         ),
         (finished, {"active"}),
@@ -229,7 +239,7 @@ def test_a_fact_of_a_flow_control_key_changes_its_own_fields_only() -> None:
 
 def test_every_limit_of_a_key_is_a_field_of_its_state_and_of_the_fact() -> None:
     counted = {"active", "rate_count", "window_start_ms"}
-    assert set(facts.FlowKeyChanged.__struct_fields__) == set(FlowState.__struct_fields__) - counted
+    assert set(resource_facts.FlowKeyChanged.__struct_fields__) == set(FlowState.__struct_fields__) - counted
     assert set(FlowControl.__struct_fields__) == {"key", "parallelism", "rate", "period_ms"}
 
 
@@ -266,6 +276,8 @@ def run_with_every_field() -> WorkflowRun:
         "options": MessageOptions(max_retries=4, workflow=RunOptions(run_id=RunId("wfr_1"))),
         "inherits": True,
         "steps": (WorkflowStep(message_id=MessageId("msg_1"), body=b"payload"),),
+        "listed_bytes": 123,
+        "depth": 2,
         "awaits_sdk": True,
         "invoker": Invoker(
             run_id=RunId("wfr_0"), run_created_ms=1, url=URL, options=MessageOptions(max_retries=5), step=b"{}"
@@ -273,6 +285,7 @@ def run_with_every_field() -> WorkflowRun:
         "waiters": (waiter(1), waiter(2)),
         "saved_events": (SavedEvent(event_id="early", body=b"1"), SavedEvent(event_id="early", body=b"2")),
         "from_dead_letter": DeadLetterId("1-1"),
+        "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     }
     assert set(values) == set(WorkflowRun.__struct_fields__)
     return WorkflowRun(**values)
@@ -280,10 +293,10 @@ def run_with_every_field() -> WorkflowRun:
 
 def state_with_run(run: WorkflowRun) -> State:
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
-    state.apply(facts.RunStarted(run=replace(run, waiters=())))
+    state.apply(run_facts.RunStarted(run=replace(run, waiters=())))
     for each in run.waiters:
         state.apply(
-            facts.WaitBegan(account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=NOW, waiter=each)
+            run_facts.WaitBegan(account_id=ACCOUNT_ID, run_id=run.run_id, run_number=run.number, at_ms=NOW, waiter=each)
         )
     return state
 
@@ -293,11 +306,11 @@ def test_a_fact_of_a_run_changes_its_own_fields_only() -> None:
     names: dict[str, Any] = {"account_id": ACCOUNT_ID, "run_id": before.run_id}
     step = WorkflowStep(message_id=MessageId("msg_2"), body=b"2")
     for fact, changed in (
-        (facts.StepAccepted(**names, run_number=3, step=step, at_ms=NOW), {"steps"}),
-        (facts.WaitBegan(**names, run_number=3, at_ms=NOW, waiter=waiter(3)), {"waiters"}),
-        (facts.WaitEnded(**names, waiter_number=1), {"waiters"}),
-        (facts.EventSaved(**names, event=SavedEvent(event_id="e", body=b"")), {"saved_events"}),
-        (facts.SavedEventTaken(**names, event_id="early"), {"saved_events"}),
+        (run_facts.StepAccepted(**names, run_number=3, step=step, at_ms=NOW), {"steps", "listed_bytes"}),
+        (run_facts.WaitBegan(**names, run_number=3, at_ms=NOW, waiter=waiter(3)), {"waiters"}),
+        (run_facts.WaitEnded(**names, waiter_number=1), {"waiters"}),
+        (run_facts.EventSaved(**names, event=SavedEvent(event_id="e", body=b"")), {"saved_events"}),
+        (run_facts.SavedEventTaken(**names, event_id="early"), {"saved_events"}),
     ):
         state = state_with_run(before)
         state.apply(fact)
@@ -318,10 +331,12 @@ def test_nothing_is_left_of_a_run_that_has_ended() -> None:
     before = run_with_every_field()
     state = state_with_run(before)
     state.apply(
-        facts.RunEnded(account_id=ACCOUNT_ID, run_id=before.run_id, run_number=3, at_ms=NOW, state=RunState.CANCELED)
+        run_facts.RunEnded(
+            account_id=ACCOUNT_ID, run_id=before.run_id, run_number=3, at_ms=NOW, state=RunState.CANCELED
+        )
     )
     owner = state.accounts[ACCOUNT_ID]
-    assert (owner.runs, owner.waiting_runs, list(state.timers)) == ({}, {}, [])
+    assert (owner.runs, owner.ended_runs, owner.waiting_runs, list(state.timers)) == ({}, {}, {}, [])
 
 
 # -- as a whole -------------------------------------------------------------------------------
@@ -351,3 +366,111 @@ def test_a_state_begins_with_nothing() -> None:
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
     assert state.counters == Counters()
     assert (state.messages, state.rules, list(state.timers)) == ({}, {}, [])
+
+
+# -- the plans that an account starts on -----------------------------------------------------------
+
+
+SAMPLES = {
+    Plan.FREE: {
+        "type": Plan.FREE,
+        "reserved_type": "",
+        "reserved_price": 0,
+        "max_message_size": 1_048_576,
+        "max_requests_per_day": 1_000,
+        "max_requests_per_day_hard": 1_000,
+        "max_endpoints_per_topic": 100,
+        "max_requests_per_second": 100,
+        "max_dlq_size": 1_000_000,
+        "max_retries": 5,
+        "max_topics": 1,
+        "max_schedules": 10,
+        "max_events_size": 10_000,
+        "max_dlq_retention_time_milis": 259_200_000,
+        "retention": 3,
+        "max_delay": 604_800,
+        "max_parallelism": 2,
+        "max_global_parallelism": 10,
+        "max_queues": 10,
+        "timeout": 900,
+    },
+    Plan.PAID: {
+        "type": Plan.PAID,
+        "reserved_type": "queue_fixed_1m",
+        "reserved_price": 180,
+        "max_message_size": 52_428_800,
+        "max_requests_per_day": 1_000_000,
+        "max_requests_per_day_hard": 10_000_000,
+        "max_endpoints_per_topic": 1_000,
+        "max_requests_per_second": 500,
+        "max_dlq_size": 2_147_483_647,
+        "max_retries": 20,
+        "max_topics": 1_000,
+        "max_schedules": 1_000_000,
+        "max_events_size": 100_000,
+        "max_dlq_retention_time_milis": 2_592_000_000,
+        "retention": 7,
+        "max_delay": 2_147_483_647,
+        "max_parallelism": 10,
+        "max_global_parallelism": 200,
+        "max_queues": 1_000,
+        "timeout": 21_600,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", Plan)
+def test_an_account_starts_on_the_published_samples(kind: Plan) -> None:
+    """D-030."""
+    terms = TERMS[PLAN_OF_TYPE[kind]]
+    assert {name: getattr(terms, name) for name in terms.__struct_fields__} == SAMPLES[kind]
+
+
+# -- the steps of a live message: every one it has, and nothing besides ----------------------------
+
+
+STARTABLE = {"PENDING", "HELD", "RETRYING"}
+
+
+LIVE = {*STARTABLE, "ACTIVE"}
+
+
+# The phases that a step follows on, and where it leads; None is the phase it follows on.
+STEPS: dict[type[MessageStep], tuple[set[str], str | None]] = {
+    message_facts.MessageHeld: (STARTABLE, "HELD"),
+    message_facts.DeliveryPostponed: ({"PENDING", "RETRYING"}, None),
+    message_facts.AttemptStarted: (STARTABLE, "ACTIVE"),
+    message_facts.ResponseDelayed: ({"ACTIVE"}, "ACTIVE"),
+    message_facts.AttemptFinished: ({"ACTIVE"}, "ACTIVE"),
+    message_facts.RetryScheduled: ({"ACTIVE"}, "RETRYING"),
+    message_facts.MessageDelivered: ({"ACTIVE"}, "DELIVERED"),
+    message_facts.MessageFailed: ({"ACTIVE"}, "FAILED"),
+    message_facts.MessageGivenUp: ({"ACTIVE"}, "FAILED"),
+    message_facts.CancelRequested: (LIVE, None),
+    message_facts.MessageCanceled: (LIVE, "CANCELED"),
+}
+
+
+def test_every_step_is_in_the_table() -> None:
+    assert set(STEPS) == set(MessageStep.__subclasses__())
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_step_leads_where_the_table_says_or_breaks_the_world(kind: type[MessageStep], phase: Phase) -> None:
+    sources, target = STEPS[kind]
+    # Only the message of the step matters here.
+    others: dict[str, Any] = {name: None for name in kind.__struct_fields__ if name != "message_id"}
+    step = kind(message_id=MessageId("msg_1"), **others)
+    if phase.value in sources:
+        assert step.next_phase(phase).value == target or (target is None and step.next_phase(phase) is phase)
+    else:
+        with pytest.raises(WorldBroken) as broken:
+            step.next_phase(phase)
+        assert str(broken.value) == f"a message that is {phase.value} cannot take {kind.__name__}"
+
+
+def test_final_phases_lead_nowhere_and_are_reached() -> None:
+    assert {phase.value for phase in FINAL} == {"DELIVERED", "FAILED", "CANCELED"}
+    assert not {phase for kind in STEPS for phase in kind.leads} & FINAL
+    assert {phase for kind in STEPS for phase in kind.leads.values()} >= FINAL

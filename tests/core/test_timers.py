@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.model.messages import TimerKind
-from emulator.core.timers import Timers
+from emulator.core.record import MessageId
+from emulator.core.timers import Timers, WaitList
 
 DELIVERY, SCHEDULE, ANSWER = TimerKind.DELIVERY, TimerKind.SCHEDULE, TimerKind.ANSWER
 QUIET = TimerKind.DEDUPLICATION_EXPIRY
@@ -58,30 +59,6 @@ def test_a_due_timer_stays_armed_until_it_is_disarmed() -> None:
     assert timers.due(10) is None
 
 
-@pytest.mark.parametrize("again_ms", [5, 10, 20], ids=["earlier", "the-same", "later"])
-def test_arming_again_replaces(again_ms: int) -> None:
-    timers = Timers()
-    timers.arm(DELIVERY, "a", 10)
-    timers.arm(DELIVERY, "a", again_ms)
-    assert timers.next_due_ms() == again_ms
-    assert fire_all(timers, 100) == ["a"]
-
-
-def test_one_subject_may_wait_in_two_ways() -> None:
-    timers = Timers()
-    timers.arm(DELIVERY, "a", 10)
-    timers.arm(ANSWER, "a", 5)
-    timers.disarm(ANSWER, "a")
-    assert timers.next_due_ms() == 10
-
-
-def test_disarming_what_is_not_armed_does_nothing() -> None:
-    timers = Timers()
-    timers.disarm(DELIVERY, "a")
-    assert timers.next_due_ms() is None
-    assert timers.due(10**15) is None
-
-
 def test_quiet_timers_are_due_but_are_no_work() -> None:
     timers = Timers()
     timers.arm(QUIET, "account", 10)
@@ -124,3 +101,49 @@ def test_timers_agree_with_a_sorted_table(steps: list[tuple[bool, tuple[TimerKin
     assert list(restored) == list(timers)
     assert restored.sequence == timers.sequence
     assert fire_all(restored, 5) == [subject for _, subject in in_order]
+
+
+# -- waiting for a slot -------------------------------------------------------------------------
+
+A, B, C = MessageId("a"), MessageId("b"), MessageId("c")
+
+
+def test_the_first_ticket_is_first_whichever_joined_first() -> None:
+    line = WaitList()
+    line.join(A, 3)
+    line.join(B, 1)
+    line.join(C, 2)
+    assert (line.first, line.first_ticket) == (B, 1)
+    assert list(line) == [B, C, A]
+    assert len(line) == 3
+
+
+def test_leaving_from_the_middle_and_from_the_front() -> None:
+    line = WaitList()
+    for ticket, message_id in enumerate((A, B, C)):
+        line.join(message_id, ticket)
+    line.leave(B)
+    assert list(line) == [A, C]
+    line.leave(A)
+    assert line.first == C
+    assert A not in line
+    assert C in line
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from((A, B, C)), st.integers(0, 4))))
+def test_a_line_agrees_with_a_sorted_table(steps: list[tuple[bool, MessageId, int]]) -> None:
+    line = WaitList()
+    tickets: dict[MessageId, int] = {}
+    for joins, message_id, ticket in steps:
+        if joins and ticket not in tickets.values():
+            line.join(message_id, ticket)
+            tickets[message_id] = ticket
+        elif not joins:
+            line.leave(message_id)
+            tickets.pop(message_id, None)
+        in_order = sorted(tickets, key=tickets.__getitem__)
+        assert list(line) == in_order
+        assert line.first == (in_order[0] if in_order else None)
+        assert line.first_ticket == (tickets[in_order[0]] if in_order else None)
+        assert len(line) == len(in_order)

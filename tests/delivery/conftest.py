@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 
+P = ParamSpec("P")
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -24,3 +27,16 @@ def run(request: pytest.FixtureRequest) -> Run:
             runner.run(coroutine)
 
     return run_on_uvloop
+
+
+def on_both_loops(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Makes an asynchronous test two ordinary ones, one on each event loop of `run`."""
+
+    @functools.wraps(test)
+    def with_loop(run: Run, *args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    signature = inspect.signature(test)
+    run = inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    with_loop.__dict__["__signature__"] = signature.replace(parameters=[run, *signature.parameters.values()])
+    return with_loop

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.core.model.answers import ScriptedAnswer
-from emulator.core.model.messages import Attempt, Message
-from emulator.core.model.names import AccountId, GroupName, Headers, MessageId, RuleId, ScheduleId
+from emulator.core.model.messages import Attempt
 from emulator.core.model.options import Method
+from emulator.core.model.resources import ScriptedAnswer
+from emulator.core.record import AccountId, GroupName, Headers, MessageId, RuleId, ScheduleId
+from tests.harness.simulations import make_message
 
 SIGNING_KEY = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
 NEXT_SIGNING_KEY = "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs"
@@ -40,7 +41,7 @@ def attempt(
     signing_key: str = SIGNING_KEY,
 ) -> Attempt:
     return Attempt(
-        message=Message(
+        message=make_message(
             message_id=MessageId("msg_1"),
             number=1,
             account_id=AccountId("account"),

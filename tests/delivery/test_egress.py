@@ -11,13 +11,13 @@ from emulator.delivery.egress import (
     CheckedResolver,
     EgressPolicy,
     EgressRefused,
+    EgressVerdict,
     ExternalPolicy,
     Lookup,
+    Lookups,
     Resolved,
-    Verdict,
     look_up_with,
 )
-from emulator.delivery.lookups import Lookups
 
 LOCAL = [
     "http://127.0.0.1:3000/x",
@@ -117,41 +117,41 @@ EVERYTHING_ALLOWED = EgressPolicy(
 @pytest.mark.parametrize("url", LOCAL)
 @pytest.mark.parametrize("external", list(ExternalPolicy))
 def test_this_machine_and_private_networks_are_always_reached(url: str, external: ExternalPolicy) -> None:
-    assert EgressPolicy(external=external).decide(url) is Verdict.NETWORK
+    assert EgressPolicy(external=external).decide(url) is EgressVerdict.NETWORK
 
 
 @pytest.mark.parametrize("url", EXTERNAL)
 def test_everything_else_follows_the_policy(url: str) -> None:
-    assert EgressPolicy().decide(url) is Verdict.CAPTURE
-    assert EgressPolicy(external=ExternalPolicy.FAIL).decide(url) is Verdict.FAIL
-    assert EgressPolicy(external=ExternalPolicy.ALLOW).decide(url) is Verdict.NETWORK
+    assert EgressPolicy().decide(url) is EgressVerdict.CAPTURE
+    assert EgressPolicy(external=ExternalPolicy.FAIL).decide(url) is EgressVerdict.FAIL
+    assert EgressPolicy(external=ExternalPolicy.ALLOW).decide(url) is EgressVerdict.NETWORK
 
 
 @pytest.mark.parametrize("url", METADATA)
 def test_cloud_metadata_is_never_reached(url: str) -> None:
-    assert EgressPolicy().decide(url) is Verdict.FORBIDDEN
-    assert EVERYTHING_ALLOWED.decide(url) is Verdict.FORBIDDEN
+    assert EgressPolicy().decide(url) is EgressVerdict.FORBIDDEN
+    assert EVERYTHING_ALLOWED.decide(url) is EgressVerdict.FORBIDDEN
 
 
 @pytest.mark.parametrize("url", ["http:///x", "http://a b/", "ftp://localhost/", "http://%2531.test/", "http://[::1"])
 def test_a_url_without_a_usable_host_is_never_reached(url: str) -> None:
-    assert EVERYTHING_ALLOWED.decide(url) is Verdict.FORBIDDEN
+    assert EVERYTHING_ALLOWED.decide(url) is EgressVerdict.FORBIDDEN
 
 
 @pytest.mark.parametrize(
     ("allowed", "url", "route"),
     [
-        ("api.example.com", "https://API.example.com./x", Verdict.NETWORK),
-        ("API.Example.com", "https://api.example.com/x", Verdict.NETWORK),
-        ("api.example.com", "https://www.api.example.com/x", Verdict.CAPTURE),
-        ("*.example.com", "https://a.b.example.com/x", Verdict.NETWORK),
-        ("*.example.com", "https://example.com/x", Verdict.CAPTURE),
-        ("*.example.com", "https://notexample.com/x", Verdict.CAPTURE),
-        ("93.184.216.34", "http://1572395042/", Verdict.NETWORK),
-        ("2606:2800:220:1::1", "http://[2606:2800:220:1:0:0:0:1]/", Verdict.NETWORK),
+        ("api.example.com", "https://API.example.com./x", EgressVerdict.NETWORK),
+        ("API.Example.com", "https://api.example.com/x", EgressVerdict.NETWORK),
+        ("api.example.com", "https://www.api.example.com/x", EgressVerdict.CAPTURE),
+        ("*.example.com", "https://a.b.example.com/x", EgressVerdict.NETWORK),
+        ("*.example.com", "https://example.com/x", EgressVerdict.CAPTURE),
+        ("*.example.com", "https://notexample.com/x", EgressVerdict.CAPTURE),
+        ("93.184.216.34", "http://1572395042/", EgressVerdict.NETWORK),
+        ("2606:2800:220:1::1", "http://[2606:2800:220:1:0:0:0:1]/", EgressVerdict.NETWORK),
     ],
 )
-def test_an_allowed_host_is_reached_although_external(allowed: str, url: str, route: Verdict) -> None:
+def test_an_allowed_host_is_reached_although_external(allowed: str, url: str, route: EgressVerdict) -> None:
     assert EgressPolicy(allow_hosts=(allowed,)).decide(url) is route
 
 

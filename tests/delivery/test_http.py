@@ -18,9 +18,9 @@ from typing import cast
 import aiohttp
 import pytest
 
-from emulator.core.model.answers import Response
-from emulator.core.model.names import Headers
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
+from emulator.core.record import Headers
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
 from emulator.delivery.http import (
@@ -28,12 +28,12 @@ from emulator.delivery.http import (
     REFUSED,
     RESET,
     UNREACHABLE,
-    Failure,
     HttpClient,
+    SendFailure,
     failure_text,
 )
 from emulator.wire.urls import Target, read_target
-from tests.delivery.conftest import Run
+from tests.delivery.conftest import Run, on_both_loops
 from tests.delivery.receivers import OK, Answer, Then, receiver, unused_port
 
 HOST = ("Host", "receiver.test")
@@ -56,24 +56,41 @@ async def post(
     headers: Headers = (HOST, ("Content-Length", "5")),
     body: bytes = b"hello",
     timeout_ms: int = 5000,
-) -> Response | Failure:
+) -> Response | SendFailure:
     return await http.exchange(method=method, url=url, headers=headers, body=body, timeout_ms=timeout_ms)
+
+
+# -- mistakes of ours ---------------------------------------------------------------------------
+
+
+def test_a_mistake_in_the_client_is_logged_and_not_only_taken_for_the_receivers_fault(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def lookup(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
+        raise AttributeError("gone in this version")
+
+    async def scenario() -> None:
+        async with client(lookup) as http:
+            assert await post(http, "http://receiver.test/") == SendFailure(text=CONNECTION_FAILED)
+
+    run(scenario())
+    [record] = caplog.records
+    assert "a mistake in the emulator or its HTTP client" in record.message
+    assert "gone in this version" in caplog.text
 
 
 # -- what is sent -----------------------------------------------------------------------------
 
 
-def test_the_request_is_exactly_what_was_given(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            headers = (HOST, ("X-Two", "a"), ("x-two", "b"), ("svc-region", "EU"), ("Content-Length", "5"))
-            await post(http, there.url("/b//c/../%zz%2F?x=1&y=?"), headers=headers)
-            assert there.requests == [
-                b"POST /b//c/../%zz%2F?x=1&y=? HTTP/1.1\r\n"
-                b"Host: receiver.test\r\nX-Two: a\r\nx-two: b\r\nsvc-region: EU\r\nContent-Length: 5\r\n\r\nhello"
-            ]
-
-    run(scenario())
+@on_both_loops
+async def test_the_request_is_exactly_what_was_given() -> None:
+    async with client() as http, receiver() as there:
+        headers = (HOST, ("X-Two", "a"), ("x-two", "b"), ("svc-region", "EU"), ("Content-Length", "5"))
+        await post(http, there.url("/b//c/../%zz%2F?x=1&y=?"), headers=headers)
+        assert there.requests == [
+            b"POST /b//c/../%zz%2F?x=1&y=? HTTP/1.1\r\n"
+            b"Host: receiver.test\r\nX-Two: a\r\nx-two: b\r\nsvc-region: EU\r\nContent-Length: 5\r\n\r\nhello"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -88,80 +105,70 @@ def test_the_request_is_exactly_what_was_given(run: Run) -> None:
         (Method.PATCH, b"abc", b"PATCH /hook HTTP/1.1\r\nHost: receiver.test\r\nContent-Length: 3\r\n\r\nabc"),
     ],
 )
-def test_nothing_is_added_for_any_method(run: Run, method: Method, body: bytes, expected: bytes) -> None:
-    async def scenario() -> None:
-        headers = (HOST,) if method is Method.GET and not body else (HOST, ("Content-Length", str(len(body))))
-        async with client() as http, receiver() as there:
-            await post(http, there.url(), method=method, headers=headers, body=body)
-            assert there.requests == [expected]
-
-    run(scenario())
+@on_both_loops
+async def test_nothing_is_added_for_any_method(method: Method, body: bytes, expected: bytes) -> None:
+    headers = (HOST,) if method is Method.GET and not body else (HOST, ("Content-Length", str(len(body))))
+    async with client() as http, receiver() as there:
+        await post(http, there.url(), method=method, headers=headers, body=body)
+        assert there.requests == [expected]
 
 
-def test_a_large_body_arrives_whole(run: Run) -> None:
-    async def scenario() -> None:
-        body = bytes(range(256)) * 12_000
-        headers = (HOST, ("Content-Length", str(len(body))))
-        async with client() as http, receiver() as there:
-            assert await post(http, there.url(), headers=headers, body=body) == Response(
-                status=200, headers=(("Content-Length", "2"),), body=b"ok"
-            )
-            assert there.requests[0].partition(b"\r\n\r\n")[2] == body
-
-    run(scenario())
+@on_both_loops
+async def test_a_large_body_arrives_whole() -> None:
+    body = bytes(range(256)) * 12_000
+    headers = (HOST, ("Content-Length", str(len(body))))
+    async with client() as http, receiver() as there:
+        assert await post(http, there.url(), headers=headers, body=body) == Response(
+            status=200, headers=(("Content-Length", "2"),), body=b"ok"
+        )
+        assert there.requests[0].partition(b"\r\n\r\n")[2] == body
 
 
-def test_credentials_and_fragment_of_the_url_are_not_sent(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            await post(http, there.url("/x#part").replace("//", "//user:secret@"))
-            assert there.requests[0].startswith(b"POST /x HTTP/1.1\r\nHost: receiver.test\r\nContent-Length")
-
-    run(scenario())
+@on_both_loops
+async def test_credentials_and_fragment_of_the_url_are_not_sent() -> None:
+    async with client() as http, receiver() as there:
+        await post(http, there.url("/x#part").replace("//", "//user:secret@"))
+        assert there.requests[0].startswith(b"POST /x HTTP/1.1\r\nHost: receiver.test\r\nContent-Length")
 
 
-def test_a_header_that_cannot_be_sent_fails_the_request(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            headers = (HOST, ("X-Evil", "a\r\nX-Smuggled: b"))
-            assert await post(http, there.url(), headers=headers) == Failure(
-                text="invalid request: a header or the URL cannot be sent"
-            )
-            assert there.requests == []
-
-    run(scenario())
+@on_both_loops
+async def test_a_header_that_cannot_be_sent_fails_the_request() -> None:
+    async with client() as http, receiver() as there:
+        headers = (HOST, ("X-Evil", "a\r\nX-Smuggled: b"))
+        assert await post(http, there.url(), headers=headers) == SendFailure(
+            text="invalid request: a header or the URL cannot be sent"
+        )
+        assert there.requests == []
 
 
 # -- what comes back --------------------------------------------------------------------------
 
 
-def test_the_response_is_kept_as_received(run: Run) -> None:
-    async def scenario() -> None:
-        data = (
-            b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nset-cookie: a=1\r\nSet-Cookie: b=2\r\n"
-            b"X-Text: sch\xc3\xb6n\r\nX-Odd: \xff\r\nContent-Encoding: gzip\r\nConnection: keep-alive\r\n"
-            b"Content-Length: 3\r\n\r\n\x1f\x8bx"
+@on_both_loops
+async def test_the_response_is_kept_as_received() -> None:
+    data = (
+        b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nset-cookie: a=1\r\nSet-Cookie: b=2\r\n"
+        b"X-Text: sch\xc3\xb6n\r\nX-Odd: \xff\r\nContent-Encoding: gzip\r\nConnection: keep-alive\r\n"
+        b"Content-Length: 3\r\n\r\n\x1f\x8bx"
+    )
+    async with client() as http, receiver([Answer(data), Answer()]) as there:
+        assert await post(http, there.url()) == Response(
+            status=302,
+            headers=(
+                ("Location", "/elsewhere"),
+                ("set-cookie", "a=1"),
+                ("Set-Cookie", "b=2"),
+                ("X-Text", "schön"),
+                ("X-Odd", "\N{REPLACEMENT CHARACTER}"),
+                ("Content-Encoding", "gzip"),
+                ("Connection", "keep-alive"),
+                ("Content-Length", "3"),
+            ),
+            body=b"\x1f\x8bx",
         )
-        async with client() as http, receiver([Answer(data), Answer()]) as there:
-            assert await post(http, there.url()) == Response(
-                status=302,
-                headers=(
-                    ("Location", "/elsewhere"),
-                    ("set-cookie", "a=1"),
-                    ("Set-Cookie", "b=2"),
-                    ("X-Text", "schön"),
-                    ("X-Odd", "\N{REPLACEMENT CHARACTER}"),
-                    ("Content-Encoding", "gzip"),
-                    ("Connection", "keep-alive"),
-                    ("Content-Length", "3"),
-                ),
-                body=b"\x1f\x8bx",
-            )
-            await post(http, there.url())
-            assert b"cookie" not in there.requests[1].lower()
-            assert there.connections == 1
-
-    run(scenario())
+        await post(http, there.url())
+        assert b"cookie" not in there.requests[1].lower()
+        assert there.connections == 1
 
 
 @pytest.mark.parametrize(
@@ -179,37 +186,30 @@ def test_the_response_is_kept_as_received(run: Run) -> None:
     ],
     ids=["chunked", "until close", "HTTP/1.0", "204", "304", "early hints", "101", "489", "large header"],
 )
-def test_every_kind_of_response_is_read(run: Run, answer: Answer, status: int, body: bytes) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver([answer]) as there:
-            response = await post(http, there.url())
-            assert isinstance(response, Response)
-            assert (response.status, response.body) == (status, body)
-
-    run(scenario())
+@on_both_loops
+async def test_every_kind_of_response_is_read(answer: Answer, status: int, body: bytes) -> None:
+    async with client() as http, receiver([answer]) as there:
+        response = await post(http, there.url())
+        assert isinstance(response, Response)
+        assert (response.status, response.body) == (status, body)
 
 
-def test_names_below_localhost_are_reached_without_dns(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            assert isinstance(await post(http, there.url(host="app.localhost")), Response)
-
-    run(scenario())
+@on_both_loops
+async def test_names_below_localhost_are_reached_without_dns() -> None:
+    async with client() as http, receiver() as there:
+        assert isinstance(await post(http, there.url(host="app.localhost")), Response)
 
 
 # -- failures ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_nobody_listening_is_a_refused_connection(run: Run, host: str) -> None:
+@on_both_loops
+async def test_nobody_listening_is_a_refused_connection(host: str) -> None:
     """D-108: also where one of the host's addresses fails for another reason."""
-
-    async def scenario() -> None:
-        async with client() as http:
-            outcome = await post(http, f"http://{host}:{await unused_port()}/")
-            assert outcome == Failure(text="connection refused")
-
-    run(scenario())
+    async with client() as http:
+        outcome = await post(http, f"http://{host}:{await unused_port()}/")
+        assert outcome == SendFailure(text="connection refused")
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,11 @@ def test_nobody_listening_is_a_refused_connection(run: Run, host: str) -> None:
     ids=["nothing", "half a head", "half a body", "not HTTP", "bad length", "too large"],
 )
 @pytest.mark.parametrize("method", [Method.POST, Method.GET])
-def test_a_broken_answer_fails_once_and_is_not_asked_again(run: Run, answer: Answer, text: str, method: Method) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver([answer]) as there:
-            assert await post(http, there.url(), method=method) == Failure(text=text)
-            assert len(there.requests) == 1
-
-    run(scenario())
+@on_both_loops
+async def test_a_broken_answer_fails_once_and_is_not_asked_again(answer: Answer, text: str, method: Method) -> None:
+    async with client() as http, receiver([answer]) as there:
+        assert await post(http, there.url(), method=method) == SendFailure(text=text)
+        assert len(there.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -242,72 +240,62 @@ def test_a_broken_answer_fails_once_and_is_not_asked_again(run: Run, answer: Ans
     [Answer(b"", Then.WAIT), Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", Then.WAIT)],
     ids=["head", "body"],
 )
-def test_the_timeout_covers_the_whole_exchange(run: Run, answer: Answer) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver([answer]) as there:
-            assert await post(http, there.url(), timeout_ms=30) == Failure(text="timeout: no response in time")
-
-    run(scenario())
+@on_both_loops
+async def test_the_timeout_covers_the_whole_exchange(answer: Answer) -> None:
+    async with client() as http, receiver([answer]) as there:
+        assert await post(http, there.url(), timeout_ms=30) == SendFailure(text="timeout: no response in time")
 
 
-def test_a_reset_connection_is_called_so(run: Run) -> None:
-    async def scenario() -> None:
-        async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            # Closing with a linger time of zero sends a reset.
-            linger = struct.pack("ii", 1, 0)
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            writer.transport.abort()
+@on_both_loops
+async def test_a_reset_connection_is_called_so() -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        # Closing with a linger time of zero sends a reset.
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
 
-        server = await asyncio.start_server(reset, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with client() as http:
-            assert await post(http, f"http://127.0.0.1:{port}/") == Failure(text="connection reset by peer")
-        server.close()
-
-    run(scenario())
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with client() as http:
+        assert await post(http, f"http://127.0.0.1:{port}/") == SendFailure(text="connection reset by peer")
+    server.close()
 
 
-def test_an_unknown_name_is_called_so(run: Run) -> None:
+@on_both_loops
+async def test_an_unknown_name_is_called_so() -> None:
     async def nobody_knows(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    async def scenario() -> None:
-        async with client(nobody_knows) as http:
-            assert await post(http, "http://nowhere.internal:81/x") == Failure(text="name not known: nowhere.internal")
-
-    run(scenario())
+    async with client(nobody_knows) as http:
+        assert await post(http, "http://nowhere.internal:81/x") == SendFailure(text="name not known: nowhere.internal")
 
 
-def test_a_server_without_tls_fails_the_handshake(run: Run) -> None:
-    async def scenario() -> None:
-        async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            writer.close()
+@on_both_loops
+async def test_a_server_without_tls_fails_the_handshake() -> None:
+    async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with client() as http:
-            assert await post(http, f"https://127.0.0.1:{port}/") == Failure(text="TLS handshake failed")
-        server.close()
-
-    run(scenario())
+    server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with client() as http:
+        assert await post(http, f"https://127.0.0.1:{port}/") == SendFailure(text="TLS handshake failed")
+    server.close()
 
 
-def test_a_server_that_hangs_up_during_the_handshake_fails_it(run: Run) -> None:
-    async def scenario() -> None:
-        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.close()
+@on_both_loops
+async def test_a_server_that_hangs_up_during_the_handshake_fails_it() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
 
-        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with client() as http:
-            assert await post(http, f"https://127.0.0.1:{port}/") == Failure(text="TLS handshake failed")
-        server.close()
-
-    run(scenario())
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with client() as http:
+        assert await post(http, f"https://127.0.0.1:{port}/") == SendFailure(text="TLS handshake failed")
+    server.close()
 
 
 @pytest.mark.slow
@@ -322,76 +310,67 @@ def test_a_certificate_that_nobody_vouches_for_is_not_accepted(run: Run, tmp_pat
 
     async def scenario() -> None:
         async with client() as http, receiver(tls=context) as there:
-            assert await post(http, there.url(host="localhost", scheme="https")) == Failure(text="TLS handshake failed")
+            failed = SendFailure(text="TLS handshake failed")
+            assert await post(http, there.url(host="localhost", scheme="https")) == failed
             assert there.requests == []
 
     run(scenario())
 
 
-def test_a_name_that_turns_to_a_metadata_address_is_never_connected_to(run: Run) -> None:
+@on_both_loops
+async def test_a_name_that_turns_to_a_metadata_address_is_never_connected_to() -> None:
     """D-105: DNS rebinding."""
 
     async def rebind(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
         return [Resolved(hostname=host, host="169.254.169.254", port=port, family=socket.AF_INET, proto=0, flags=0)]
 
-    async def scenario() -> None:
-        async with client(rebind) as http:
-            assert await post(http, "http://web.internal/latest/meta-data") == Failure(
-                text="egress refused: web.internal resolves to a cloud metadata or link-local address"
-            )
-
-    run(scenario())
+    async with client(rebind) as http:
+        assert await post(http, "http://web.internal/latest/meta-data") == SendFailure(
+            text="egress refused: web.internal resolves to a cloud metadata or link-local address"
+        )
 
 
 # -- connections ------------------------------------------------------------------------------
 
 
-def test_connections_are_kept_and_used_again(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            for _ in range(5):
-                assert isinstance(await post(http, there.url()), Response)
-            assert (there.connections, len(there.requests)) == (1, 5)
-
-    run(scenario())
+@on_both_loops
+async def test_connections_are_kept_and_used_again() -> None:
+    async with client() as http, receiver() as there:
+        for _ in range(5):
+            assert isinstance(await post(http, there.url()), Response)
+        assert (there.connections, len(there.requests)) == (1, 5)
 
 
-def test_a_server_that_closes_after_each_answer_gets_each_request_once(run: Run) -> None:
+@on_both_loops
+async def test_a_server_that_closes_after_each_answer_gets_each_request_once() -> None:
     """It does not announce the close, so every connection in the pool is stale."""
-
-    async def scenario() -> None:
-        async with client() as http, receiver([Answer(OK, Then.CLOSE)]) as there:
-            for _ in range(20):
-                assert isinstance(await post(http, there.url()), Response)
-            assert len(there.requests) == 20
-
-    run(scenario())
+    async with client() as http, receiver([Answer(OK, Then.CLOSE)]) as there:
+        for _ in range(20):
+            assert isinstance(await post(http, there.url()), Response)
+        assert len(there.requests) == 20
 
 
-def test_kept_connections_that_ended_unseen_are_not_used(run: Run) -> None:
+@on_both_loops
+async def test_kept_connections_that_ended_unseen_are_not_used() -> None:
     """The event loop has had no turn since they ended. What is sent on one could be received, and so received twice."""
-
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            server.setblocking(False)
-            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-            async with client() as http:
-                sent = [asyncio.create_task(post(http, url)) for _ in range(5)]
-                kept = [(await loop.sock_accept(server))[0] for _ in sent]
-                for connection in kept:
-                    await _answer(connection)
-                assert all(isinstance(answer, Response) for answer in await asyncio.gather(*sent))
-                answering = asyncio.create_task(_answer_next(server))
-                for connection in kept:
-                    connection.shutdown(socket.SHUT_WR)
-                assert isinstance(await post(http, url), Response)
-                assert (await answering).count(b"POST ") == 1
-                for connection in kept:
-                    assert await loop.sock_recv(connection, 4096) == b""
-                    connection.close()
-
-    run(scenario())
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        async with client() as http:
+            sent = [asyncio.create_task(post(http, url)) for _ in range(5)]
+            kept = [(await loop.sock_accept(server))[0] for _ in sent]
+            for connection in kept:
+                await _answer(connection)
+            assert all(isinstance(answer, Response) for answer in await asyncio.gather(*sent))
+            answering = asyncio.create_task(_answer_next(server))
+            for connection in kept:
+                connection.shutdown(socket.SHUT_WR)
+            assert isinstance(await post(http, url), Response)
+            assert (await answering).count(b"POST ") == 1
+            for connection in kept:
+                assert await loop.sock_recv(connection, 4096) == b""
+                connection.close()
 
 
 async def _answer_next(server: socket.socket) -> bytes:
@@ -411,39 +390,32 @@ async def _answer(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("body", [b"hello", b"x" * 2_000_000], ids=["small", "large"])
-def test_a_kept_connection_that_dies_under_a_request_is_replaced(run: Run, body: bytes) -> None:
+@on_both_loops
+async def test_a_kept_connection_that_dies_under_a_request_is_replaced(body: bytes) -> None:
     """D-109: from here a server that closed an idle connection just then looks the same."""
-
-    async def scenario() -> None:
-        headers = (HOST, ("Content-Length", str(len(body))))
-        async with client() as http, receiver([Answer(), Answer(b"", Then.CLOSE), Answer()]) as there:
-            assert isinstance(await post(http, there.url()), Response)
-            assert isinstance(await post(http, there.url(), headers=headers, body=body), Response)
-            assert (there.connections, len(there.requests)) == (2, 3)
-            assert there.requests[1] == there.requests[2]
-
-    run(scenario())
+    headers = (HOST, ("Content-Length", str(len(body))))
+    async with client() as http, receiver([Answer(), Answer(b"", Then.CLOSE), Answer()]) as there:
+        assert isinstance(await post(http, there.url()), Response)
+        assert isinstance(await post(http, there.url(), headers=headers, body=body), Response)
+        assert (there.connections, len(there.requests)) == (2, 3)
+        assert there.requests[1] == there.requests[2]
 
 
-def test_requests_in_parallel_each_get_a_connection(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver() as there:
-            answers = await asyncio.gather(*(post(http, there.url()) for _ in range(150)))
-            assert all(isinstance(answer, Response) for answer in answers)
-
-    run(scenario())
+@on_both_loops
+async def test_requests_in_parallel_each_get_a_connection() -> None:
+    async with client() as http, receiver() as there:
+        answers = await asyncio.gather(*(post(http, there.url()) for _ in range(150)))
+        assert all(isinstance(answer, Response) for answer in answers)
 
 
-def test_a_canceled_request_lets_the_cancellation_through(run: Run) -> None:
-    async def scenario() -> None:
-        async with client() as http, receiver([Answer(b"", Then.WAIT)]) as there:
-            task = asyncio.create_task(post(http, there.url()))
-            await there.arrived.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    run(scenario())
+@on_both_loops
+async def test_a_canceled_request_lets_the_cancellation_through() -> None:
+    async with client() as http, receiver([Answer(b"", Then.WAIT)]) as there:
+        task = asyncio.create_task(post(http, there.url()))
+        await there.arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 # -- what the errors of the systems are called --------------------------------------------------

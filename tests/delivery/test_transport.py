@@ -11,16 +11,15 @@ from contextlib import asynccontextmanager
 import pytest
 from qstash import Receiver
 
-from emulator.core.model.answers import AttemptOutcome, Fault, Response, ScriptedAnswer, ScriptedResponse, Via
-from emulator.core.model.messages import Attempt
-from emulator.core.model.names import Headers, RuleId
+from emulator.core.model.messages import Attempt, AttemptOutcome, Response, Via
 from emulator.core.model.options import Method
+from emulator.core.model.resources import Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core.record import Headers, RuleId
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy
-from emulator.delivery.mounts import MountedRequest
-from emulator.delivery.route import Inside, Leaves
-from emulator.delivery.transport import DeliveryTransport
+from emulator.delivery.mounts import MountedRequest, near_mount
+from emulator.delivery.transport import DeliveryTransport, Inside, Leaves
 from emulator.wire.messaging.outgoing import headers_of_attempt
-from tests.delivery.conftest import Run
+from tests.delivery.conftest import on_both_loops
 from tests.delivery.receivers import Answer, Then, receiver
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, Names, attempt, forward_to
 
@@ -158,68 +157,57 @@ def test_the_signature_of_a_captured_delivery_is_accepted_by_the_public_receiver
 # -- the network ------------------------------------------------------------------------------
 
 
-def test_the_journal_shows_exactly_what_was_sent(run: Run) -> None:
-    async def scenario() -> None:
-        async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
-            headers = (("Content-Type", "text/plain"), ("X-Tenant", "t"))
-            outcome = await send(
-                made, attempt(there.url("/a%2Fb?x=1"), headers=headers, url_group="team", schedule_id="scd_1")
-            )
-            assert outcome.via is Via.NETWORK
-            assert outcome.response == Response(status=200, headers=(("Content-Length", "2"),), body=b"ok")
-            head, _, body = there.requests[0].partition(b"\r\n\r\n")
-            lines = head.decode().split("\r\n")
-            assert lines[0] == "POST /a%2Fb?x=1 HTTP/1.1"
-            assert tuple(tuple(line.split(": ", 1)) for line in lines[1:]) == outcome.request_headers
-            Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
-                signature=dict(outcome.request_headers)["Upstash-Signature"],
-                body=body.decode(),
-                url=there.url("/a%2Fb?x=1"),
-            )
-
-    run(scenario())
+@on_both_loops
+async def test_the_journal_shows_exactly_what_was_sent() -> None:
+    async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
+        headers = (("Content-Type", "text/plain"), ("X-Tenant", "t"))
+        outcome = await send(
+            made, attempt(there.url("/a%2Fb?x=1"), headers=headers, url_group="team", schedule_id="scd_1")
+        )
+        assert outcome.via is Via.NETWORK
+        assert outcome.response == Response(status=200, headers=(("Content-Length", "2"),), body=b"ok")
+        head, _, body = there.requests[0].partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        assert lines[0] == "POST /a%2Fb?x=1 HTTP/1.1"
+        assert tuple(tuple(line.split(": ", 1)) for line in lines[1:]) == outcome.request_headers
+        Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
+            signature=dict(outcome.request_headers)["Upstash-Signature"],
+            body=body.decode(),
+            url=there.url("/a%2Fb?x=1"),
+        )
 
 
-def test_a_failed_request_still_says_what_was_sent(run: Run) -> None:
-    async def scenario() -> None:
-        async with opened(transport()) as made, receiver([Answer(b"", Then.WAIT)]) as there:
-            outcome = await send(made, attempt(there.url(), timeout_ms=30))
-            assert (outcome.response, outcome.error) == (None, "timeout: no response in time")
-            assert (outcome.via, outcome.request_headers[0]) == (Via.NETWORK, ("Host", f"127.0.0.1:{there.port}"))
-
-    run(scenario())
+@on_both_loops
+async def test_a_failed_request_still_says_what_was_sent() -> None:
+    async with opened(transport()) as made, receiver([Answer(b"", Then.WAIT)]) as there:
+        outcome = await send(made, attempt(there.url(), timeout_ms=30))
+        assert (outcome.response, outcome.error) == (None, "timeout: no response in time")
+        assert (outcome.via, outcome.request_headers[0]) == (Via.NETWORK, ("Host", f"127.0.0.1:{there.port}"))
 
 
-def test_an_answer_that_asks_for_no_further_attempt_is_recognised(run: Run) -> None:
+@on_both_loops
+async def test_an_answer_that_asks_for_no_further_attempt_is_recognised() -> None:
     """D-017."""
-
-    async def scenario() -> None:
-        answer = Answer(b"HTTP/1.1 489 No\r\nupstash-nonretryable-error: true\r\nContent-Length: 0\r\n\r\n")
-        async with opened(transport(dialect=UPSTASH)) as made, receiver([answer]) as there:
-            assert (await send(made, attempt(there.url()))).non_retryable
-
-    run(scenario())
+    answer = Answer(b"HTTP/1.1 489 No\r\nupstash-nonretryable-error: true\r\nContent-Length: 0\r\n\r\n")
+    async with opened(transport(dialect=UPSTASH)) as made, receiver([answer]) as there:
+        assert (await send(made, attempt(there.url()))).non_retryable
 
 
 # -- forwarding -------------------------------------------------------------------------------
 
 
-def test_forwarding_replaces_the_origin_and_keeps_the_rest(run: Run) -> None:
-    async def scenario() -> None:
-        async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
-            rule = forward_to(there.url("/ignored"))
-            outcome = await send(made, attempt("https://api.example.com/hook?x=%2F", answer=rule))
-            assert outcome.via is Via.RULE
-            assert there.requests[0].startswith(
-                f"POST /hook?x=%2F HTTP/1.1\r\nHost: 127.0.0.1:{there.port}\r\n".encode()
-            )
-            Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
-                signature=dict(outcome.request_headers)["Upstash-Signature"],
-                body="hello",
-                url="https://api.example.com/hook?x=%2F",
-            )
-
-    run(scenario())
+@on_both_loops
+async def test_forwarding_replaces_the_origin_and_keeps_the_rest() -> None:
+    async with opened(transport(dialect=UPSTASH)) as made, receiver() as there:
+        rule = forward_to(there.url("/ignored"))
+        outcome = await send(made, attempt("https://api.example.com/hook?x=%2F", answer=rule))
+        assert outcome.via is Via.RULE
+        assert there.requests[0].startswith(f"POST /hook?x=%2F HTTP/1.1\r\nHost: 127.0.0.1:{there.port}\r\n".encode())
+        Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(
+            signature=dict(outcome.request_headers)["Upstash-Signature"],
+            body="hello",
+            url="https://api.example.com/hook?x=%2F",
+        )
 
 
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", "http://169.254.169.254"])
@@ -259,35 +247,31 @@ def test_a_url_that_only_looks_like_the_models_is_any_destination() -> None:
     assert (outcome.response, outcome.via) == (Response(status=200, headers=(), body=b""), Via.CAPTURE)
 
 
-def test_the_model_is_asked_at_the_server_of_the_user(run: Run) -> None:
+@on_both_loops
+async def test_the_model_is_asked_at_the_server_of_the_user() -> None:
     """D-311."""
-
-    async def scenario() -> None:
-        async with receiver() as there, opened(transport(llm_url=there.url("/v1/chat/completions"))) as made:
-            outcome = await send(made, attempt(MODEL, api="llm", body=b"{}"))
-            assert outcome.via is Via.NETWORK
-            assert outcome.response is not None
-            assert outcome.response.body == b"ok"
-            assert there.requests[0].startswith(b"POST /v1/chat/completions HTTP/1.1")
-
-    run(scenario())
+    async with receiver() as there, opened(transport(llm_url=there.url("/v1/chat/completions"))) as made:
+        outcome = await send(made, attempt(MODEL, api="llm", body=b"{}"))
+        assert outcome.via is Via.NETWORK
+        assert outcome.response is not None
+        assert outcome.response.body == b"ok"
+        assert there.requests[0].startswith(b"POST /v1/chat/completions HTTP/1.1")
 
 
-def test_rules_and_mounts_answer_for_the_model_first(run: Run) -> None:
+@on_both_loops
+async def test_rules_and_mounts_answer_for_the_model_first() -> None:
     """D-311."""
-
-    async def scenario() -> None:
-        made = transport(llm_url="http://127.0.0.1:9/v1/chat/completions")
-        scripted = ScriptedAnswer(rule_id=RULE, respond=ScriptedResponse(status=503))
-        outcome = answered_inside(made, attempt(MODEL, api="llm", answer=scripted))
-        assert (outcome.via, outcome.response and outcome.response.status) == (Via.RULE, 503)
-        application = Application()
-        made.mount("https://svc.example", application)
-        outcome = await send(made, attempt(MODEL, api="llm"))
-        assert outcome.via is Via.MOUNT
-        assert application.requests[0].url == MODEL
-
-    run(scenario())
+    made = transport(llm_url="http://127.0.0.1:9/v1/chat/completions")
+    scripted = ScriptedAnswer(rule_id=RULE, respond=ScriptedResponse(status=503))
+    outcome = answered_inside(made, attempt(MODEL, api="llm", answer=scripted))
+    assert (outcome.via, outcome.response and outcome.response.status) == (Via.RULE, 503)
+    forwarded = Leaves(url="http://127.0.0.1:3000/llm/v1/chat/completions", origin="http://127.0.0.1:3000")
+    assert made.route(attempt(MODEL, api="llm", answer=forward_to("http://127.0.0.1:3000"))) == forwarded
+    application = Application()
+    made.mount("https://svc.example", application)
+    outcome = await send(made, attempt(MODEL, api="llm"))
+    assert outcome.via is Via.MOUNT
+    assert application.requests[0].url == MODEL
 
 
 # -- mounts -----------------------------------------------------------------------------------
@@ -302,25 +286,45 @@ class Application:
         return Response(status=201, headers=(("X-App", "1"),), body=b"made")
 
 
-def test_a_mounted_application_gets_the_request_as_a_receiver_would(run: Run) -> None:
-    async def scenario() -> None:
-        application = Application()
-        made = transport()
-        made.mount("https://API.example.com:443", application)
-        sent = attempt("https://api.example.com/hook?x=1", method=Method.PUT)
-        outcome = await send(made, sent)
-        assert outcome.response == Response(status=201, headers=(("X-App", "1"),), body=b"made")
-        assert (outcome.via, outcome.request_headers[0]) == (Via.MOUNT, ("Host", "api.example.com"))
-        assert application.requests == [
-            MountedRequest(
-                method=Method.PUT,
-                url="https://api.example.com/hook?x=1",
-                headers=outcome.request_headers,
-                body=b"hello",
-            )
-        ]
+@on_both_loops
+async def test_a_mounted_application_gets_the_request_as_a_receiver_would() -> None:
+    application = Application()
+    made = transport()
+    made.mount("https://API.example.com:443", application)
+    sent = attempt("https://api.example.com/hook?x=1", method=Method.PUT)
+    outcome = await send(made, sent)
+    assert outcome.response == Response(status=201, headers=(("X-App", "1"),), body=b"made")
+    assert (outcome.via, outcome.request_headers[0]) == (Via.MOUNT, ("Host", "api.example.com"))
+    assert application.requests == [
+        MountedRequest(
+            method=Method.PUT,
+            url="https://api.example.com/hook?x=1",
+            headers=outcome.request_headers,
+            body=b"hello",
+            message_id=sent.message.message_id,
+            at_ms=sent.at_ms,
+        )
+    ]
 
-    run(scenario())
+
+@on_both_loops
+async def test_an_attempt_that_leaves_says_how_long_it_took_in_real_time() -> None:
+    """D-510: the virtual clock may stand still meanwhile."""
+
+    async def slow(request: MountedRequest, /) -> Response:
+        loop = asyncio.get_running_loop()
+        answers = loop.create_future()
+        loop.call_later(0.05, answers.set_result, None)
+        await answers
+        return Response(status=200, headers=(), body=request.body)
+
+    made = transport()
+    made.mount("https://app.test", slow)
+    took_ms = (await send(made, attempt("https://app.test/"))).took_ms
+    assert took_ms is not None
+    # Loops round their timers.
+    assert 45 <= took_ms < 10_000
+    assert answered_inside(made, attempt("https://other.test/")).took_ms is None
 
 
 def test_a_mount_answers_for_its_own_origin_only() -> None:
@@ -352,40 +356,53 @@ def test_a_rule_beats_a_mount() -> None:
     assert outcome.via is Via.RULE
 
 
-def test_a_rule_can_forward_to_a_mount(run: Run) -> None:
-    async def scenario() -> None:
-        application = Application()
-        made = transport()
-        made.mount("https://app.test", application)
-        outcome = await send(made, attempt(answer=forward_to("https://app.test")))
-        assert outcome.via is Via.RULE
-        assert [request.url for request in application.requests] == ["https://app.test/hook"]
-
-    run(scenario())
+@on_both_loops
+async def test_a_rule_can_forward_to_a_mount() -> None:
+    application = Application()
+    made = transport()
+    made.mount("https://app.test", application)
+    outcome = await send(made, attempt(answer=forward_to("https://app.test")))
+    assert outcome.via is Via.RULE
+    assert [request.url for request in application.requests] == ["https://app.test/hook"]
 
 
-def test_an_application_that_breaks_is_a_failed_attempt(run: Run) -> None:
+@on_both_loops
+async def test_an_application_that_breaks_is_a_failed_attempt() -> None:
     async def broken(request: MountedRequest, /) -> Response:
         raise KeyError("secret")
 
-    async def scenario() -> None:
-        made = transport()
-        made.mount("https://api.example.com", broken)
-        outcome = await send(made, attempt())
-        assert (outcome.response, outcome.error) == (None, "mounted application failed: KeyError")
-
-    run(scenario())
+    made = transport()
+    made.mount("https://api.example.com", broken)
+    outcome = await send(made, attempt())
+    assert (outcome.response, outcome.error) == (None, "mounted application failed: KeyError")
 
 
-def test_an_application_that_never_answers_runs_into_the_timeout(run: Run) -> None:
+@on_both_loops
+async def test_an_application_that_never_answers_runs_into_the_timeout() -> None:
     async def silent(request: MountedRequest, /) -> Response:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    async def scenario() -> None:
-        made = transport()
-        made.mount("https://api.example.com", silent)
-        outcome = await send(made, attempt(timeout_ms=20))
-        assert outcome.error == "timeout: no response in time"
+    made = transport()
+    made.mount("https://api.example.com", silent)
+    outcome = await send(made, attempt(timeout_ms=20))
+    assert outcome.error == "timeout: no response in time"
 
-    run(scenario())
+
+@pytest.mark.parametrize(
+    ("url", "question"),
+    [
+        ("http://shop.test/a", "https://shop.test is mounted; is https meant?"),
+        ("https://shop.test:8443/", "https://shop.test is mounted; is https://shop.test meant?"),
+        ("http://shop.test:8443/", "https://shop.test is mounted; is https://shop.test meant?"),
+        ("https://www.shop.test", "https://shop.test is mounted; is https://shop.test meant?"),
+        ("https://app.test:3000/", "http://www.app.test:3000 is mounted; is http://www.app.test:3000 meant?"),
+        ("HTTPS://SHOP.test./a", None),
+        ("https://api.shop.test/", None),
+        ("https://other.test/", None),
+        ("my-group", None),
+    ],
+)
+def test_near_origins(url: str, question: str | None) -> None:
+    """D-473."""
+    assert near_mount(url, ["https://shop.test", "http://www.app.test:3000"]) == question

@@ -1,14 +1,19 @@
-"""How virtual time passes, and how a clock sleeps until something is due."""
+"""How virtual time passes, how a clock sleeps until something is due, and attempts on their way."""
 
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
+from msgspec.structs import replace
 
+from emulator.core.errors import InstantExhausted
+from emulator.core.model.messages import Attempt, AttemptOutcome
+from emulator.engine.limits import InstantGuard, OriginLimits
 from tests.harness.engines import Engine, FakeClock
 from tests.harness.loops import on_loop, spawn, turns
-from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND
+from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 
@@ -94,18 +99,15 @@ async def test_sleep_without_anything_due_ends_when_something_comes_up() -> None
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
-def test_another_rate_ends_a_sleep(is_frozen: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        engine = Engine(is_frozen=is_frozen)
-        asleep = sleeping(engine)
-        await turns()
+@on_loop
+async def test_another_rate_ends_a_sleep(is_frozen: bool) -> None:
+    engine = Engine(is_frozen=is_frozen)
+    asleep = sleeping(engine)
+    await turns()
 
-        engine.clock.set_rate(1000, EPOCH_MS)
+    engine.clock.set_rate(1000, EPOCH_MS)
 
-        await asleep
-
-    test()
+    await asleep
 
 
 @on_loop
@@ -122,3 +124,56 @@ async def test_clock_that_slept_during_an_advance_finds_what_is_due_after_it() -
 
     assert engine.finished() == [(A, HOUR)]
     keeping.cancel()
+
+
+# -- attempts on their way: each is routed once, and only those to one origin wait for each other ---
+
+
+def test_attempts_to_one_origin_share_a_room_that_lasts_as_long_as_it_is_used() -> None:
+    limits = OriginLimits(2)
+    semaphore = limits.at("http://a.test")
+    assert limits.at("http://a.test") is semaphore
+    assert limits.at("http://b.test") is not semaphore
+
+    seen = weakref.ref(semaphore)
+    del semaphore
+
+    assert seen() is None
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
+@pytest.mark.parametrize("concurrency", [1, 3])
+@on_loop
+async def test_every_attempt_is_routed_once(is_frozen: bool, concurrency: int) -> None:
+    engine = Engine(is_frozen=is_frozen, concurrency=concurrency)
+    engine.transport.inside[B] = answered()
+    for url in (A, B, A, B):
+        await engine.publish(url)
+        await engine.publish(url, delay_ms=SECOND)
+
+    await engine.driver.settle()
+    await engine.driver.advance.by(SECOND)
+
+    assert len(engine.finished()) == 8
+    assert sorted(engine.transport.routed) == [(number, 1) for number in range(1, 9)]
+
+
+@on_loop
+async def test_an_instant_counts_a_message_of_before_it_from_the_retry_after_the_thousandth() -> None:
+    engine = Engine(is_frozen=True)
+    seen: list[Attempt] = []
+
+    async def see(attempt: Attempt) -> AttemptOutcome:
+        seen.append(attempt)
+        return answered()
+
+    engine.transport.handlers[A] = see
+    await engine.publish(A)
+    await engine.driver.settle()
+    [attempt] = seen
+    guard = InstantGuard(2, engine.driver.state)
+    guard.begin()
+    for number in (1, 1_000, 1_000, 1_000, 1_001, 1_001):
+        guard.count(replace(attempt, number=number), in_flight=1, advancing=True)
+    with pytest.raises(InstantExhausted, match="is a message retried without a delay"):
+        guard.count(replace(attempt, number=1_001), in_flight=1, advancing=True)

@@ -1,49 +1,64 @@
-"""The Express application, its client in its own development mode, which finds the emulator on its port."""
+"""The Express application: its tests, and by hand, its client in its own development mode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from tests.examples.workplaces import Workplace, free_port, missing, workplace
-from tests.harness.emulators import Server, control, server
+from tests.examples.npm import folder_with_packages, needs_npm
+from tests.examples.workplaces import Workplace, free_port, workplace
+from tests.harness.emulators import control, server
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing("node", "npm"), reason="needs Node.js and npm")]
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    place = workplace("express", tmp_path_factory.mktemp("express"))
-    place.run("npm", "install", "--no-package-lock", "--no-audit", "--no-fund", timeout_s=240)
-    return place
+pytestmark = [pytest.mark.slow, needs_npm]
 
 
-@pytest.fixture
-def emulator() -> Iterator[Server]:
-    """One that knows the time, as `serve` starts it."""
-    with server(dialect="upstash", clock="realtime") as running:
-        yield running
+def place(factory: pytest.TempPathFactory, name: str) -> Workplace:
+    folder = folder_with_packages(factory) / name
+    folder.mkdir()
+    return workplace("express", folder)
 
 
-@pytest.fixture
-def express(installed: Workplace, emulator: Server) -> Workplace:
-    return replace(installed, variables={"QSTASH_DEV_PORT": str(emulator.port)})
+def test_its_tests_pass_in_two_copies_side_by_side(tmp_path_factory: pytest.TempPathFactory) -> None:
+    copies = [place(tmp_path_factory, name) for name in ("express-1", "express-2")]
+
+    def run(copy: Workplace) -> str:
+        return copy.run("npm", "test", "--", "--test-reporter=tap", timeout_s=120, EMULATOR_URL=emulator.url)
+
+    # Its clock runs, as `dev` starts it.
+    with server(dialect="upstash", clock="realtime") as emulator, ThreadPoolExecutor() as pool:
+        for output in pool.map(run, copies):
+            assert [line for line in output.splitlines() if line in ("# tests 7", "# pass 7")] == [
+                "# tests 7",
+                "# pass 7",
+            ]
+        assert [world["id"] for world in control(emulator, "GET", "/worlds")["worlds"]] == ["default"]
 
 
-def test_its_tests_pass(express: Workplace, emulator: Server) -> None:
-    output = express.run("npm", "test", "--", "--test-reporter=tap", timeout_s=120)
-    assert f"Server already running at {emulator.url}" in output
-    assert [line for line in output.splitlines() if line in ("# tests 4", "# pass 4")] == ["# tests 4", "# pass 4"]
+def test_a_call_that_fails_unexpectedly_fails_its_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    broken = place(tmp_path_factory, "express-broken")
+    app = broken.folder / "app.js"
+    # It works at the second attempt, after some mails.
+    app.write_text(
+        app.read_text().replace("response.json({ welcomed: email });", "if (!app.done++) throw new Error('oops');")
+    )
+    with server(dialect="upstash") as emulator:
+        output = broken.run("node", "--test", "--test-reporter=tap", expect=1, EMULATOR_URL=emulator.url)
+    assert "https://app.example.com/jobs/welcome failed: 500" in output
 
 
-def test_it_can_be_played_with(express: Workplace, emulator: Server) -> None:
+def test_it_can_be_played_with(tmp_path_factory: pytest.TempPathFactory) -> None:
     port = free_port()
-    with express.running("npm", "start", PORT=str(port)) as program:
-        program.line_with(f"listening on http://localhost:{port}")
-        answer = httpx.post(f"http://127.0.0.1:{port}/signups", json={"email": "ada@example.com"}, trust_env=False)
-        assert answer.status_code == 202
-        assert control(emulator, "POST", "/clock/advance", {"by": "1d"})["succeeded"] == 1
-        program.line_with("Welcome, ada@example.com!")
+    made = place(tmp_path_factory, "express-by-hand")
+    with server(dialect="upstash", clock="realtime") as emulator:
+        variables = {"PORT": str(port), "QSTASH_DEV_PORT": str(emulator.port)}
+        with made.running("npm", "start", **variables) as program:
+            program.line_with(f"listening on http://localhost:{port}")
+            program.line_with(f"Server already running at {emulator.url}")
+            answer = httpx.post(
+                f"http://127.0.0.1:{port}/signups", json={"email": "ada@example.com"}, trust_env=False, verify=False
+            )
+            assert answer.status_code == 202
+            assert control(emulator, "POST", "/clock/advance", {"by": "1d"})["succeeded"] == 1
+            program.line_with("Welcome, ada@example.com!")

@@ -28,6 +28,6 @@ def test_it_can_be_played_with(tmp_path: Path) -> None:
         with flask.running("bash", "-c", command) as program:
             program.line_with(f"Running on {app_url}")
             invoice = {"number": "17", "email": "ada@example.com"}
-            assert httpx.post(f"{app_url}/invoices", json=invoice, trust_env=False).status_code == 201
+            assert httpx.post(f"{app_url}/invoices", json=invoice, trust_env=False, verify=False).status_code == 201
             assert control(emulator, "POST", "/clock/advance", {"by": "3d"})["succeeded"] == 1
             program.line_with("ada@example.com Invoice 17 is due.")

@@ -14,7 +14,7 @@ from tests.examples.workplaces import EXAMPLES
 LINK = re.compile(r"\]\((?!https?:)([^)]+)\)")
 COMMAND = re.compile(r"svc-emulator ((?:[\w:/.-]+ ?)+)")
 
-NAMES = ["curl", "express", "fastapi", "flask", "workflow"]
+NAMES = ["curl", "express", "fastapi", "flask", "metrics", "nextjs", "traces", "vitest", "workflow"]
 
 
 @pytest.mark.parametrize("name", [".", *NAMES])
@@ -34,3 +34,14 @@ def test_every_command_exists_with_its_options(name: str) -> None:
     for command in commands:
         result = CliRunner().invoke(main, [*shlex.split(command), "--help"])
         assert result.exit_code == 0, f"{command}: {result.output}"
+
+
+@pytest.mark.parametrize("readme", ["docs/howto/vitest.md", "examples/vitest/README.md"])
+def test_the_typescript_that_is_shown_is_one_of_the_tests(readme: str) -> None:
+    shown = re.findall(r"```ts\n(.*?)```", (EXAMPLES.parent / readme).read_text(), re.DOTALL)
+    tests = (EXAMPLES / "vitest" / "trial.test.ts").read_text()
+    assert [each for each in shown if each in tests]
+
+
+def test_the_javascript_examples_have_the_same_helper() -> None:
+    assert len({(EXAMPLES / name / "emulator.js").read_text() for name in ("express", "nextjs", "workflow")}) == 1

@@ -28,9 +28,9 @@ ROOT = EXAMPLES.parent
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed")]
 
 # Every test tells which server has its world. From a certain one on, a test of the second server tells that it is
-# in its midst, and goes on with its calls until that server is killed.
+# in its midst, and continues its calls until that server is killed.
 TESTS = """
-import pathlib
+import pathlib, time
 import httpx, pytest
 
 HERE = pathlib.Path(__file__).parent
@@ -39,7 +39,7 @@ SERVERS = {servers!r}
 def server_of(world):
     for number, url in enumerate(SERVERS):
         try:
-            if httpx.get(f"{{url}}/_emulator/worlds/{{world}}", trust_env=False).status_code == 200:
+            if httpx.get(f"{{url}}/_emulator/worlds/{{world}}", trust_env=False, verify=False).status_code == 200:
                 return number
         except httpx.TransportError:
             pass
@@ -53,10 +53,12 @@ def test_turn(emulator, turn):
         (HERE / "midst").touch()
         while not (HERE / "killed").exists():
             emulator.publish("https://app.example.com/", delay="1h")
+            time.sleep(0.01)
     emulator.clock.advance("1d")
     emulator.verify("https://app.example.com/", at="1h")
 """
-COUNT = 120
+COUNT = 40
+WORKERS = 3
 PLUGINS = ("-p", "emulator.pytest_plugin", "-p", "xdist.plugin", "-p", "no:cacheprovider", "-p", "no:randomly")
 
 
@@ -82,7 +84,7 @@ class Scale:
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Look again and again: eight workers on a busy machine take long to start."""
+    """Look again and again: several workers on a busy machine take long to start."""
     deadline = time.monotonic() + 6 * PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
@@ -132,7 +134,7 @@ def pytest_run(scale: Scale, folder: Path) -> subprocess.Popen[str]:
     (folder / "test_turns.py").write_text(TESTS.format(servers=scale.servers, count=COUNT))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("EMULATOR_", "PYTEST_"))}
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-n", "8", "-rfE", "--emulator-url", scale.url, *PLUGINS],
+        [sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS), "-rfE", "--emulator-url", scale.url, *PLUGINS],
         cwd=folder,
         env={**environment, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.PIPE,
@@ -143,7 +145,7 @@ def pytest_run(scale: Scale, folder: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.long
 def test_a_server_that_is_killed_fails_only_its_own_tests(scale: Scale, tmp_path: Path) -> None:
-    """Eight workers; the others' tests go on, and so do those that begin later."""
+    """The others' tests continue, and so do those that begin later."""
     with pytest_run(scale, tmp_path) as run:
         try:
             until(lambda: (tmp_path / "midst").exists() or run.poll() is not None)
@@ -160,7 +162,7 @@ def test_a_server_that_is_killed_fails_only_its_own_tests(scale: Scale, tmp_path
     assert {placed[turn] for turn in failed if turn in placed} <= {"1", "None"}, printed
     unplaced = set(range(COUNT)) - set(placed)
     assert unplaced <= failed, printed
-    assert len(unplaced) < 8, printed
+    assert len(unplaced) < WORKERS, printed
     # Those of the other servers, all of them, and what began after the end of the second one.
     assert set(placed.values()) >= {"0", "1", "2"}
     assert f"{COUNT - len(failed)} passed" in printed

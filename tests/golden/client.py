@@ -1,4 +1,4 @@
-"""A plain HTTP/1.1 client: it sends what it is told to send, and no header of its own that a message could carry."""
+"""A plain HTTP/1.1 client: it sends what it is given, and no header of its own that a message could carry."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.golden.client import Answer
 
 # What differs from run to run or from machine to machine, and is nothing the emulator decides.
-_VOLATILE_FIELDS = frozenset(("wall_ms", "size_bytes"))
+_VOLATILE_FIELDS = frozenset(("wall_ms", "took_ms", "size_bytes"))
 _SIGNATURE = re.compile(r"-signature$", re.IGNORECASE)
 _PORT = re.compile(r"\b(127\.0\.0\.1|localhost)(:|%3A)[0-9]{1,5}\b", re.IGNORECASE)
 _LIFE = re.compile(r"^id: [0-9a-f]{8}-")

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parents[2]
 EPOCH = "2026-02-27T22:30:00Z"
-# How long a server may take to start or to stop; it takes a fraction of a second.
+# How long a server may take to start, and to stop; it takes a fraction of a second. The run itself has no such limit.
 _PATIENCE_S = 60
 
 
@@ -59,12 +59,23 @@ def serving(checkout: Path, *options: str) -> Iterator[Server]:
         watchdog = threading.Timer(_PATIENCE_S, process.kill)
         watchdog.start()
         try:
-            yield Server(port=_port(process, log), process=process)
+            port = _port(process, log)
+            watchdog.cancel()
+            yield Server(port=port, process=process)
         finally:
+            watchdog.cancel()
             if process.poll() is None:
                 process.terminate()
-                process.wait(_PATIENCE_S)
-            watchdog.cancel()
+                _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Wait for a process that was told to end; one that does not is killed."""
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
 
 
 def _port(process: subprocess.Popen[str], log: IO[bytes]) -> int:

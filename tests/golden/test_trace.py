@@ -16,10 +16,11 @@ def test_the_scripted_run_is_answered_as_it_was_recorded() -> None:
     run, failure = Run(servers.HERE), None
     try:
         run.perform()
-    except Exception as error:  # What it was answered until then tells more than where the script could not go on.
+    except Exception as error:  # What it was answered until then says more than where the script failed.
         failure = error
     difference = first_difference(lzma.decompress(TRACE.read_bytes()), run.text())
     if difference:
-        pytest.fail(difference, pytrace=False)
+        ended = "" if failure is None else f"\nthe script failed, so that its record may end early: {failure!r}"
+        pytest.fail(difference + ended, pytrace=False)
     if failure is not None:
         raise failure

@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect, sync_playwright
 
 from tests.harness.emulators import Server
 from tests.harness.loops import PATIENCE_S
 
 P = ParamSpec("P")
 
+# Longer than any test takes; one that hangs ends with an error.
+_TEST_S = 600
+
 PATH = "/_emulator/inspector"
-# What the package is called on Debian, elsewhere, and on the machines that GitHub lends.
+# What the package is called on Debian, elsewhere, and on GitHub's runners.
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 EXECUTABLE = next(filter(None, map(shutil.which, _NAMES)), None)
 
@@ -38,6 +41,8 @@ _ARGUMENTS = (
     # Measured by the test of many deliveries.
     "--enable-precise-memory-info",
 )
+# As for what a page does; see `opened`.
+expect.set_options(timeout=PATIENCE_S * 500)
 _THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
 _NOTHING_MORE = contextlib.ExitStack()
 
@@ -47,7 +52,7 @@ def in_browser(test: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        _THREAD.submit(test, *args, **kwargs).result()
+        _THREAD.submit(test, *args, **kwargs).result(_TEST_S)
 
     return run
 
@@ -62,8 +67,14 @@ def _browser() -> Browser:
 
 
 def close_browser() -> None:
-    """End the browser, if one was started."""
-    _THREAD.submit(_NOTHING_MORE.close).result()
+    """End the browser, if one was started. The next test that needs it starts another one."""
+
+    def close() -> None:
+        _NOTHING_MORE.close()
+        _PAGES.clear()
+        _browser.cache_clear()
+
+    _THREAD.submit(close).result(PATIENCE_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +92,19 @@ class Look:
 PLAIN = Look()
 
 
-@contextlib.contextmanager
-def opened(emulator: Server, fragment: str = "", look: Look = PLAIN, *, expected: Sequence[str] = ()) -> Iterator[Page]:
-    """The inspector of a server, in a context of its own.
+# One page for each server and look, for test after test: to begin one takes twice as long as to load the inspector.
+_PAGES: dict[tuple[str, Look], Page] = {}
 
-    At the end it must have asked nobody but its server, and the console must hold no error but the `expected` ones
-    (a part of the text each).
-    """
+
+def _page(url: str, look: Look) -> Page:
+    page = _PAGES.pop((url, look), None)
+    if page is not None:
+        return page
+    while _PAGES:
+        # Of another server, which has ended, or of another look.
+        _PAGES.popitem()[1].context.close()
     context = _browser().new_context(
-        base_url=emulator.url,
+        base_url=url,
         color_scheme=look.theme,
         viewport={"width": look.width, "height": look.height},
         timezone_id=look.time_zone,
@@ -99,20 +114,50 @@ def opened(emulator: Server, fragment: str = "", look: Look = PLAIN, *, expected
         permissions=["clipboard-read", "clipboard-write"],
     )
     context.set_default_timeout(PATIENCE_S * 500)
+    return context.new_page()
+
+
+def _forget(page: Page) -> None:
+    """Let nothing that a test did reach the next one."""
+    for other in page.context.pages:
+        if other is not page:
+            other.close()
+    page.unroute_all(behavior="ignoreErrors")
+    page.mouse.move(0, 0)
+    page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+    page.goto("about:blank")
+
+
+@contextlib.contextmanager
+def opened(emulator: Server, fragment: str = "", look: Look = PLAIN, *, expected: Sequence[str] = ()) -> Iterator[Page]:
+    """The inspector of a server, loaded anew.
+
+    At the end it must have asked nobody but its server, and the console must hold no error but the `expected` ones
+    (a part of the text each).
+    """
     errors: list[str] = []
     elsewhere: list[str] = []
+    page = _page(emulator.url, look)
+    listeners: tuple[tuple[Any, Callable[..., None]], ...] = (
+        ("console", functools.partial(_note_error, errors)),
+        ("pageerror", lambda error: errors.append(str(error))),
+        ("request", functools.partial(_note_foreign_request, emulator.url, elsewhere)),
+    )
     try:
-        page = context.new_page()
-        page.on("console", functools.partial(_note_error, errors))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", functools.partial(_note_stranger, emulator.url, elsewhere))
+        for event, listener in listeners:
+            page.on(event, listener)
         page.goto(f"{PATH}{fragment}")
         yield page
         problems = [each for each in errors if not any(part in each for part in expected)]
         assert not problems, "\n".join(problems)
         assert not elsewhere, "\n".join(elsewhere)
-    finally:
-        context.close()
+        for event, listener in listeners:
+            page.remove_listener(event, listener)
+        _forget(page)
+    except BaseException:
+        page.context.close()
+        raise
+    _PAGES[emulator.url, look] = page
 
 
 def _note_error(errors: list[str], message: ConsoleMessage) -> None:
@@ -120,7 +165,7 @@ def _note_error(errors: list[str], message: ConsoleMessage) -> None:
         errors.append(f"{message.location['url']}: {message.text}")
 
 
-def _note_stranger(origin: str, elsewhere: list[str], request: Request) -> None:
+def _note_foreign_request(origin: str, elsewhere: list[str], request: Request) -> None:
     if not request.url.startswith((f"{origin}/", "blob:", "data:")):
         elsewhere.append(request.url)
 

@@ -7,13 +7,14 @@ import base64
 import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import unquote_to_bytes
 
 import httpx
@@ -24,13 +25,15 @@ from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.state import State
 from emulator.engine.limits import Limits
 from emulator.server import bootstrap, serving
-from emulator.server.certificates import read_certificate
+from emulator.server.connections import read_certificate
 from emulator.server.settings import Settings
 from emulator.worlds.setup import DEFAULT
 from emulator.worlds.world import World
 from tests.contracts.answers import WATCHER
 from tests.contracts.conformance import check_response
-from tests.harness.loops import PATIENCE_S
+from tests.harness.loops import PATIENCE_S, on_loop
+
+P = ParamSpec("P")
 
 EPOCH = "2026-01-01T00:00:00Z"
 EPOCH_MS = 1_767_225_600_000
@@ -189,6 +192,26 @@ async def in_process(*, limits: Limits | None = None, **settings: Any) -> AsyncI
         await emulation.close()
 
 
+def with_emulator(
+    **settings: Any,
+) -> Callable[[Callable[Concatenate[InProcess, P], Awaitable[None]]], Callable[P, None]]:
+    """Makes an asynchronous test of one emulator in process an ordinary one; its first parameter is the emulator."""
+
+    def decorate(test: Callable[Concatenate[InProcess, P], Awaitable[None]]) -> Callable[P, None]:
+        @on_loop
+        @functools.wraps(test)
+        async def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            async with in_process(**settings) as emulator:
+                await test(emulator, *args, **kwargs)
+
+        # What is left for pytest's fixtures and tables.
+        signature = inspect.signature(test)
+        run.__dict__["__signature__"] = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return run
+
+    return decorate
+
+
 # -- behind a socket --------------------------------------------------------------------------
 
 
@@ -231,7 +254,7 @@ def server(**settings: Any) -> Iterator[Server]:
                 server=wanted.server,
                 stop=stop,
                 certificate=certificate,
-                ending=emulation.ending,
+                shutdown=emulation.shutdown,
             )
         finally:
             await emulation.close()
@@ -324,7 +347,7 @@ def http_server(
                 method=self.command,
                 path=self.path,
                 headers={name.lower(): value for name, value in self.headers.items()},
-                body=self.rfile.read(int(self.headers.get("Content-Length", "0"))),
+                body=self.chunks() if "Transfer-Encoding" in self.headers else self.rfile.read(self.length()),
             )
             status, headers, body = answer(received)
             self.send_response(status)
@@ -332,6 +355,17 @@ def http_server(
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def length(self) -> int:
+            return int(self.headers.get("Content-Length", "0"))
+
+        def chunks(self) -> bytes:
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -366,25 +400,23 @@ def verify(received: Received, url: str, key: str, *, header: str = "svc-signatu
 
 def control(server: Server, method: str, path: str, body: object = None, **query: str) -> Any:
     """A call of a running server's control API; its answer."""
-    response = httpx.request(
-        method, f"{server.url}/_emulator{path}", json=body, params=query, timeout=PATIENCE_S, trust_env=False
-    )
-    assert response.is_success, response.text
-    return response.json() if response.content else None
+    return _content(http(method, f"{server.url}/_emulator{path}", json=body, params=query))
 
 
 def service(server: Server, method: str, path: str, headers: Headers = (), body: object = b"") -> Any:
     """A call of a running server's messaging API; its answer. Anything but bytes is sent as JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {"Authorization": f"Bearer {server.token}", **dict(headers)}
-    response = httpx.request(
-        method,
-        f"{server.url}{path}",
-        content=content,
-        # Bytes, so that a header may have any text.
-        headers=[(name.encode(), value.encode()) for name, value in named.items()],
-        timeout=PATIENCE_S,
-        trust_env=False,
-    )
+    # Bytes, so that a header may have any text.
+    sent = [(name.encode(), value.encode()) for name, value in named.items()]
+    return _content(http(method, f"{server.url}{path}", content=content, headers=sent))
+
+
+def http(method: str, url: str, **options: Any) -> httpx.Response:
+    """A call of a server without TLS: to read the authorities that a machine trusts takes longer than all the rest."""
+    return httpx.request(method, url, timeout=PATIENCE_S, trust_env=False, verify=False, **options)
+
+
+def _content(response: httpx.Response) -> Any:
     assert response.is_success, response.text
     return response.json() if response.content else None

@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts
 from emulator.core.errors import WorldBroken
-from emulator.core.identifiers import world_key
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Attempt
-from emulator.core.model.names import MessageId, ScheduleId
+from emulator.core.model.messages import Attempt, AttemptOutcome, Response
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions
+from emulator.core.record import MessageId, ScheduleId, world_key
 from emulator.core.simulation import Simulation
-from emulator.core.state import State
-from emulator.delivery.route import Inside, Leaves, Route
+from emulator.core.state import Fact, State
+from emulator.delivery.mounts import MountedRequest
+from emulator.delivery.transport import Inside, Leaves, Route
 from emulator.engine.clock import Anchor, PacedClock
 from emulator.engine.driver import Driver
 from emulator.engine.limits import Limits
@@ -29,14 +28,14 @@ class FakeJournal:
     """Facts in order, and how many of them are durable. `gate`, once closed, holds commits up."""
 
     def __init__(self) -> None:
-        self.facts: list[facts.Fact] = []
+        self.facts: list[Fact] = []
         self.durable = 0
         self.commits = 0
         self.failing = False
         self.gate = asyncio.Event()
         self.gate.set()
 
-    def append(self, facts: Sequence[facts.Fact]) -> None:
+    def append(self, facts: Sequence[Fact]) -> None:
         self.facts += facts
 
     async def commit(self) -> None:
@@ -59,12 +58,18 @@ async def accept(_: Attempt) -> AttemptOutcome:
     return answered()
 
 
+async def _mount(request: MountedRequest) -> Response:
+    raise AssertionError("the handler answers")
+
+
 class FakeTransport:
     """Destinations by URL: `inside` answers without leaving, `handlers` do the rest; an unknown one answers 200."""
 
     def __init__(self, journal: FakeJournal) -> None:
         self.inside: dict[str, AttemptOutcome] = {}
         self.handlers: dict[str, Handler] = {}
+        # The URLs whose handlers count as mounted applications.
+        self.mounted: set[str] = set()
         # The message number and attempt number of every attempt that was routed.
         self.routed: list[tuple[int, int]] = []
         self.sent: list[str] = []
@@ -79,7 +84,7 @@ class FakeTransport:
         self.routed.append((attempt.message.number, attempt.number))
         if url in self.inside:
             return Inside(outcome=self.inside[url])
-        return Leaves(url=url, origin=origin_of(url) or "")
+        return Leaves(url=url, origin=origin_of(url) or "", mount=_mount if url in self.mounted else None)
 
     async def send(self, attempt: Attempt, route: Leaves) -> AttemptOutcome:
         url = route.url
@@ -93,8 +98,8 @@ class FakeTransport:
             self.under_way -= 1
 
 
-def started(attempt: Attempt) -> facts.AttemptStarted:
-    return facts.AttemptStarted(
+def started(attempt: Attempt) -> message_facts.AttemptStarted:
+    return message_facts.AttemptStarted(
         message_id=attempt.message.message_id, number=attempt.number, at_ms=attempt.at_ms, answer=attempt.answer
     )
 
@@ -165,13 +170,13 @@ class Engine:
 
     def finished(self) -> list[tuple[str, int]]:
         """URL and instant of every attempt whose outcome was applied, in that order."""
-        urls = {fact.message.message_id: fact.message.url for fact in self.all(facts.MessageCreated)}
-        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(facts.AttemptFinished)]
+        urls = {fact.message.message_id: fact.message.url for fact in self.all(message_facts.MessageCreated)}
+        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(message_facts.AttemptFinished)]
 
     def started(self) -> list[tuple[str, int]]:
         """URL and instant of every attempt that started."""
-        urls = {fact.message.message_id: fact.message.url for fact in self.all(facts.MessageCreated)}
-        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(facts.AttemptStarted)]
+        urls = {fact.message.message_id: fact.message.url for fact in self.all(message_facts.MessageCreated)}
+        return [(urls[fact.message_id], fact.at_ms - EPOCH_MS) for fact in self.all(message_facts.AttemptStarted)]
 
     def all(self, kind: type[Any]) -> list[Any]:
         return [fact for fact in self.journal.facts if isinstance(fact, kind)]

@@ -37,8 +37,13 @@ class Installation:
             env={name: value for name, value in os.environ.items() if not name.startswith(ours) and name not in ci},
             capture_output=True,
             text=True,
+            timeout=_PATIENCE_S,
             check=False,
         )
+
+
+# How long an installation from the package index may take.
+_PATIENCE_S = 600
 
 
 def installed(kind: str, environment: Path) -> Path:
@@ -51,6 +56,7 @@ def pip(*arguments: str | Path) -> None:
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
         capture_output=True,
         text=True,
+        timeout=_PATIENCE_S,
         check=False,
     )
     assert completed.returncode == 0, completed.stderr

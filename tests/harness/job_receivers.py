@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 
 from emulator.client.mounts import Function
 from emulator.client.records import Request
-from emulator.core.model.answers import Response
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
 from emulator.delivery.mounts import MountedRequest
 from tests.harness import emulators
@@ -44,6 +44,10 @@ MISTAKES = {
     "breaks while it works": "concurrent",
     "refuses retries": "retry",
     "ignores retries": "retry-effect",
+    "verifies what it has parsed and written again": "exact-body",
+    "verifies JSON only": "content-type",
+    "breaks on text": "content-type",
+    "takes forms for forged": "content-type",
     "breaks on nothing": "empty-body",
     "limits bodies to 100 kB": "large-body",
     "normalizes line ends": "binary-body",
@@ -66,7 +70,7 @@ class Refused(Exception):
 class JobReceiver:
     """A mount that verifies deliveries and does each job once; `done` are the ids of messages that were done.
 
-    `clock_s` is its clock, which goes on by what a job takes.
+    `clock_s` is its clock, which advances by what a job takes.
     """
 
     url: str = "https://jobs.test/run"
@@ -100,7 +104,7 @@ class JobReceiver:
         if self.makes("works before it verifies"):
             await self._work(message_id)
         if not (self.makes("verifies POST only") and method != "POST"):
-            self._verify(headers.get(f"{self.prefix}signature"), body)
+            self._verify(headers.get(f"{self.prefix}signature"), body, headers["content-type"])
             if method != "POST":
                 return 405
         if self.makes("limits bodies to 100 kB") and len(body) > 100_000:
@@ -116,7 +120,9 @@ class JobReceiver:
         return 200
 
     def _read(self, content_type: str, body: bytes) -> None:
-        if content_type != "application/json":
+        if content_type.startswith("text/") and self.makes("breaks on text"):
+            raise ZeroDivisionError
+        if content_type != "application/json" and not self.makes("verifies JSON only"):
             raise Refused(415)
         if not body and self.makes("breaks on nothing"):
             raise ZeroDivisionError
@@ -129,7 +135,11 @@ class JobReceiver:
             if self.makes("refuses failure callbacks" if is_failure else "refuses callbacks"):
                 raise Refused(422)
 
-    def _verify(self, token: str | None, body: bytes) -> None:
+    def _verify(self, token: str | None, body: bytes, content_type: str) -> None:
+        if not content_type.endswith("/json") and self.makes("verifies JSON only"):
+            return
+        if content_type.endswith("form-urlencoded") and self.makes("takes forms for forged"):
+            raise Refused(401)
         if token is None:
             if self.makes("verifies a signature if there is one"):
                 return
@@ -138,6 +148,9 @@ class JobReceiver:
             assert token.count(".") == 2
         if self.makes("decodes before it verifies"):
             body = body.decode().encode()
+        if self.makes("verifies what it has parsed and written again"):
+            with contextlib.suppress(ValueError):
+                body = json.dumps(json.loads(body)).encode()
         if self.makes("normalizes line ends"):
             body = body.replace(b"\r\n", b"\n")
         claims = self._claims(token)

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# How long a test waits for something that has to come; nothing here takes a tenth of it.
-PATIENCE_S = 20
+# How long a test waits for something that has to come; on a quiet machine nothing here takes a hundredth of it.
+PATIENCE_S = 60
 
 
 def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
@@ -29,12 +29,12 @@ def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 
 def spawn(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-    """Start something that goes on beside the test."""
+    """Start something that runs beside the test."""
     return asyncio.get_running_loop().create_task(work)
 
 
 async def turns(count: int = 50) -> None:
-    """Let everything that can go on go on."""
+    """Run every task that is ready."""
     for _ in range(count):
         await asyncio.sleep(0)
 

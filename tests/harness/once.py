@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 # How long a worker waits for what another one makes.
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

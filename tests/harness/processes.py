@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.contracts.answers import Answered, read_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# How long a process may take for anything; nothing here takes a tenth of it.
-PATIENCE_S = 30
+# How long a process may take for anything; on a quiet machine nothing here takes a tenth of it.
+PATIENCE_S = 120
 
 
 OWN_GROUP = 0
@@ -106,8 +106,23 @@ def sent_for(signal_number: int) -> int:
 
 
 @contextlib.contextmanager
+def killed_in_time(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Within it a process lives no longer than PATIENCE_S: to read what one prints has no limit of its own."""
+    watchdog = threading.Timer(PATIENCE_S, process.kill)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
+@contextlib.contextmanager
 def serving(
-    *arguments: str, folder: Path, extra: Mapping[str, str] | None = None, port: Sequence[str] = ("--port", "0")
+    *arguments: str,
+    folder: Path,
+    extra: Mapping[str, str] | None = None,
+    port: Sequence[str] = ("--port", "0"),
+    command: str = "serve",
 ) -> Iterator[ServerProcess]:
     """A server that has printed where it listens. It is killed at the end if the test has not stopped it.
 
@@ -117,7 +132,7 @@ def serving(
     with (
         checked_answers(extra, answers) as variables,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.harness.watched", "serve", *port, *arguments],
+            [sys.executable, "-m", "tests.harness.watched", command, *port, *arguments],
             cwd=folder,
             env=variables,
             stdout=subprocess.PIPE,
@@ -127,21 +142,18 @@ def serving(
             creationflags=OWN_GROUP,
         ) as process,
     ):
-        # A server that says nothing would be waited for without end.
-        watchdog = threading.Timer(PATIENCE_S, process.kill)
-        watchdog.start()
         try:
             server = ServerProcess(process, answers=answers)
             assert process.stdout is not None
-            for line in process.stdout:
-                server.banner.append(line.rstrip("\n"))
-                if line.startswith(("state:", "{")):
-                    break
-            else:
-                raise AssertionError(process.communicate()[1])
+            with killed_in_time(process):
+                for line in process.stdout:
+                    server.banner.append(line.rstrip("\n"))
+                    if line.startswith(("state:", "{")):
+                        break
+                else:
+                    raise AssertionError(process.communicate(timeout=PATIENCE_S)[1])
             yield server
         finally:
-            watchdog.cancel()
             if process.poll() is None:
                 process.kill()
-                process.communicate()
+                process.communicate(timeout=PATIENCE_S)

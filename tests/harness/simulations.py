@@ -12,14 +12,31 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import Command, PublishItem
-from emulator.core.identifiers import world_key
-from emulator.core.model.accounts import Account, Plan, SigningKeys
-from emulator.core.model.answers import AttemptOutcome, DestinationRule, Response, Via
-from emulator.core.model.messages import EventState, Message, MessageFilter
-from emulator.core.model.names import (
+from emulator.core.model.messages import (
+    Accepted,
+    AttemptOutcome,
+    EventState,
+    Message,
+    MessageFilter,
+    PublishedMessage,
+    Response,
+    Source,
+    Via,
+    delivered_bytes,
+)
+from emulator.core.model.options import (
+    CallbackOptions,
+    DeliveryPolicy,
+    Destination,
+    DestinationKind,
+    FlowControl,
+    MessageOptions,
+)
+from emulator.core.model.resources import Account, DestinationRule, Endpoint, Plan, Queue, ScheduleProgress, SigningKeys
+from emulator.core.record import (
     AccountId,
     DeadLetterId,
     FlowKey,
@@ -29,16 +46,13 @@ from emulator.core.model.names import (
     QueueName,
     RuleId,
     ScheduleId,
+    world_key,
 )
-from emulator.core.model.options import CallbackOptions, Destination, DestinationKind, FlowControl, MessageOptions
-from emulator.core.model.resources import Endpoint, Queue, ScheduleProgress
-from emulator.core.replies import Accepted, Published
 from emulator.core.simulation import Simulation
-from emulator.core.state import State
-from emulator.core.state_view import AccountState
+from emulator.core.state import AccountState, Fact, State, delivered_message
 
 R = TypeVar("R")
-F = TypeVar("F", bound=facts.Fact)
+F = TypeVar("F", bound=Fact)
 
 SECOND = 1_000
 MINUTE = 60_000
@@ -104,6 +118,27 @@ def make_account(plan: Plan = Plan.PAID, **changes: Any) -> Account:
         creation_time=1_760_423_113,
     )
     return replace(account, **changes)
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+
+def make_message(**values: Any) -> Message:
+    """A message with these values, those of its policy and source among them."""
+    policy, source = (
+        {name: values.pop(name) for name in kind.__struct_fields__ if name in values}
+        for kind in (DeliveryPolicy, Source)
+    )
+    return Message(**values, policy=DeliveryPolicy(**policy), source=Source(**source))
+
+
+def changed(message: Message, **changes: Any) -> Message:
+    """A message with these changes, those of its policy and source among them."""
+    for name in ("policy", "source"):
+        part = getattr(message, name)
+        own = {each: changes.pop(each) for each in part.__struct_fields__ if each in changes}
+        message = replace(message, **{name: replace(part, **own)})
+    return replace(message, **changes)
 
 
 # -- outcomes ---------------------------------------------------------------------------------
@@ -180,9 +215,9 @@ class World:
         self.account_id = first.id
         self.answering = answering
         self.began_ms = now_ms
-        self.facts: list[facts.Fact] = []
+        self.facts: list[Fact] = []
         self.messages: dict[MessageId, Message] = {}
-        self.under_way: deque[facts.AttemptStarted | facts.DuplicateStarted] = deque()
+        self.under_way: deque[message_facts.AttemptStarted | message_facts.DuplicateStarted] = deque()
         self._state = State(key=world_key(seed), now_ms=now_ms, accounts=[first])
         self.simulation = Simulation(self._state)
 
@@ -193,13 +228,16 @@ class World:
         reply = self.submit(command)
         while self.answering is not None and self.under_way:
             started = self.under_way.popleft()
-            outcome = self.answering(self.messages[started.message_id], started.number)
+            message = self.messages[started.message_id]
+            delivered = delivered_message(self._state, message)
+            assert len(delivered.body) == delivered_bytes(message)
+            outcome = self.answering(delivered, started.number)
             self.submit(
                 commands.RecordAttempt(
                     message_id=started.message_id,
                     number=started.number,
                     outcome=outcome,
-                    is_duplicate=isinstance(started, facts.DuplicateStarted),
+                    is_duplicate=isinstance(started, message_facts.DuplicateStarted),
                 )
             )
         return reply
@@ -208,9 +246,9 @@ class World:
         """Submit one command and answer nothing."""
         outcome = self.simulation.handle(command)
         for fact in outcome.facts:
-            if isinstance(fact, facts.MessageCreated):
+            if isinstance(fact, message_facts.MessageCreated):
                 self.messages[fact.message.message_id] = fact.message
-            elif isinstance(fact, facts.AttemptStarted | facts.DuplicateStarted):
+            elif isinstance(fact, message_facts.AttemptStarted | message_facts.DuplicateStarted):
                 self.under_way.append(fact)
         self.facts += outcome.facts
         return outcome.reply
@@ -235,13 +273,15 @@ class World:
         """Publish to a URL."""
         return self.publish_reply(url, body=body, caller_ip=caller_ip, **options).message_id
 
-    def publish_reply(self, url: str, *, body: bytes = b"", caller_ip: str = CALLER_IP, **options: Any) -> Published:
+    def publish_reply(
+        self, url: str, *, body: bytes = b"", caller_ip: str = CALLER_IP, **options: Any
+    ) -> PublishedMessage:
         reply = self._publish(DestinationKind.URL, url, None, body, caller_ip, options)
         assert not reply.is_group
         (published,) = reply.messages
         return published
 
-    def publish_to_group(self, name: str, *, body: bytes = b"", **options: Any) -> tuple[Published, ...]:
+    def publish_to_group(self, name: str, *, body: bytes = b"", **options: Any) -> tuple[PublishedMessage, ...]:
         reply = self._publish(DestinationKind.GROUP, name, None, body, CALLER_IP, options)
         assert reply.is_group
         return reply.messages
@@ -343,9 +383,11 @@ class World:
     def reset_key(self, key: str, *, parallelism: bool = True) -> None:
         self.do(commands.ResetFlow(account_id=self.account_id, key=FlowKey(key), parallelism=parallelism))
 
-    def retry_dead_letters(self, *ids: DeadLetterId, strict: bool = True, **overrides: Any) -> tuple[Published, ...]:
+    def retry_dead_letters(
+        self, *ids: DeadLetterId, strict: bool = True, **overrides: Any
+    ) -> tuple[PublishedMessage, ...]:
         """Publish dead letters again, each with the message that history keeps for it."""
-        failed = {each.dead_letter_id: self.messages[each.message_id] for each in self.all(facts.MessageFailed)}
+        failed = {each.dead_letter_id: self.messages[each.message_id] for each in self.all(message_facts.MessageFailed)}
         return self.do(
             commands.RetryDeadLetters(
                 account_id=self.account_id,
@@ -394,13 +436,13 @@ class World:
         """Every attempt that started: URL, number, instant counted from the world's beginning."""
         return [
             (self.messages[each.message_id].url, each.number, each.at_ms - self.began_ms)
-            for each in self.all(facts.AttemptStarted)
+            for each in self.all(message_facts.AttemptStarted)
         ]
 
     def start_times(self, message_id: MessageId | None = None) -> list[int]:
         return [
             each.at_ms - self.began_ms
-            for each in self.all(facts.AttemptStarted)
+            for each in self.all(message_facts.AttemptStarted)
             if message_id is None or each.message_id == message_id
         ]
 
@@ -422,24 +464,26 @@ class World:
         return dump(self._state)
 
 
-def _events(recorded: Iterable[facts.Fact], message_id: MessageId) -> Iterable[EventState]:
+def _events(recorded: Iterable[Fact], message_id: MessageId) -> Iterable[EventState]:
     for fact in recorded:
         match fact:
-            case facts.MessageCreated() if fact.message.message_id == message_id:
+            case message_facts.MessageCreated() if fact.message.message_id == message_id:
                 yield EventState.CREATED
-            case facts.AttemptStarted(message_id=subject) if subject == message_id:
+            case message_facts.AttemptStarted(message_id=subject) if subject == message_id:
                 yield EventState.ACTIVE
-            case facts.AttemptFinished(message_id=subject) if subject == message_id and not fact.outcome.succeeded:
+            case message_facts.AttemptFinished(message_id=subject) if (
+                subject == message_id and not fact.outcome.succeeded
+            ):
                 yield EventState.ERROR
-            case facts.RetryScheduled(message_id=subject) if subject == message_id:
+            case message_facts.RetryScheduled(message_id=subject) if subject == message_id:
                 yield EventState.RETRY
-            case facts.MessageDelivered(message_id=subject) if subject == message_id:
+            case message_facts.MessageDelivered(message_id=subject) if subject == message_id:
                 yield EventState.DELIVERED
-            case facts.MessageFailed(message_id=subject) if subject == message_id:
+            case message_facts.MessageFailed(message_id=subject) if subject == message_id:
                 yield EventState.FAILED
-            case facts.CancelRequested(message_id=subject) if subject == message_id:
+            case message_facts.CancelRequested(message_id=subject) if subject == message_id:
                 yield EventState.CANCEL_REQUESTED
-            case facts.MessageCanceled(message_id=subject) if subject == message_id:
+            case message_facts.MessageCanceled(message_id=subject) if subject == message_id:
                 yield EventState.CANCELED
 
 

@@ -42,7 +42,7 @@ async def export(emulator: InProcess, name: str = "s", world: str = DEFAULT) -> 
     return answer.body
 
 
-async def bring(emulator: InProcess, content: bytes, name: str = "s", world: str = DEFAULT) -> Answer:
+async def import_snapshot(emulator: InProcess, content: bytes, name: str = "s", world: str = DEFAULT) -> Answer:
     return await emulator.control("PUT", f"/snapshots/{name}/file?world={world}", content)
 
 

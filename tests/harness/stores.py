@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
-
-import aiosqlite
+from typing import Any, TypeVar
 
 from emulator.core.checkpoint import capture
 from emulator.core.commands import Command
 from emulator.core.simulation import Simulation
 from emulator.core.state import State
+from emulator.core.world_setup import KEEP_ALL, Keep
 from emulator.journal.database import MEMORY
-from emulator.journal.dropping import KEEP_ALL, Keep
 from emulator.journal.history import History
 from emulator.journal.store import Store, open_store
 from emulator.journal.writer import DEFAULT_THRESHOLDS, Thresholds
-from emulator.queries.history import Delivery, Event, EventQuery
+from emulator.queries.history import Event, EventQuery, RecordedDelivery
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, Answering, World, make_account
 
 R = TypeVar("R")
@@ -47,11 +47,11 @@ class KeptWorld(World):
     async def events(self) -> list[Event]:
         return list((await self.history.events(ALL)).items)
 
-    async def trace(self) -> list[Event | Delivery]:
+    async def trace(self) -> list[Event | RecordedDelivery]:
         return [entry async for entry in self.history.trace()]
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def kept(
     path: Path | str = MEMORY,
     answering: Answering | None = None,
@@ -72,10 +72,34 @@ async def kept(
         await store.close()
 
 
-async def connection_of(store: Store) -> aiosqlite.Connection:
-    """The connection of a store: of a file for good, of a database in memory while few others are used."""
-    async with store._database.exclusive() as connection:
-        return connection
+async def connection_of(store: Store) -> sqlite3.Connection:
+    """The connection of a store, which this makes in memory."""
+    return await store._database.run(lambda connection: connection)
+
+
+class _Watched:
+    """A connection of which a test sees each statement before it runs."""
+
+    def __init__(self, connection: sqlite3.Connection, see: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._see = see
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        self._see(statement)
+        return self._connection.execute(statement, *parameters)
+
+    def executemany(self, statement: str, rows: Any) -> Any:
+        self._see(statement)
+        return self._connection.executemany(statement, rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+async def watch_statements(store: Store, see: Callable[[str], None]) -> None:
+    """From now on call `see` before each statement of this store, in the thread that runs it; what it raises fails."""
+    watched = _Watched(await connection_of(store), see)
+    store._database._connection = watched  # type: ignore[assignment]  # this store's alone
 
 
 def crash(path: Path, to: Path) -> Path:
@@ -86,3 +110,35 @@ def crash(path: Path, to: Path) -> Path:
         if source.exists():
             shutil.copy(source, to / source.name)
     return to / path.name
+
+
+# Before each of these something is different on the disk.
+_STEPS = {"sqlite3.connect", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+_watchers: list[Callable[[], None]] = []
+
+
+def _hook(event: str, _: object) -> None:
+    if _watchers and event in _STEPS:
+        # What copies the files must not be watched.
+        watcher = _watchers.pop()
+        watcher()
+        _watchers.append(watcher)
+
+
+sys.addaudithook(_hook)
+
+
+@contextlib.contextmanager
+def copied_at_every_step(folder: Path, copies: Path) -> Iterator[list[Path]]:
+    """Copies of a folder as a kill would leave it before each step, and at the end."""
+    made: list[Path] = []
+
+    def copy() -> None:
+        made.append(shutil.copytree(folder, copies / f"{len(made)}", ignore=shutil.ignore_patterns("*-shm")))
+
+    _watchers.append(copy)
+    try:
+        yield made
+    finally:
+        _watchers.pop()
+        copy()

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from emulator.wire.control.event_stream import StreamEvent, StreamReader
+from emulator.wire.event_stream import StreamEvent, StreamReader
 from tests.contracts.conformance import check_response
 from tests.harness.emulators import Headers, InProcess, http_scope
 
@@ -21,6 +21,7 @@ class Stream:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.content = b""
+        self.pieces: list[bytes] = []
         self._events: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
         self._reader = StreamReader()
         self._is_asked = False
@@ -73,6 +74,7 @@ class Stream:
             raise OSError("nobody is there")
         body = message.get("body", b"")
         self.content += body
+        self.pieces.append(body)
         # Each event is sent whole.
         for line in body.decode().split("\n")[:-1]:
             event = self._reader.take(line)

@@ -9,5 +9,5 @@ from emulator.cli import main
 from tests.contracts.answers import watch, write_to
 
 if __name__ == "__main__":
-    with watch(write_to(Path(os.environ["EMULATED_ANSWERS"]))):
+    with write_to(Path(os.environ["EMULATED_ANSWERS"])) as seen, watch(seen):
         main(prog_name="svc-emulator")

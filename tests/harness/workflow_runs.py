@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from emulator.core.commands import CancelRun, FinishRun, WaitForEvent
-from emulator.core.model.names import RunId
 from emulator.core.model.options import MessageOptions, RunOptions
+from emulator.core.record import RunId
 from tests.harness.emulators import Answer, InProcess
 
 FLOW = "https://app.test/flow"

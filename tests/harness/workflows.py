@@ -9,14 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.core import commands, facts, replies
+from emulator.core import commands, message_facts, run_facts
 from emulator.core.commands import PublishItem
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Message, Phase
-from emulator.core.model.names import MessageId, RunId
+from emulator.core.model import messages
+from emulator.core.model.messages import AttemptOutcome, Message, Phase, PublishedMessage
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
-from emulator.core.replies import NotifiedWaiter, Published, TriggeredRun
-from emulator.core.workflows import Invoker, WorkflowRun
+from emulator.core.model.workflows import Invoker, NotifiedWaiter, TriggeredRun, WorkflowRun
+from emulator.core.record import MessageId, RunId
 from tests.harness.simulations import CALLER_IP, EPOCH_MS, World, answered
 
 FLOW = "https://app.test/flow"
@@ -74,20 +73,20 @@ class RunWorld(World):
 
     # -- as a client --------------------------------------------------------------------
 
-    def begin(self, run_id: RunId = RUN, body: bytes = b'{"a":1}', **options: Any) -> Published:
+    def begin(self, run_id: RunId = RUN, body: bytes = b'{"a":1}', **options: Any) -> PublishedMessage:
         more = options.pop("part", {})
         options.setdefault("workflow", part(run_id, is_init=True, url=FLOW, **more))
         return self.send(item(body=body, **options))
 
-    def add(self, body: bytes, run_id: RunId = RUN, **options: Any) -> Published:
+    def add(self, body: bytes, run_id: RunId = RUN, **options: Any) -> PublishedMessage:
         return self.send(item(body=body, workflow=part(run_id), **options))
 
-    def send(self, given: PublishItem) -> Published:
+    def send(self, given: PublishItem) -> PublishedMessage:
         reply = self.do(commands.Publish(account_id=self.account_id, item=given))
         (published,) = reply.accepted.messages
         return published
 
-    def batch(self, *items: PublishItem) -> replies.BatchReply:
+    def batch(self, *items: PublishItem) -> messages.BatchReply:
         return self.do(commands.PublishBatch(account_id=self.account_id, items=items))
 
     def succeed(self, response: bytes = b'"done"', run_id: RunId = RUN, *, has_existed: bool = False) -> None:
@@ -132,7 +131,7 @@ class RunWorld(World):
     @property
     def endings(self) -> list[tuple[str, str]]:
         """Every end of a run: its id and state."""
-        return [(each.run_id, each.state.value) for each in self.all(facts.RunEnded)]
+        return [(each.run_id, each.state.value) for each in self.all(run_facts.RunEnded)]
 
     def calls_at(self, url: str = FLOW) -> list[Message]:
         return [message for message in self.calls if message.url == url]
@@ -143,10 +142,12 @@ class RunWorld(World):
 
     def failed_run(self) -> commands.FailedRun:
         """The last run that failed, as the journal would have it."""
-        failed = self.all(facts.MessageFailed)[-1]
-        finished = [each for each in self.all(facts.AttemptFinished) if each.message_id == failed.message_id][-1]
-        began = [each.run for each in self.all(facts.RunStarted) if each.run.number == failed.run_number][-1]
-        accepted = [each.step for each in self.all(facts.StepAccepted) if each.run_number == failed.run_number]
+        failed = self.all(message_facts.MessageFailed)[-1]
+        finished = [each for each in self.all(message_facts.AttemptFinished) if each.message_id == failed.message_id][
+            -1
+        ]
+        began = [each.run for each in self.all(run_facts.RunStarted) if each.run.number == failed.run_number][-1]
+        accepted = [each.step for each in self.all(run_facts.StepAccepted) if each.run_number == failed.run_number]
         calls = [
             message_id
             for message_id, message in self.messages.items()
@@ -165,7 +166,7 @@ class RunWorld(World):
 
     def log_of(self, message_id: MessageId) -> list[str]:
         """The event log of a message, with the end of one that was given up."""
-        given_up = {each.message_id for each in self.all(facts.MessageGivenUp)}
+        given_up = {each.message_id for each in self.all(message_facts.MessageGivenUp)}
         events = self.events_of(message_id)
         return [*events, "FAILED"] if message_id in given_up else events
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from secrets import token_hex
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -75,6 +76,8 @@ def test_the_clock_goes_to_an_instant_to_what_is_next_and_to_the_end(emulator: S
     service(emulator, "POST", f"/v2/publish/{URL}", {"Svc-Delay": "3h"})
     with opened(emulator, expected=["400 (Bad Request)"]) as page:
         target = page.get_by_label("Move the clock to")
+        # The controls of the clock wait for the first answer.
+        expect(target).to_be_enabled()
         press(page, "c t")
         expect(target).to_be_focused()
         target.fill("2026-01-01T01:30")
@@ -170,3 +173,78 @@ def test_a_running_clock_goes_on_by_itself(emulator: Server) -> None:
         assert first is not None
         expect(page.locator(".clock")).not_to_have_text(first)
     control(emulator, "PUT", "/clock", {"rate": 0})
+
+
+@in_browser
+def test_a_click_before_the_first_answer_is_not_lost_for_good(emulator: Server) -> None:
+    """The controls of the clock are disabled until the page knows where it stands."""
+    with opened(emulator, "#/settings") as page:
+        page.route("**/_emulator/clock", lambda route: None)
+        page.reload()
+        expect(page.get_by_label("Theme")).to_be_visible()
+        controls = [page.get_by_role("button", name=name) for name in ("undo", "next", "+1m", "+1h", "+1d", "drain")]
+        controls += [page.get_by_label("Move the clock to"), page.get_by_label("Pace of the clock")]
+        for control_ in controls:
+            expect(control_).to_be_disabled()
+        press(page, "c m")
+        # Some engines fire a handler of a control that has just been disabled.
+        controls[2].dispatch_event("click")
+        page.unroute("**/_emulator/clock")
+        for control_ in controls:
+            expect(control_).to_be_enabled()
+        controls[2].click()
+        expect(page.get_by_text("Moved 1 min, 0 deliveries.")).to_be_visible()
+    assert now_ms(emulator) == EPOCH_MS + MINUTE
+
+
+@in_browser
+def test_what_is_due_is_counted_beside_any_number_of_ended_messages(emulator: Server) -> None:
+    for _ in range(11):
+        batch = [{"destination": URL, "headers": {"Svc-Deduplication-Id": token_hex(8)}} for _ in range(100)]
+        service(emulator, "POST", "/v2/batch", {}, batch)
+    service(emulator, "POST", f"/v2/publish/{URL}", {"Svc-Delay": "2h"})
+    with opened(emulator) as page:
+        expect(page.locator(".counts")).to_contain_text("1 due in 24 h")
+        expect(page.locator(".row.due")).to_have_count(1)
+        expect(page.locator(".row.due")).to_contain_text("in 2 h")
+
+
+@in_browser
+def test_a_count_that_a_limit_cuts_has_a_plus(emulator: Server) -> None:
+    service(emulator, "POST", f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *"})
+    with opened(emulator) as page:
+        expect(page.locator(".counts")).to_contain_text("1000+ due in 24 h")
+
+
+@in_browser
+def test_a_world_that_is_not_there_says_so_and_offers_the_others(emulator: Server) -> None:
+    control(emulator, "POST", "/worlds", {"id": "other"})
+    with opened(emulator, "#/messages?world=gone", expected=("404 (Not Found)",)) as page:
+        bar = page.get_by_role("banner")
+        expect(page.get_by_role("heading", name="There is no world gone")).to_be_visible()
+        expect(bar).to_contain_text("there is no world gone")
+        expect(bar).not_to_contain_text("connection lost")
+        expect(page.get_by_role("button", name="+1m")).to_be_disabled()
+        page.get_by_role("main").get_by_role("link", name="other").click()
+        expect(page.get_by_text("No message yet.")).to_be_visible()
+        expect(bar).not_to_contain_text("there is no world")
+        assert page.url.endswith("#/messages?world=other")
+        control(emulator, "DELETE", "/worlds/other")
+        expect(page.get_by_role("heading", name="There is no world other")).to_be_visible()
+        control(emulator, "POST", "/worlds", {"id": "other"})
+        expect(page.get_by_text("No message yet.")).to_be_visible()
+
+
+@in_browser
+def test_a_connection_is_lost_when_the_server_does_not_answer(emulator: Server) -> None:
+    with opened(emulator, "#/settings", expected=("ERR_",)) as page:
+        expect(page.get_by_role("button", name="+1m")).to_be_enabled()
+        page.route("**/_emulator/**", lambda route: route.abort())
+        # What is under way ends with the world that is left.
+        page.evaluate("location.hash = '#/settings?world=default'")
+        control(emulator, "POST", "/worlds", {"id": "other"})
+        page.evaluate("location.hash = '#/settings?world=other'")
+        expect(page.get_by_role("banner")).to_contain_text("▲ connection lost")
+        page.unroute("**/_emulator/**")
+        expect(page.get_by_role("banner")).not_to_contain_text("connection lost")
+        expect(page.get_by_role("button", name="+1m")).to_be_enabled()

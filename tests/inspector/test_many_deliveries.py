@@ -1,12 +1,15 @@
-"""The page of a world with 100,000 deliveries: what is in it stays bounded.
+"""The page of a world with many deliveries: what is in it stays bounded.
+
+`MANY_DELIVERIES` is how many; the nightly run has 100,000.
 
 The server is a process of its own, whose answers are not held against the contracts: that takes a second for each
-page of the journal, and there are a hundred of them.
+page of the journal.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +24,10 @@ from tests.harness.processes import command, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, needs_browser]
 
-DELIVERIES = 100_000
+# A multiple of 1,000.
+DELIVERIES = int(os.environ.get("MANY_DELIVERIES", "20000"))
 FIRST_ROWS, MOST_ROWS = 200, 1_000
-MOST_BYTES = 150_000_000
+MOST_BYTES = 10_000_000 + 1_400 * DELIVERIES
 # A window of 800 pixels shows about thirty rows, and some are kept ready on both sides.
 MOST_VISIBLE = 80
 READ_ALL_MS = 120_000
@@ -89,8 +93,8 @@ def test_the_newest_messages_are_shown_and_older_ones_asked_for(emulator: Server
         for count in range(2 * FIRST_ROWS, MOST_ROWS + 1, FIRST_ROWS):
             older.click()
             expect(rows).to_have_count(count)
-        expect(older).to_be_hidden()
-        expect(page.get_by_text(f"The newest {MOST_ROWS} are shown: filter to see others.")).to_be_visible()
+        expect(older).to_be_visible()
+        expect(page.get_by_text("The newest 1,000 are shown.")).to_be_visible()
         rows.last.scroll_into_view_if_needed()
         assert heap_bytes(page) < MOST_BYTES
 
@@ -101,7 +105,7 @@ def test_the_timeline_has_all_deliveries_and_draws_what_is_visible(emulator: Ser
         box, row = page.locator("[data-scroller]"), page.locator(".row")
         expect(row.first).to_be_visible()
         expect(page.get_by_role("status").filter(has_text="deliveries")).to_have_text(
-            "100,000 deliveries", timeout=READ_ALL_MS
+            f"{DELIVERIES:,} deliveries", timeout=READ_ALL_MS
         )
         expect(page.locator(".row.now")).to_be_in_viewport()
         took_ms = box.evaluate(SCROLL)
@@ -113,7 +117,9 @@ def test_the_timeline_has_all_deliveries_and_draws_what_is_visible(emulator: Ser
             expect(row.nth(20)).to_be_in_viewport()
             assert row.count() < MOST_VISIBLE
         page.get_by_label("Filter").fill("schedule:every-minute-3")
-        expect(page.get_by_role("status").filter(has_text="deliveries")).to_have_text("10,000 deliveries of 100,000")
+        expect(page.get_by_role("status").filter(has_text="deliveries")).to_have_text(
+            f"{DELIVERIES // 10:,} deliveries of {DELIVERIES:,}"
+        )
         page.get_by_label("Group").select_option("by schedule")
         expect(page.get_by_role("status").filter(has_text="group")).to_have_text("1 group")
         assert heap_bytes(page) < MOST_BYTES

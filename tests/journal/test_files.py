@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiosqlite
 import pytest
 
 from emulator.core.checkpoint import capture
-from emulator.journal import checksums, schema
-from emulator.journal.database import InMemory, Threads
+from emulator.journal import schema
 from emulator.journal.files import UnusableDatabase
-from emulator.journal.locked_database import LockedDatabase
 from emulator.journal.schema import APPLICATION_ID, FORMAT
-from emulator.journal.store import Store, open_store
+from emulator.journal.store import open_store
 from tests.harness.loops import on_loop
 from tests.harness.simulations import World, make_account
-from tests.harness.stores import crash, kept
+from tests.harness.stores import connection_of, copied_at_every_step, crash, kept
 
 APPLICATION_OFFSET, VERSION_OFFSET = 68, 60
 
@@ -95,15 +90,23 @@ def test_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
     assert_untouched(path, "not a database of svc-emulator")
 
 
-def test_newer_format(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("step", "remedy"), [(1, "update svc-emulator"), (-1, "open it with the version that wrote it")]
+)
+def test_another_format_is_refused_with_what_to_do(tmp_path: Path, step: int, remedy: str) -> None:
+    """D-551."""
     path = tmp_path / "w.db"
     make_database(path)
     content = bytearray(path.read_bytes())
     assert int.from_bytes(content[VERSION_OFFSET : VERSION_OFFSET + 4], "big") == FORMAT
-    content[VERSION_OFFSET : VERSION_OFFSET + 4] = (FORMAT + 1).to_bytes(4, "big")
+    content[VERSION_OFFSET : VERSION_OFFSET + 4] = (FORMAT + step).to_bytes(4, "big")
     path.write_bytes(content)
 
-    assert_untouched(path, f"format {FORMAT + 1}, and this version of svc-emulator reads up to {FORMAT}")
+    assert_untouched(
+        path,
+        f"format {FORMAT + step}, and this version of svc-emulator reads format {FORMAT} only: {remedy}, "
+        "or begin with a new file; nothing was changed",
+    )
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -196,18 +199,15 @@ def test_new_file_becomes_a_database(tmp_path: Path, is_there: bool) -> None:
     assert_holds_messages(path, 1)
 
 
-def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(tmp_path / "w.db") as world:
-            copy = crash(tmp_path / "w.db", tmp_path / "copy")
-            header = copy.read_bytes()[:100]
-            assert int.from_bytes(header[APPLICATION_OFFSET : APPLICATION_OFFSET + 4], "big") == APPLICATION_ID
-            first = world.snapshot()
-        async with kept(copy) as again:
-            assert again.snapshot() == first
-
-    test()
+@on_loop
+async def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db") as world:
+        copy = crash(tmp_path / "w.db", tmp_path / "copy")
+        header = copy.read_bytes()[:100]
+        assert int.from_bytes(header[APPLICATION_OFFSET : APPLICATION_OFFSET + 4], "big") == APPLICATION_ID
+        first = world.snapshot()
+    async with kept(copy) as again:
+        assert again.snapshot() == first
 
 
 def test_half_made_file_of_an_earlier_version_becomes_a_database(tmp_path: Path) -> None:
@@ -226,11 +226,10 @@ def test_half_made_file_of_an_earlier_version_becomes_a_database(tmp_path: Path)
 def test_file_killed_while_its_tables_were_made_becomes_a_database(tmp_path: Path) -> None:
     path, copy = tmp_path / "w.db", tmp_path / "copy" / "w.db"
     connection = sqlite3.connect(path, isolation_level=None)
-    checksums.register(connection)
     connection.execute("PRAGMA cache_size = 1")
     connection.executescript("CREATE TABLE t (x); DROP TABLE t;")
     connection.executescript(schema.CREATE)
-    connection.execute("INSERT INTO facts VALUES (1, 1, randomblob(100000), 0)")
+    connection.execute("INSERT INTO facts VALUES (1, 1, randomblob(100000))")
     crash(path, copy.parent)
     connection.close()
     assert copy.with_name("w.db-journal").exists()
@@ -242,32 +241,54 @@ def test_file_killed_while_its_tables_were_made_becomes_a_database(tmp_path: Pat
 
 def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
     """D-280."""
-    path = tmp_path / "w.db"
-    seen: list[list[str]] = []
+    live, whole = tmp_path / "live", list[bool]()
+    live.mkdir()
 
     @on_loop
     async def test() -> None:
-        database = InMemory(Threads())
-        use = database.use
-
-        @contextlib.asynccontextmanager
-        async def watched() -> AsyncIterator[aiosqlite.Connection]:
-            seen.append(os.listdir(tmp_path))
-            async with use() as connection:
-                yield connection
-            seen.append(os.listdir(tmp_path))
-
-        database.use = watched  # type: ignore[method-assign]  # to see the files when it was written
-        store = Store(LockedDatabase(database, str(path)))
-        await store.begin(capture(World(make_account())._state), {})
+        store, _ = await open_store(str(live / "w.db"))
+        with copied_at_every_step(live, tmp_path / "copies") as copies:
+            await store.begin(capture(World(make_account())._state), {})
+        whole.extend((each / "w.db").exists() for each in copies)
         await store.close()
 
     test()
 
-    assert all("w.db" not in names for names in seen)
-    assert seen[-1] != []
-    assert [path.name for path in tmp_path.iterdir()] == ["w.db"]
-    assert_holds_messages(path, 0)
+    assert {False, True} == set(whole)
+    assert whole == sorted(whole)
+    for path in (tmp_path / "copies").glob("*/w.db"):
+        assert_holds_messages(path, 0)
+    assert [path.name for path in live.iterdir()] == ["w.db"]
+    assert_holds_messages(live / "w.db", 0)
+
+
+def test_log_with_rewritten_pages_of_an_unfinished_transaction_is_no_damage(tmp_path: Path) -> None:
+    """D-285: a transaction larger than SQLite's cache writes its pages to the log, some of them twice."""
+    path, copy = tmp_path / "w.db", tmp_path / "copy" / "w.db"
+    log = path.with_name("w.db-wal")
+
+    @on_loop
+    async def leave_a_transaction_half_done() -> None:
+        async with kept(path) as world:
+            for number in range(3):
+                world.publish(f"https://a.example.com/{number}")
+            await world.store.writer.commit()
+            connection = await connection_of(world.store)
+            connection.executescript("PRAGMA cache_size = 10; PRAGMA cache_spill = 10; BEGIN IMMEDIATE;")
+            connection.execute("CREATE TABLE filler (key INTEGER PRIMARY KEY, value)")
+            connection.execute(
+                "WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n WHERE x < 200) "
+                "INSERT INTO filler SELECT x, randomblob(1000) FROM n"
+            )
+            spilled = log.read_bytes()
+            connection.execute("UPDATE filler SET value = randomblob(1000)")
+            assert log.read_bytes()[: len(spilled)] != spilled
+            crash(path, copy.parent)
+            connection.execute("ROLLBACK")
+
+    leave_a_transaction_half_done()
+
+    assert_holds_messages(copy, 3)
 
 
 def test_log_of_a_file_that_is_gone_is_no_part_of_the_next_one(tmp_path: Path) -> None:

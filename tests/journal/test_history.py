@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import facts
+from emulator.core import message_facts
 from emulator.core.errors import InvalidInput
 from emulator.core.model.messages import EventState
-from emulator.core.model.names import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.core.record import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
 from emulator.journal.history import History
-from emulator.queries.history import DeadLetterQuery, Delivery, DeliveryQuery, Event, EventQuery, MessageFilter, Page
+from emulator.queries.history import (
+    DeadLetterQuery,
+    DeliveryQuery,
+    Event,
+    EventQuery,
+    HistoryFilter,
+    Page,
+    RecordedDelivery,
+)
 from tests.harness.loops import on_loop
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, flow, unreachable
 from tests.harness.stores import ALL, KeptWorld, kept
@@ -45,10 +54,19 @@ def fill(world: KeptWorld) -> None:
     world.publish(UNENDED, delay_ms=HOUR)
 
 
+@contextlib.asynccontextmanager
+async def filled() -> AsyncIterator[KeptWorld]:
+    async with kept(answering=ANSWERS) as world:
+        fill(world)
+        yield world
+
+
 def has_not_ended(event: Event) -> bool:
     """One message is delayed, and that of the last firing waits for its retry."""
     message = event.message
-    return message.url == UNENDED or (message.schedule_id is not None and message.created_ms == EPOCH_MS + 3 * MINUTE)
+    return message.url == UNENDED or (
+        message.source.schedule_id is not None and message.created_ms == EPOCH_MS + 3 * MINUTE
+    )
 
 
 # -- the event log ----------------------------------------------------------------------------
@@ -66,19 +84,24 @@ FILTERS: dict[str, tuple[dict[str, Any], Callable[[Event], bool]]] = {
     "url": ({"urls": (ONE, ODD)}, lambda event: event.message.url in (ONE, ODD)),
     "host": ({"hosts": ("one.example.com:8443",)}, lambda event: event.message.url == ONE),
     "path": ({"paths": ("/a/b", "/x")}, lambda event: event.message.url in (ONE, ODD)),
-    "group": ({"url_groups": ("g",)}, lambda event: event.message.url_group == GroupName("g")),
+    "group": ({"url_groups": ("g",)}, lambda event: event.message.source.url_group == GroupName("g")),
     "schedule": (
         {"schedule_ids": ("each-minute",)},
-        lambda event: event.message.schedule_id == ScheduleId("each-minute"),
+        lambda event: event.message.source.schedule_id == ScheduleId("each-minute"),
     ),
-    "queue": ({"queues": ("q",)}, lambda event: event.message.queue == QueueName("q")),
+    "queue": ({"queues": ("q",)}, lambda event: event.message.policy.queue == QueueName("q")),
     "flow key": (
         {"flow_keys": ("k",)},
-        lambda event: event.message.flow_control is not None and event.message.flow_control.key == FlowKey("k"),
+        lambda event: (
+            event.message.policy.flow_control is not None and event.message.policy.flow_control.key == FlowKey("k")
+        ),
     ),
-    "caller": ({"caller_ips": ("203.0.113.1",)}, lambda event: event.message.caller_ip == "203.0.113.1"),
-    "label": ({"labels": ("red",)}, lambda event: "red" in event.message.labels),
-    "either label": ({"labels": ("blue", "big")}, lambda event: bool({"blue", "big"} & set(event.message.labels))),
+    "caller": ({"caller_ips": ("203.0.113.1",)}, lambda event: event.message.source.caller_ip == "203.0.113.1"),
+    "label": ({"labels": ("red",)}, lambda event: "red" in event.message.policy.labels),
+    "either label": (
+        {"labels": ("blue", "big")},
+        lambda event: bool({"blue", "big"} & set(event.message.policy.labels)),
+    ),
     "from": ({"from_ms": EPOCH_MS + 11 * SECOND}, lambda event: event.at_ms >= EPOCH_MS + 11 * SECOND),
     "to": ({"to_ms": EPOCH_MS + SECOND}, lambda event: event.at_ms <= EPOCH_MS + SECOND),
     "instant": (
@@ -95,27 +118,22 @@ FILTERS: dict[str, tuple[dict[str, Any], Callable[[Event], bool]]] = {
 
 
 @pytest.mark.parametrize(("changes", "is_meant"), FILTERS.values(), ids=FILTERS.keys())
-def test_events_are_filtered(changes: dict[str, Any], is_meant: Callable[[Event], bool]) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(answering=ANSWERS) as world:
-            fill(world)
-            every = await world.events()
-            expected = [event for event in every if is_meant(event)]
+@on_loop
+async def test_events_are_filtered(changes: dict[str, Any], is_meant: Callable[[Event], bool]) -> None:
+    async with filled() as world:
+        every = await world.events()
+        expected = [event for event in every if is_meant(event)]
 
-            page = await world.history.events(replace(ALL, **changes))
+        page = await world.history.events(replace(ALL, **changes))
 
-            assert list(page.items) == expected
-            assert page.cursor is None
-            assert bool(expected) == (changes.get("urls") != ("' OR 1=1 --",))
-
-    test()
+        assert list(page.items) == expected
+        assert page.cursor is None
+        assert bool(expected) == (changes.get("urls") != ("' OR 1=1 --",))
 
 
 @on_loop
 async def test_events_of_messages_by_id() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         wanted = {event.message.message_id for event in (await world.events())[:3]}
 
         page = await world.history.events(replace(ALL, message_ids=tuple(wanted)))
@@ -125,9 +143,8 @@ async def test_events_of_messages_by_id() -> None:
 
 @on_loop
 async def test_event_log_shows_what_the_facts_say() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-        ids = [created.message.message_id for created in world.all(facts.MessageCreated)]
+    async with filled() as world:
+        ids = [created.message.message_id for created in world.all(message_facts.MessageCreated)]
         shown: dict[MessageId, list[str]] = {message_id: [] for message_id in ids}
         for event in await world.events():
             shown[event.message.message_id].append(event.state.value)
@@ -137,9 +154,7 @@ async def test_event_log_shows_what_the_facts_say() -> None:
 
 @on_loop
 async def test_error_entry_tells_what_the_destination_answered() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-
+    async with filled() as world:
         (busy,) = (
             await world.history.events(replace(ALL, urls=(TWO,), states=(EventState.ERROR,), to_ms=EPOCH_MS))
         ).items
@@ -157,20 +172,9 @@ async def test_error_entry_tells_what_the_destination_answered() -> None:
 
 
 @on_loop
-async def test_latest_first_is_the_reverse_of_oldest_first() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-
-        latest = await world.history.events(replace(ALL, latest_first=True))
-
-        assert list(latest.items) == list(reversed(await world.events()))
-
-
-@on_loop
 async def test_plan_keeps_the_newest_events_only() -> None:
     """D-002."""
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         every = await world.events()
 
         kept_few = (await world.history.events(replace(ALL, newest=5))).items
@@ -184,14 +188,13 @@ async def test_plan_keeps_the_newest_events_only() -> None:
 
 @on_loop
 async def test_another_account_sees_nothing() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-        stranger = AccountId("somebody-else")
+    async with filled() as world:
+        other_account = AccountId("somebody-else")
 
-        assert (await world.history.events(replace(ALL, account_id=stranger))).items == ()
-        assert (await world.history.dead_letters(DeadLetterQuery(account_id=stranger, count=100))).items == ()
+        assert (await world.history.events(replace(ALL, account_id=other_account))).items == ()
+        assert (await world.history.dead_letters(DeadLetterQuery(account_id=other_account, count=100))).items == ()
         (message_id, *_) = world.messages
-        assert await world.history.ended_message(stranger, message_id) is None
+        assert await world.history.ended_message(other_account, message_id) is None
 
 
 async def pages(ask: Callable[[str | None], Awaitable[Page[Any]]]) -> list[Any]:
@@ -209,32 +212,27 @@ async def pages(ask: Callable[[str | None], Awaitable[Page[Any]]]) -> list[Any]:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 @pytest.mark.parametrize("latest_first", [True, False], ids=["latest first", "oldest first"])
-def test_pages_together_are_the_whole_list(size: int, latest_first: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(answering=ANSWERS) as world:
-            fill(world)
-            events = replace(ALL, latest_first=latest_first)
-            letters = DeadLetterQuery(account_id=ACCOUNT_ID, count=1000, latest_first=latest_first)
-            history = world.history
+@on_loop
+async def test_pages_together_are_the_whole_list(size: int, latest_first: bool) -> None:
+    async with filled() as world:
+        events = replace(ALL, latest_first=latest_first)
+        letters = DeadLetterQuery(account_id=ACCOUNT_ID, count=1000, latest_first=latest_first)
+        history = world.history
 
-            assert await pages(lambda cursor: history.events(replace(events, count=size, cursor=cursor))) == list(
-                (await history.events(events)).items
-            )
-            assert await pages(
-                lambda cursor: history.dead_letters(replace(letters, count=size, cursor=cursor))
-            ) == list((await history.dead_letters(letters)).items)
-            assert await pages(lambda cursor: history.deliveries(DeliveryQuery(limit=size, cursor=cursor))) == list(
-                (await history.deliveries(DeliveryQuery(limit=1000))).items
-            )
-
-    test()
+        assert await pages(lambda cursor: history.events(replace(events, count=size, cursor=cursor))) == list(
+            (await history.events(events)).items
+        )
+        assert await pages(lambda cursor: history.dead_letters(replace(letters, count=size, cursor=cursor))) == list(
+            (await history.dead_letters(letters)).items
+        )
+        assert await pages(lambda cursor: history.deliveries(DeliveryQuery(limit=size, cursor=cursor))) == list(
+            (await history.deliveries(DeliveryQuery(limit=1000))).items
+        )
 
 
 @on_loop
 async def test_page_goes_on_where_it_stopped_whatever_has_come_since() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         before = await world.events()
         first = await world.history.events(replace(ALL, latest_first=True, count=3))
         world.publish(ONE)
@@ -244,28 +242,25 @@ async def test_page_goes_on_where_it_stopped_whatever_has_come_since() -> None:
         assert [*first.items, *second.items] == list(reversed(before))
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "12", "1-", "-1", "1-x", "1-" + "9" * 19, "१-१", "1-1-1"])
-def test_foreign_cursor_is_refused(cursor: str) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept() as world:
-            for ask in (
-                lambda: world.history.events(replace(ALL, cursor=cursor)),
-                lambda: world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=1, cursor=cursor)),
-                lambda: world.history.deliveries(DeliveryQuery(cursor=cursor)),
-            ):
-                with pytest.raises(InvalidInput) as refusal:
-                    await ask()
-                assert refusal.value.field == "cursor"
-
-    test()
+@pytest.mark.parametrize("cursor", ["", "x", "1-", "-1", "1-x", "1-" + "9" * 19, "१-१", "1-1-1"])
+@on_loop
+async def test_foreign_cursor_is_refused(cursor: str) -> None:
+    async with kept() as world:
+        for ask in (
+            lambda: world.history.events(replace(ALL, cursor=cursor)),
+            lambda: world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=1, cursor=cursor)),
+            lambda: world.history.deliveries(DeliveryQuery(cursor=cursor)),
+        ):
+            with pytest.raises(InvalidInput) as refusal:
+                await ask()
+            assert refusal.value.field == "cursor"
 
 
 # -- dead letters -----------------------------------------------------------------------------
 
 
 DEAD_FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "what a listing asks for": ({"wanted": MessageFilter(url="https://d*", label="red", text="DOWN")}, [DOWN]),
+    "what a listing asks for": ({"wanted": HistoryFilter(url="https://d*", label="red", text="DOWN")}, [DOWN]),
     "none": ({}, [DOWN, DOWN, ODD, ODD]),
     "url": ({"urls": (ODD,)}, [ODD, ODD]),
     "queue": ({"queues": ("q",)}, [ODD]),
@@ -282,23 +277,17 @@ DEAD_FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("changes", "expected"), DEAD_FILTERS.values(), ids=DEAD_FILTERS.keys())
-def test_dead_letters_are_filtered(changes: dict[str, Any], expected: list[str]) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(answering=ANSWERS) as world:
-            fill(world)
+@on_loop
+async def test_dead_letters_are_filtered(changes: dict[str, Any], expected: list[str]) -> None:
+    async with filled() as world:
+        page = await world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=100, **changes))
 
-            page = await world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=100, **changes))
-
-            assert [entry.message.url for entry in page.items] == expected
-
-    test()
+        assert [entry.message.url for entry in page.items] == expected
 
 
 @on_loop
 async def test_dead_letters_by_id_and_by_message() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         query = DeadLetterQuery(account_id=ACCOUNT_ID, count=100)
         every = (await world.history.dead_letters(query)).items
         chosen = every[1]
@@ -312,14 +301,13 @@ async def test_dead_letters_by_id_and_by_message() -> None:
 
 @on_loop
 async def test_removed_dead_letters_are_gone_from_the_list() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         world.delete_dead_letters(*world.dead_letter_ids()[:2])
         world.retry_dead_letters(world.dead_letter_ids()[0])
 
         page = await world.history.dead_letters(DeadLetterQuery(account_id=ACCOUNT_ID, count=100))
 
-        # The one that was published again failed again.
+        # The message that was published again failed again.
         assert [entry.dead_letter_id for entry in page.items] == world.dead_letter_ids()
         assert [entry.message.url for entry in page.items] == [ODD, ODD]
 
@@ -341,26 +329,21 @@ async def test_removed_dead_letters_are_gone_from_the_list() -> None:
         pytest.param("https://one%", set(), id="percent is literal"),
     ],
 )
-def test_deliveries_by_url(url: str, expected: set[str]) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(answering=ANSWERS) as world:
-            fill(world)
-            every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+@on_loop
+async def test_deliveries_by_url(url: str, expected: set[str]) -> None:
+    async with filled() as world:
+        every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
 
-            found = (await world.history.deliveries(DeliveryQuery(limit=1000, url=url))).items
+        found = (await world.history.deliveries(DeliveryQuery(limit=1000, wanted=HistoryFilter(url=url)))).items
 
-            assert found == tuple(each for each in every if each.message.url in expected)
-            assert {each.message.url for each in found} == expected
-
-    test()
+        assert found == tuple(each for each in every if each.message.url in expected)
+        assert {each.message.url for each in found} == expected
 
 
 @on_loop
 async def test_delivery_journal_has_every_attempt_in_the_order_of_the_answers() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-        finished = world.all(facts.AttemptFinished)
+    async with filled() as world:
+        finished = world.all(message_facts.AttemptFinished)
 
         found = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
 
@@ -371,8 +354,7 @@ async def test_delivery_journal_has_every_attempt_in_the_order_of_the_answers() 
 
 @on_loop
 async def test_deliveries_by_message_and_by_outcome() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
         message_id = next(each.message.message_id for each in every if each.message.url == TWO)
 
@@ -387,8 +369,7 @@ async def test_deliveries_by_message_and_by_outcome() -> None:
 
 @on_loop
 async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         events, trace = await world.events(), await world.trace()
 
         await world.history.clear_deliveries()
@@ -400,16 +381,13 @@ async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not()
         assert (await world.trace())[: len(trace)] == trace
 
 
-def test_cleared_deliveries_stay_away_after_a_restart(tmp_path: Any) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(tmp_path / "w.db", ANSWERS) as world:
-            fill(world)
-            await world.history.clear_deliveries()
-        async with kept(tmp_path / "w.db", ANSWERS) as again:
-            assert (await again.history.deliveries(DeliveryQuery())).items == ()
-
-    test()
+@on_loop
+async def test_cleared_deliveries_stay_away_after_a_restart(tmp_path: Any) -> None:
+    async with kept(tmp_path / "w.db", ANSWERS) as world:
+        fill(world)
+        await world.history.clear_deliveries()
+    async with kept(tmp_path / "w.db", ANSWERS) as again:
+        assert (await again.history.deliveries(DeliveryQuery())).items == ()
 
 
 # -- messages and the trace -------------------------------------------------------------------
@@ -437,27 +415,18 @@ async def test_ended_message_is_found_with_its_end() -> None:
 
 @on_loop
 async def test_trace_has_events_and_attempts_in_one_order() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
-
+    async with filled() as world:
         trace = await world.trace()
 
         assert [each.seq for each in trace] == list(range(1, len(trace) + 1))
         assert [each for each in trace if isinstance(each, Event)] == await world.events()
         deliveries = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
-        assert [each for each in trace if isinstance(each, Delivery)] == list(deliveries)
-
-
-@on_loop
-async def test_trace_of_nothing_is_empty() -> None:
-    async with kept() as world:
-        assert await world.trace() == []
+        assert [each for each in trace if isinstance(each, RecordedDelivery)] == list(deliveries)
 
 
 @on_loop
 async def test_trace_read_in_steps_is_the_same() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         whole = await world.trace()
         for step in (1, 2, len(whole), len(whole) - 1):
             assert [entry async for entry in world.history.trace(step)] == whole
@@ -479,6 +448,8 @@ def test_query_has_a_condition_for_every_field() -> None:
         "count",
         "cursor",
         "latest_first",
+        # The control API alone asks for both queues: tests/control/test_runs.py.
+        "both",
         # Its own fields are tested with the dead letters of runs, tests/api/workflow.
         "workflow",
     }
@@ -489,13 +460,10 @@ def test_query_has_a_condition_for_every_field() -> None:
 
 @on_loop
 async def test_history_is_read_on_from_any_entry_in_pieces_of_any_size() -> None:
-    async with kept(answering=ANSWERS) as world:
-        fill(world)
+    async with filled() as world:
         everything = await world.trace()
-        assert [entry.seq for entry in everything] == list(range(1, len(everything) + 1))
-
         for size in (1, 7, 10_000):
-            found: list[Event | Delivery] = []
+            found: list[Event | RecordedDelivery] = []
             while piece := await world.history.since(found[-1].seq if found else 0, size):
                 assert len(piece) <= size
                 found += piece
@@ -506,6 +474,7 @@ async def test_history_is_read_on_from_any_entry_in_pieces_of_any_size() -> None
 async def test_the_place_of_a_history_is_behind_its_last_entry() -> None:
     async with kept(answering=ANSWERS) as world:
         assert (await world.history.position()).seq == 0
+        assert await world.trace() == []
         fill(world)
         position = await world.history.position()
         assert position.seq == len(await world.trace())
@@ -516,7 +485,7 @@ async def test_the_place_of_a_history_is_behind_its_last_entry() -> None:
 async def test_a_history_has_one_life_which_a_restart_does_not_end(tmp_path: Path) -> None:
     """D-220."""
     async with kept(tmp_path / "w.db") as world:
-        # Whoever asks first, all are told the same.
+        # All get the same, in any order.
         generations = await asyncio.gather(
             world.history.generation(), History(world.store).generation(), world.history.generation()
         )
@@ -556,7 +525,7 @@ async def test_entries_that_are_there_are_read_without_writing_what_came_after_t
         await world.history.since(seq, 1)
         fill(world)
         end = (await world.history.position()).seq
-        found: list[Event | Delivery] = []
+        found: list[Event | RecordedDelivery] = []
         while seq < end:
             world.publish(ONE, delay_ms=HOUR)
             found += await world.history.since(seq, min(7, end - seq))

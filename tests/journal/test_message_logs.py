@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.core import commands
-from emulator.core.model.answers import AttemptOutcome, Fault, Via
-from emulator.core.model.messages import EventState
-from emulator.core.model.names import MessageId
+from emulator.core.model.messages import AttemptOutcome, EventState, Via
 from emulator.core.model.options import Method
+from emulator.core.model.resources import Fault
+from emulator.core.record import MessageId
 from emulator.journal.message_logs import MessageLogs
-from emulator.queries.message_log import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
+from emulator.queries.history import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
 from tests.harness.loops import on_loop
 from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, flow
 from tests.harness.stores import KeptWorld, kept
@@ -130,7 +130,7 @@ async def test_what_becomes_of_a_dead_letter_is_recorded_with_its_message() -> N
 
         assert shown(await story_of(world, first))[-1] == ("dead_letter_removed deleted", MINUTE)
         assert shown(await story_of(world, second))[-1] == (f"published_again {again.message_id}", MINUTE)
-        assert world.messages[again.message_id].from_dead_letter == two
+        assert world.messages[again.message_id].source.from_dead_letter == two
 
 
 @on_loop

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from emulator.core import facts
 from emulator.core.errors import Conflict
-from emulator.core.model.answers import ScriptedResponse
 from emulator.core.model.messages import EventState
+from emulator.core.model.resources import ScriptedResponse
+from emulator.core.state import Fact
 from emulator.journal.database import MEMORY
 from emulator.journal.store import open_store
-from emulator.queries.history import Delivery
+from emulator.queries.history import RecordedDelivery
 from tests.harness.loops import on_loop
 from tests.harness.simulations import (
     DAY,
@@ -77,31 +77,28 @@ async def history_of(world: KeptWorld) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
-def test_restart_goes_on_exactly(tmp_path: Path, how: str) -> None:
-    @on_loop
-    async def test() -> None:
-        path = tmp_path / "w.db"
-        reference = World(answering=ANSWERS)
-        first_day(reference)
-        async with kept(path, ANSWERS) as world:
-            first_day(world)
-            await world.store.writer.commit()
-            if how == "killed":
-                path = crash(path, tmp_path / "copy")
-        count = len(reference.facts)
+@on_loop
+async def test_restart_goes_on_exactly(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "w.db"
+    reference = World(answering=ANSWERS)
+    first_day(reference)
+    async with kept(path, ANSWERS) as world:
+        first_day(world)
+        await world.store.writer.commit()
+        if how == "killed":
+            path = crash(path, tmp_path / "copy")
+    count = len(reference.facts)
 
-        async with kept(path, ANSWERS) as again:
-            assert dump(again._state) == reference.snapshot()
-            # The same retries need the same originals, which history would give.
-            again.messages.update(world.messages)
-            again.facts[:] = world.facts
-            second_day(again)
-            second_day(reference)
+    async with kept(path, ANSWERS) as again:
+        assert dump(again._state) == reference.snapshot()
+        # The same retries need the same originals, which history would give.
+        again.messages.update(world.messages)
+        again.facts[:] = world.facts
+        second_day(again)
+        second_day(reference)
 
-            assert again.facts[count:] == reference.facts[count:]
-            assert dump(again._state) == reference.snapshot()
-
-    test()
+        assert again.facts[count:] == reference.facts[count:]
+        assert dump(again._state) == reference.snapshot()
 
 
 @on_loop
@@ -126,54 +123,51 @@ async def test_history_goes_on_over_restarts_without_a_seam(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "habit", ["commit", "read", "commit, read", "read, commit", "checkpoint", "commit, checkpoint"]
 )
-def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: Path, habit: str) -> None:
-    @on_loop
-    async def test() -> None:
-        path = tmp_path / "w.db"
-        copies: list[tuple[Path, int]] = []
-        async with kept(path, ANSWERS) as world:
+@on_loop
+async def test_crash_at_any_moment_leaves_a_state_and_a_history_that_agree(tmp_path: Path, habit: str) -> None:
+    path = tmp_path / "w.db"
+    copies: list[tuple[Path, int]] = []
+    async with kept(path, ANSWERS) as world:
 
-            async def after_each_step(number: int) -> None:
-                # Now and then, so that the three are at different facts.
-                for step, wait in zip(habit.split(", "), (3, 5), strict=False):
-                    if number % wait == 0:
-                        await {
-                            "commit": world.store.writer.commit,
-                            "read": world.events,
-                            "checkpoint": world.store.writer.checkpoint,
-                        }[step]()
-                copies.append((crash(path, tmp_path / f"copy{number}"), len(world.facts)))
+        async def after_each_step(number: int) -> None:
+            # Now and then, so that the three are at different facts.
+            for step, wait in zip(habit.split(", "), (3, 5), strict=False):
+                if number % wait == 0:
+                    await {
+                        "commit": world.store.writer.commit,
+                        "read": world.events,
+                        "checkpoint": world.store.writer.checkpoint,
+                    }[step]()
+            copies.append((crash(path, tmp_path / f"copy{number}"), len(world.facts)))
 
-            for number in range(16):
-                world.publish(DOWN, max_retries=1, retry_delay="20000")
-                world.publish(f"https://a.example.com/{number}", delay_ms=25 * SECOND)
-                world.run_for(10 * SECOND)
-                if number % 4 == 3:
-                    world.delete_dead_letters(world.dead_letter_ids()[0])
-                await after_each_step(number)
-            recorded = list(world.facts)
+        for number in range(16):
+            world.publish(DOWN, max_retries=1, retry_delay="20000")
+            world.publish(f"https://a.example.com/{number}", delay_ms=25 * SECOND)
+            world.run_for(10 * SECOND)
+            if number % 4 == 3:
+                world.delete_dead_letters(world.dead_letter_ids()[0])
+            await after_each_step(number)
+        recorded = list(world.facts)
 
-        for copy, happened in copies:
-            async with kept(copy, ANSWERS) as again:
-                image, _ = dump(again._state)
-                # Some number of the facts is there, whole, and no others.
-                survived = _count_of(recorded[:happened], image)
-                async with kept(answering=ANSWERS) as reference:
-                    for fact in recorded[:survived]:
-                        reference._state.apply(fact)
-                    reference.messages.update(world.messages)
-                    reference.store.writer.append(recorded[:survived])
-                    assert await again.trace() == await reference.trace()
-                    for each in (again, reference):
-                        each.run_for(MINUTE)
-                        each.publish(DOWN, max_retries=0)
-                    assert await again.trace() == await reference.trace()
-                    assert dump(again._state) == dump(reference._state)
-
-    test()
+    for copy, happened in copies:
+        async with kept(copy, ANSWERS) as again:
+            image, _ = dump(again._state)
+            # Some number of the facts is there, whole, and no others.
+            survived = _count_of(recorded[:happened], image)
+            async with kept(answering=ANSWERS) as reference:
+                for fact in recorded[:survived]:
+                    reference._state.apply(fact)
+                reference.messages.update(world.messages)
+                reference.store.writer.append(recorded[:survived])
+                assert await again.trace() == await reference.trace()
+                for each in (again, reference):
+                    each.run_for(MINUTE)
+                    each.publish(DOWN, max_retries=0)
+                assert await again.trace() == await reference.trace()
+                assert dump(again._state) == dump(reference._state)
 
 
-def _count_of(recorded: list[facts.Fact], image: Any) -> int:
+def _count_of(recorded: list[Fact], image: Any) -> int:
     """How many of the facts, from the beginning, lead to this image."""
     fresh = World()
     for count in range(len(recorded) + 1):
@@ -266,34 +260,31 @@ async def test_restart_reads_only_what_the_checkpoint_does_not_cover(tmp_path: P
 
 
 @pytest.mark.parametrize("is_file", [True, False], ids=["file", "memory"])
-def test_starting_over_leaves_the_first_state_and_no_history(tmp_path: Path, is_file: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        path: Any = tmp_path / "w.db" if is_file else ":memory:"
-        async with kept(path, ANSWERS) as world:
-            first = dump(world._state)
-            first_day(world)
-            await world.history.clear_deliveries()
+@on_loop
+async def test_starting_over_leaves_the_first_state_and_no_history(tmp_path: Path, is_file: bool) -> None:
+    path: Any = tmp_path / "w.db" if is_file else ":memory:"
+    async with kept(path, ANSWERS) as world:
+        first = dump(world._state)
+        first_day(world)
+        await world.history.clear_deliveries()
 
-            store, state = await world.store.start_over({})
-            fresh = KeptWorld(store, state, ANSWERS)
-            await fresh.history.load()
+        store, state = await world.store.start_over({})
+        fresh = KeptWorld(store, state, ANSWERS)
+        await fresh.history.load()
 
-            assert dump(state) == first
-            assert await fresh.trace() == []
-            first_day(fresh)
-            assert fresh.facts == world.facts
-            assert len(await fresh.trace()) > 0
-            with pytest.raises(Conflict):
-                await world.store.writer.commit()
-            with pytest.raises(Conflict):
-                await world.events()
-            with pytest.raises(Conflict):
-                await world.store.start_over({})
-            world.store = store
-            await store.close()
-
-    test()
+        assert dump(state) == first
+        assert await fresh.trace() == []
+        first_day(fresh)
+        assert fresh.facts == world.facts
+        assert len(await fresh.trace()) > 0
+        with pytest.raises(Conflict):
+            await world.store.writer.commit()
+        with pytest.raises(Conflict):
+            await world.events()
+        with pytest.raises(Conflict):
+            await world.store.start_over({})
+        world.store = store
+        await store.close()
 
 
 # -- forks ------------------------------------------------------------------------------------
@@ -308,7 +299,7 @@ async def test_fork_goes_on_with_what_history_remembers() -> None:
             world.add_rule("https://a.example.com/", duplicate_ms=HOUR)
             world.publish("https://a.example.com/")
             await world.events()
-            state = await world.store.fork_to(store, lambda state: None, {})
+            _, state = await world.store.fork_to(store, lambda state: None, {})
             fork = KeptWorld(store, state, world.answering)
             fork.messages.update(world.messages)
             await fork.history.load()
@@ -316,7 +307,7 @@ async def test_fork_goes_on_with_what_history_remembers() -> None:
             for each in (world, fork):
                 each.run_for(HOUR)
             expected = await world.trace()
-            assert len([entry for entry in expected if isinstance(entry, Delivery)]) == 2
+            assert len([entry for entry in expected if isinstance(entry, RecordedDelivery)]) == 2
             assert await fork.trace() == expected
     finally:
         await store.close()

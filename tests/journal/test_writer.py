@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from emulator.core import facts
+from emulator.core import message_facts
 from emulator.core.errors import WorldBroken
-from emulator.core.model.answers import Response
-from emulator.core.model.messages import EventState
-from emulator.core.model.names import MessageId
-from emulator.journal import schema, tables
+from emulator.core.model.messages import EventState, Response
+from emulator.core.record import MessageId
+from emulator.journal import schema
 from emulator.journal.database import MEMORY
 from emulator.journal.writer import Thresholds
 from tests.harness.loops import PATIENCE_S, on_loop
 from tests.harness.simulations import SECOND, answered, by_url, dump
-from tests.harness.stores import KeptWorld, connection_of, crash, kept
+from tests.harness.stores import KeptWorld, connection_of, crash, kept, watch_statements
 
 DOWN = "https://down.example.com/"
 
@@ -55,15 +54,18 @@ async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_commit_without_anything_new_writes_nothing(tmp_path: Path) -> None:
+async def test_commit_without_anything_new_writes_nothing_and_a_checkpoint_drops_what_it_covers(
+    tmp_path: Path,
+) -> None:
     async with kept(tmp_path / "w.db") as world:
         world.publish("https://a.example.com/")
         await world.store.writer.commit()
         await world.store.writer.commit()
+        (committed,) = await world.store.rows("SELECT count(*) FROM facts", ())
+        await world.store.writer.checkpoint()
+        (covered,) = await world.store.rows("SELECT count(*) FROM facts", ())
 
-        (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
-
-    assert row[0] == 1
+    assert (committed[0], covered[0]) == (1, 0)
 
 
 @on_loop
@@ -82,7 +84,8 @@ async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("place", ["w.db", MEMORY])
-def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path, place: str) -> None:
+@on_loop
+async def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Path, place: str) -> None:
     """Little is written by another thread than its, and two at once in SQLite could wait for each other for ever."""
     began, may_end = threading.Event(), threading.Event()
 
@@ -90,29 +93,25 @@ def test_reader_that_goes_away_leaves_when_its_statement_has_ended(tmp_path: Pat
         began.set()
         may_end.wait(PATIENCE_S)
 
-    @on_loop
-    async def test() -> None:
-        async with kept(place if place == MEMORY else tmp_path / place) as world:
-            for _ in range(1_001):
-                world.publish("https://a.example.com/", delay_ms=SECOND)
-            await world.store.writer.flush_history()
-            await (await connection_of(world.store)).create_function("wait", 0, wait)
-            reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
-            await asyncio.to_thread(began.wait, PATIENCE_S)
-            world.publish("https://a.example.com/")
-            flush = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
-            for _ in range(3):
-                reader.cancel()
-                await asyncio.sleep(0)
-            assert not reader.done()
-            assert not flush.done()
+    async with kept(place if place == MEMORY else tmp_path / place) as world:
+        for _ in range(1_001):
+            world.publish("https://a.example.com/", delay_ms=SECOND)
+        await world.store.writer.flush_history()
+        (await connection_of(world.store)).create_function("wait", 0, wait)
+        reader = asyncio.get_running_loop().create_task(world.store.rows("SELECT wait()", ()))
+        await asyncio.to_thread(began.wait, PATIENCE_S)
+        world.publish("https://a.example.com/")
+        flush = asyncio.get_running_loop().create_task(world.store.writer.flush_history())
+        for _ in range(3):
+            reader.cancel()
+            await asyncio.sleep(0)
+        assert not reader.done()
+        assert not flush.done()
 
-            may_end.set()
-            await flush
-            with pytest.raises(asyncio.CancelledError):
-                await reader
-
-    test()
+        may_end.set()
+        await flush
+        with pytest.raises(asyncio.CancelledError):
+            await reader
 
 
 @on_loop
@@ -135,18 +134,6 @@ async def test_waiting_commit_is_answered_when_the_store_is_closed(tmp_path: Pat
 
 
 @on_loop
-async def test_checkpoint_drops_the_facts_it_covers(tmp_path: Path) -> None:
-    async with kept(tmp_path / "w.db") as world:
-        world.publish("https://a.example.com/")
-        await world.store.writer.commit()
-        await world.store.writer.checkpoint()
-
-        (row,) = await world.store.rows("SELECT count(*) FROM facts", ())
-
-    assert row[0] == 0
-
-
-@on_loop
 async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> None:
     log = tmp_path / "w.db-wal"
     async with kept(tmp_path / "w.db") as world:
@@ -161,45 +148,42 @@ async def test_log_stays_short_however_often_history_is_read(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
+@on_loop
+async def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
 
-    @on_loop
-    async def test() -> None:
-        acknowledged: list[MessageId] = []
-        copies: list[tuple[Path, list[MessageId]]] = []
-        async with kept(path, thresholds=Thresholds(checkpoint_at=20, project_at=7)) as world:
+    acknowledged: list[MessageId] = []
+    copies: list[tuple[Path, list[MessageId]]] = []
+    async with kept(path, thresholds=Thresholds(checkpoint_at=20, project_at=7)) as world:
 
-            async def publish(publisher: int) -> None:
-                for number in range(30):
-                    message_id = world.publish(f"https://a.example.com/{publisher}/{number}", delay_ms=number * SECOND)
-                    await world.store.writer.commit()
-                    acknowledged.append(message_id)
-                    if publisher == 0:
-                        copies.append((crash(path, tmp_path / f"copy{number}"), list(acknowledged)))
-                        world.run_for(SECOND)
+        async def publish(publisher: int) -> None:
+            for number in range(30):
+                message_id = world.publish(f"https://a.example.com/{publisher}/{number}", delay_ms=number * SECOND)
+                await world.store.writer.commit()
+                acknowledged.append(message_id)
+                if publisher == 0:
+                    copies.append((crash(path, tmp_path / f"copy{number}"), list(acknowledged)))
+                    world.run_for(SECOND)
 
-            await asyncio.gather(*(publish(publisher) for publisher in range(5)))
-            expected = await world.trace()
-            reference = dump(world._state)
+        await asyncio.gather(*(publish(publisher) for publisher in range(5)))
+        expected = await world.trace()
+        reference = dump(world._state)
 
-        async with kept(path) as again:
-            assert dump(again._state) == reference
-            assert await again.trace() == expected
-        for copy, known in copies:
-            async with kept(copy) as again:
-                created = {e.message.message_id for e in await again.events() if e.state is EventState.CREATED}
-                assert created >= set(known)
-                live = set(again._state.messages)
-                ended = {
-                    event.message.message_id
-                    for event in await again.events()
-                    if event.state in (EventState.DELIVERED, EventState.FAILED)
-                }
-                assert live | ended == created
-                assert live & ended == set()
-
-    test()
+    async with kept(path) as again:
+        assert dump(again._state) == reference
+        assert await again.trace() == expected
+    for copy, known in copies:
+        async with kept(copy) as again:
+            created = {e.message.message_id for e in await again.events() if e.state is EventState.CREATED}
+            assert created >= set(known)
+            live = set(again._state.messages)
+            ended = {
+                event.message.message_id
+                for event in await again.events()
+                if event.state in (EventState.DELIVERED, EventState.FAILED)
+            }
+            assert live | ended == created
+            assert live & ended == set()
 
 
 # -- failures ---------------------------------------------------------------------------------
@@ -209,46 +193,40 @@ def test_checkpoints_while_facts_keep_coming_lose_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "error", [sqlite3.OperationalError("disk full"), KeyError("a fault of ours")], ids=["disk", "fault"]
 )
-def test_writer_that_fails_fails_everybody_and_stays_failed(
+@on_loop
+async def test_writer_that_fails_fails_everybody_and_stays_failed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_file: bool, error: Exception
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="emulator.journal")
 
-    async def fail(*_: object) -> None:
-        raise error
+    def fail(statement: str) -> None:
+        if statement.startswith("INSERT"):
+            raise error
 
-    @on_loop
-    async def test() -> None:
-        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
-            _publish_many(world, "https://a.example.com/")
-            connection = await connection_of(world.store)
-            connection.executemany = fail  # type: ignore[method-assign, assignment]  # of this store
-            readers = [asyncio.get_running_loop().create_task(world.store.writer.flush_history()) for _ in range(3)]
-            results = await asyncio.gather(*readers, return_exceptions=True)
+    async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+        _publish_many(world, "https://a.example.com/")
+        await watch_statements(world.store, fail)
+        readers = [asyncio.get_running_loop().create_task(world.store.writer.flush_history()) for _ in range(3)]
+        results = await asyncio.gather(*readers, return_exceptions=True)
 
-            assert [type(result) for result in results] == [WorldBroken] * 3
-            with pytest.raises(WorldBroken):
-                await world.store.writer.commit()
-            with pytest.raises(WorldBroken):
-                await world.events()
-
-    test()
+        assert [type(result) for result in results] == [WorldBroken] * 3
+        with pytest.raises(WorldBroken):
+            await world.store.writer.commit()
+        with pytest.raises(WorldBroken):
+            await world.events()
 
 
 @pytest.mark.parametrize("is_file", [True, False], ids=["file", "memory"])
-def test_little_that_cannot_be_written_stops_the_store_as_well(tmp_path: Path, is_file: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
-            await (await connection_of(world.store)).execute("DROP TABLE usage_minutes")
-            world.publish("https://a.example.com/")
-            with pytest.raises(WorldBroken, match="no such table"):
-                await world.store.writer.flush_history()
-            connection = await connection_of(world.store)
-            # What was written before it in the same transaction is undone.
-            assert [tuple(row) for row in await connection.execute_fetchall("SELECT count(*) FROM messages")] == [(0,)]
-
-    test()
+@on_loop
+async def test_little_that_cannot_be_written_stops_the_store_as_well(tmp_path: Path, is_file: bool) -> None:
+    async with kept(tmp_path / "w.db" if is_file else MEMORY) as world:
+        (await connection_of(world.store)).execute("DROP TABLE usage_minutes")
+        world.publish("https://a.example.com/")
+        with pytest.raises(WorldBroken, match="no such table"):
+            await world.store.writer.flush_history()
+        connection = await connection_of(world.store)
+        # What was written before it in the same transaction is undone.
+        assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(0,)]
 
 
 # -- reading while writing --------------------------------------------------------------------
@@ -266,13 +244,13 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
 
         async def read() -> None:
             for _ in range(12):
-                happened = len([fact for fact in world.facts if isinstance(fact, facts.AttemptFinished)])
+                happened = len([fact for fact in world.facts if isinstance(fact, message_facts.AttemptFinished)])
                 events = await world.events()
                 errors = [event for event in events if event.state is EventState.ERROR]
                 assert len(errors) >= happened
                 assert all(event.response == Response(status=500, headers=(), body=b"no") for event in errors)
                 assert len([event for event in events if event.state is EventState.FAILED]) == len(errors)
-                # The other task goes on in between.
+                # The other task runs in between.
                 await asyncio.sleep(0)
 
         await asyncio.gather(act(), read(), read())
@@ -281,26 +259,23 @@ async def test_reader_sees_everything_that_happened_before_and_nothing_by_halves
 @on_loop
 async def test_reader_waits_for_the_end_of_a_transaction() -> None:
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
-        half_way, go_on = asyncio.Event(), asyncio.Event()
-        connection = await connection_of(world.store)
-        executemany = connection.executemany
+        half_way, may_end = threading.Event(), threading.Event()
 
-        async def pause_half_way(statement: str, rows: Any) -> Any:
-            if statement == tables.ATTEMPTS.insert_checked:
+        def pause_half_way(statement: str) -> None:
+            if statement == schema.ATTEMPTS.insert:
                 half_way.set()
-                await go_on.wait()
-            return await executemany(statement, rows)
+                may_end.wait(PATIENCE_S)
 
-        connection.executemany = pause_half_way  # type: ignore[method-assign, assignment]  # of this store
+        await watch_statements(world.store, pause_half_way)
         _publish_many(world, DOWN, max_retries=0)
         first = asyncio.get_running_loop().create_task(world.events())
-        await half_way.wait()
+        await asyncio.to_thread(half_way.wait, PATIENCE_S)
 
         # A reader that needs nothing of what is being written.
         second = asyncio.get_running_loop().create_task(world.store.meta())
         done, _ = await asyncio.wait((second,), timeout=0.02)
         assert done == set()
-        go_on.set()
+        may_end.set()
 
         assert schema.BASE_CHECKPOINT in await second
         assert len(await first) == 4 * _MANY

@@ -14,14 +14,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts, resource_facts
 from emulator.core.checkpoint import restore
 from emulator.core.commands import Command
 from emulator.core.errors import Refused
-from emulator.core.model.answers import AttemptOutcome, ScriptedResponse
-from emulator.core.model.messages import HoldKind, HoldReason, Message, Phase
-from emulator.core.model.names import FlowKey, MessageId, QueueName, RuleId, ScheduleId
+from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, Message, Phase
+from emulator.core.model.resources import ScriptedResponse
+from emulator.core.record import FlowKey, MessageId, QueueName, RuleId, ScheduleId
 from emulator.core.simulation import Simulation
+from emulator.core.state import Fact
 from tests.harness.simulations import World, answered, callback, dump, flow, make_account, replay, unreachable
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "0"))
@@ -76,57 +77,57 @@ class _Auditor:
         self.held_in_queue: set[MessageId] = set()
         self.active: set[MessageId] = set()
         self.active_on_key: dict[FlowKey, set[MessageId]] = defaultdict(set)
-        self.limits: dict[FlowKey, facts.FlowKeyChanged] = {}
+        self.limits: dict[FlowKey, resource_facts.FlowKeyChanged] = {}
         self.windows: dict[FlowKey, tuple[int, int]] = {}
         self.max_global = max_global
         self.now_ms = 0
 
-    def read(self, fact: facts.Fact) -> None:
+    def read(self, fact: Fact) -> None:
         match fact:
-            case facts.ClockMoved():
+            case resource_facts.ClockMoved():
                 assert fact.now_ms > self.now_ms, "the clock went back"
                 self.now_ms = fact.now_ms
-            case facts.AccountChanged():
+            case resource_facts.AccountChanged():
                 self.max_global = fact.account.max_global_parallelism
-            case facts.MessageCreated():
+            case message_facts.MessageCreated():
                 assert fact.message.message_id not in self.messages, "an id was given twice"
                 self.messages[fact.message.message_id] = fact.message
-            case facts.MessageHeld():
+            case message_facts.MessageHeld():
                 self.held_in_queue.discard(fact.message_id)
                 if fact.hold.kind is HoldKind.QUEUE:
                     self.held_in_queue.add(fact.message_id)
-            case facts.QueueSlotTaken():
+            case resource_facts.QueueSlotTaken():
                 self.held_in_queue.discard(fact.message_id)
                 number = self.messages[fact.message_id].number
                 waiting = [self.messages[each] for each in self.held_in_queue]
-                is_first = all(each.number > number for each in waiting if each.queue == fact.queue)
+                is_first = all(each.number > number for each in waiting if each.policy.queue == fact.queue)
                 assert is_first, "a queue was reordered"
-            case facts.AttemptStarted():
+            case message_facts.AttemptStarted():
                 self._started(fact)
-            case facts.AttemptFinished():
+            case message_facts.AttemptFinished():
                 self.active.remove(fact.message_id)
                 for active in self.active_on_key.values():
                     active.discard(fact.message_id)
-            case facts.CancelRequested():
+            case message_facts.CancelRequested():
                 self.cancel_requested.add(fact.message_id)
-            case facts.MessageDelivered() | facts.MessageFailed() | facts.MessageCanceled():
+            case message_facts.MessageDelivered() | message_facts.MessageFailed() | message_facts.MessageCanceled():
                 assert fact.message_id not in self.ended, "a message ended twice"
                 self.ended[fact.message_id] = type(fact).__name__
                 self.held_in_queue.discard(fact.message_id)
-            case facts.FlowKeyChanged():
+            case resource_facts.FlowKeyChanged():
                 self.limits[fact.key] = fact
-            case facts.FlowCountersReset():
+            case resource_facts.FlowCountersReset():
                 self.windows[fact.key] = (fact.at_ms, 0)
                 if fact.parallelism:
                     self.active_on_key[fact.key].clear()
-            case facts.RateWindowOpened():
+            case resource_facts.RateWindowOpened():
                 begun_ms, _ = self.windows[fact.key]
                 assert fact.at_ms >= begun_ms + self.limits[fact.key].period_ms, "a rate period was cut short"
                 self.windows[fact.key] = (fact.at_ms, 0)
             case _:
                 pass
 
-    def _started(self, fact: facts.AttemptStarted) -> None:
+    def _started(self, fact: message_facts.AttemptStarted) -> None:
         message = self.messages[fact.message_id]
         assert fact.message_id not in self.ended
         assert fact.message_id not in self.active, "two attempts of one message at a time"
@@ -135,13 +136,13 @@ class _Auditor:
         self.held_in_queue.discard(fact.message_id)
         self.active.add(fact.message_id)
         assert len(self.active) <= self.max_global
-        if message.queue == "one":
-            others = [self.messages[each] for each in self.active if self.messages[each].queue == "one"]
+        if message.policy.queue == "one":
+            others = [self.messages[each] for each in self.active if self.messages[each].policy.queue == "one"]
             assert others == [message], "two messages of a queue of parallelism 1 were in flight"
-        if message.flow_control is not None:
-            self._started_under(message.flow_control.key, fact)
+        if message.policy.flow_control is not None:
+            self._started_under(message.policy.flow_control.key, fact)
 
-    def _started_under(self, key: FlowKey, fact: facts.AttemptStarted) -> None:
+    def _started_under(self, key: FlowKey, fact: message_facts.AttemptStarted) -> None:
         limits = self.limits[key]
         active = self.active_on_key[key]
         active.add(fact.message_id)
@@ -351,19 +352,19 @@ class Worlds(RuleBasedStateMachine):
         for progress in self.world.simulation.state.messages.values():
             if progress.phase in (Phase.PENDING, Phase.RETRYING):
                 assert progress.due_ms > now_ms
-            if progress.hold is None:
+            if progress.dispatch.hold is None:
                 assert progress.phase is not Phase.HELD
-            elif progress.hold.kind is HoldKind.QUEUE:
-                queue = owner.queues[QueueName(progress.hold.name)]
+            elif progress.dispatch.hold.kind is HoldKind.QUEUE:
+                queue = owner.queues[QueueName(progress.dispatch.hold.name)]
                 assert queue.paused or len(owner.queue_slots[queue.name]) >= queue.parallelism
-            elif progress.hold.kind is HoldKind.FLOW_CONTROL:
-                flow_state = owner.flow_keys[FlowKey(progress.hold.name)]
+            elif progress.dispatch.hold.kind is HoldKind.FLOW_CONTROL:
+                flow_state = owner.flow_keys[FlowKey(progress.dispatch.hold.name)]
                 is_full = flow_state.parallelism is not None and flow_state.active >= flow_state.parallelism
                 is_in_window = now_ms < flow_state.window_start_ms + flow_state.period_ms
                 is_spent = flow_state.rate is not None and flow_state.rate_count >= flow_state.rate and is_in_window
                 assert flow_state.paused or is_full or is_spent
             else:
-                assert progress.hold.reason is HoldReason.PARALLELISM
+                assert progress.dispatch.hold.reason is HoldReason.PARALLELISM
                 assert owner.active >= owner.account.max_global_parallelism
 
     @invariant()
@@ -375,7 +376,7 @@ class Worlds(RuleBasedStateMachine):
         for key, flow_state in owner.flow_keys.items():
             assert flow_state.active == len(self.auditor.active_on_key[key])
         for name, lag in owner.queue_lag.items():
-            assert lag == sum(1 for each in live if each.message.queue == name)
+            assert lag == sum(1 for each in live if each.message.policy.queue == name)
         assert len(owner.dead_letters) <= 4
 
     # -- the end ----------------------------------------------------------------------------

@@ -21,26 +21,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.contract import files as contract_files
+from emulator.contract import files
+from emulator.control import clock as clock_json
+from emulator.control import deliveries as delivery_json
+from emulator.control import upcoming as upcoming_json
+from emulator.control import worlds as world_json
+from emulator.control.call import query_of
 from emulator.core.errors import Malformed, Refused
 from emulator.core.language import cron, expressions
-from emulator.core.model.accounts import Plan
-from emulator.core.model.names import AccountId, FlowKey, GroupName
+from emulator.core.model.resources import Plan
+from emulator.core.record import AccountId, FlowKey, GroupName
 from emulator.core.rules import retries
 from emulator.core.world_setup import WorldSetup
 from emulator.fixtures import document as fixture_json
 from emulator.fixtures import files as fixture_files
-from emulator.fixtures.records import InvalidFixtures
-from emulator.wire import credentials, dialect, durations, instants, media_types, names, parts, redaction, urls
-from emulator.wire.control import clock as clock_json
-from emulator.wire.control import deliveries as delivery_json
-from emulator.wire.control import rules as rule_json
-from emulator.wire.control import upcoming as upcoming_json
-from emulator.wire.control import worlds as world_json
-from emulator.wire.management import accounts as account_json
-from emulator.wire.management import bodies as management_json
-from emulator.wire.messaging import bodies as json_bodies
-from emulator.wire.messaging import destinations, filters, flow_requests, flow_values
+from emulator.fixtures.document import InvalidFixtures
+from emulator.wire import accounts, dialect, filters, names, parts, redaction, times, urls
+from emulator.wire import destination_rules as rule_json
+from emulator.wire.messaging import flow_control, requests
 from emulator.wire.messaging import options as message_options
 from tests.harness.simulations import make_account
 
@@ -58,7 +56,7 @@ _REFUSALS = (
     Refused,
     InvalidFixtures,
     fixture_files.FixturesError,
-    contract_files.UnreadableContract,
+    files.UnreadableContract,
 )
 _NOW_MS = 1_767_225_600_000
 
@@ -165,7 +163,7 @@ def _schedule(text: str) -> object:
 
 def _destination(text: str) -> object:
     rest_of_path, _, query = text.partition("?")
-    return destinations.read_destination(rest_of_path, query, _SVC)
+    return urls.read_destination(rest_of_path, query, _SVC)
 
 
 def _account_id() -> AccountId:
@@ -193,14 +191,12 @@ _OPTIONS = (
 _FILTERS = b"url=https://a.test,http://b.test&label=a&label=b,c&state=active&fromDate=1&toDate=2&count=5&cursor=1-2&order=latestFirst"
 
 PARSERS = (
-    Parser(name="duration", parse=_of_text(durations.parse_duration_ms), samples=[b"1d10h30m5s", b"0s"]),
-    Parser(name="period", parse=_of_text(durations.parse_period_s), samples=[b"60", b"1h30m"]),
+    Parser(name="duration", parse=_of_text(times.parse_duration_ms), samples=[b"1d10h30m5s", b"0s"]),
+    Parser(name="period", parse=_of_text(times.parse_period_s), samples=[b"60", b"1h30m"]),
     Parser(
-        name="control duration", parse=_of_text(durations.parse_control_duration_ms), samples=[b"1w1d2h3m4s5ms", b"0ms"]
+        name="control duration", parse=_of_text(times.parse_control_duration_ms), samples=[b"1w1d2h3m4s5ms", b"0ms"]
     ),
-    Parser(
-        name="instant", parse=_of_text(instants.read_instant_ms), samples=[b"2026-01-01T00:00:00.5Z", b"2026-01-01"]
-    ),
+    Parser(name="instant", parse=_of_text(times.read_instant_ms), samples=[b"2026-01-01T00:00:00.5Z", b"2026-01-01"]),
     Parser(
         name="cron",
         parse=_of_text(_schedule),
@@ -221,17 +217,17 @@ PARSERS = (
     ),
     Parser(
         name="flow control value",
-        parse=_of_text(flow_values.parse_flow_control_value),
+        parse=_of_text(flow_control.parse_flow_control_value),
         samples=[b"parallelism=1, rate=2,period=1h30m"],
     ),
     Parser(
         name="pin",
-        parse=_of_query(lambda request: flow_requests.read_pin(request, _SVC, _account_id(), FlowKey("k"))),
+        parse=_of_query(lambda request: flow_control.read_pin(request, _SVC, _account_id(), FlowKey("k"))),
         samples=[b"parallelism=3&rate=10&period=60"],
     ),
     Parser(
         name="unpin",
-        parse=_of_query(lambda request: flow_requests.read_unpin(request, _SVC, _account_id(), FlowKey("k"))),
+        parse=_of_query(lambda request: flow_control.read_unpin(request, _SVC, _account_id(), FlowKey("k"))),
         samples=[b"parallelism=true&rate=False"],
     ),
     Parser(name="flow key", parse=_of_latin(names.read_flow_key), samples=[b"user-1", b"a%2Fb%C3%A9"]),
@@ -275,7 +271,7 @@ PARSERS = (
     ),
     Parser(
         name="batch",
-        parse=lambda given: json_bodies.read_batch(given, _SVC, "127.0.0.1"),
+        parse=lambda given: requests.read_batch(given, _SVC, "127.0.0.1"),
         samples=[
             b'[{"destination":"https://a.test","headers":{"Svc-Delay":"1s","Svc-Callback":"http://b.test"},"body":"x"},'
             b'{"destination":"g","queue":"q","body":null}]'
@@ -283,34 +279,34 @@ PARSERS = (
     ),
     Parser(
         name="endpoints",
-        parse=json_bodies.read_endpoints,
+        parse=requests.read_endpoints,
         samples=[b'{"endpoints":[{"url":"http://a.test","name":"n"}]}'],
     ),
     Parser(
         name="endpoint selectors",
-        parse=json_bodies.read_endpoint_selectors,
+        parse=requests.read_endpoint_selectors,
         samples=[b'{"endpoints":[{"url":"http://a.test"},{"name":"n"}]}'],
     ),
     Parser(
         name="group defaults",
-        parse=lambda given: json_bodies.read_group_defaults(given, _SVC, _account_id(), GroupName("g")),
+        parse=lambda given: requests.read_group_defaults(given, _SVC, _account_id(), GroupName("g")),
         samples=[b'{"headers":{"Svc-Retries":"3","Svc-Forward-A":["b","c"],"Content-Type":"text/plain"}}'],
     ),
     Parser(
         name="queue",
-        parse=lambda given: json_bodies.read_queue(given, _account_id()),
+        parse=lambda given: requests.read_queue(given, _account_id()),
         samples=[b'{"queueName":"q","parallelism":2,"paused":true}'],
     ),
     Parser(
         name="new search index",
-        parse=lambda given: management_json.read_new_search_index(given, "me"),
+        parse=lambda given: accounts.read_new_search_index(given, "me"),
         samples=[b'{"name":"n","region":"eu-west-1","type":"payg"}'],
     ),
-    Parser(name="plan", parse=lambda given: management_json.read_plan(given, _SVC), samples=[b'{"plan_name":"paid"}']),
-    Parser(name="budget", parse=management_json.read_budget, samples=[b'{"budget":100}']),
+    Parser(name="plan", parse=lambda given: accounts.read_plan(given, _SVC), samples=[b'{"plan_name":"paid"}']),
+    Parser(name="budget", parse=accounts.read_new_budget, samples=[b'{"budget":100}']),
     Parser(
         name="account changes",
-        parse=_of_json(lambda value: account_json.read_account_changes(value, make_account(), _SVC)),
+        parse=_of_json(lambda value: accounts.read_account_changes(value, make_account(), _SVC)),
         samples=[b'{"type":"free","reserved_price":1.5,"enterprise":{"enabled":true},"reserved_type":"enterprise:x"}'],
     ),
     Parser(
@@ -339,7 +335,7 @@ PARSERS = (
     ),
     Parser(
         name="contract to compare with",
-        parse=_of_file(".yaml", contract_files.read),
+        parse=_of_file(".yaml", files.read),
         # Whatever has a place in YAML is an object with two marks at first, be it a single character.
         max_memory=4 * MAX_MEMORY,
         samples=[
@@ -360,7 +356,9 @@ PARSERS = (
     Parser(name="drain", parse=_of_json(clock_json.read_drain), samples=[b'{"horizon":"30d"}']),
     Parser(
         name="delivery query",
-        parse=_of_query(lambda request: delivery_json.read_delivery_query(request.query)),
+        parse=_of_query(
+            lambda request: delivery_json.read_delivery_query(query_of(request.query, *delivery_json.PARAMETERS))
+        ),
         samples=[b"url=https://*&message_id=m&outcome=failed&limit=10&cursor=1-2"],
     ),
     Parser(
@@ -370,22 +368,22 @@ PARSERS = (
     ),
     Parser(
         name="basic credentials",
-        parse=_of_header(b"authorization", credentials.basic_credentials),
+        parse=_of_header(b"authorization", parts.basic_credentials),
         samples=[b"Basic dXNlcjpwYXNz"],
     ),
     Parser(
         name="bearer token",
-        parse=_of_header(b"authorization", lambda request: credentials.bearer_token(request, _SVC)),
+        parse=_of_header(b"authorization", lambda request: parts.bearer_token(request, _SVC)),
         samples=[b"Bearer token"],
     ),
     Parser(
         name="accept",
-        parse=_of_header(b"accept", media_types.check_accepts_json),
+        parse=_of_header(b"accept", parts.check_accepts_json),
         samples=[b"text/html;q=0.5, */*;q=0.1"],
     ),
     Parser(
         name="content type",
-        parse=_of_header(b"content-type", media_types.check_is_json),
+        parse=_of_header(b"content-type", parts.check_is_json),
         samples=[b"application/vnd.api+json; charset=utf-8"],
     ),
 )

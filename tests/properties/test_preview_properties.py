@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core import facts
-from emulator.queries import upcoming
-from emulator.queries.upcoming import UpcomingQuery
+from emulator.control import upcoming
+from emulator.control.upcoming import UpcomingQuery
+from emulator.core import message_facts, resource_facts
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, World, always, answered
 
 URL, DOWN = "https://up.test/a", "https://down.test/b"
@@ -52,20 +52,20 @@ def test_an_advance_does_exactly_what_the_preview_listed(
     world.run_until(until_ms)
 
     done = world.facts[began:]
-    fired = [("fires", fact.schedule_id, fact.at_ms) for fact in done if isinstance(fact, facts.ScheduleFired)]
-    known = {message_id for message_id, message in world.messages.items() if message.schedule_id is None}
+    fired = [("fires", fact.schedule_id, fact.at_ms) for fact in done if isinstance(fact, resource_facts.ScheduleFired)]
+    known = {message_id for message_id, message in world.messages.items() if message.source.schedule_id is None}
     started = [
         ("starts", fact.message_id, fact.at_ms)
         for fact in done
-        if isinstance(fact, facts.AttemptStarted) and fact.message_id in known
+        if isinstance(fact, message_facts.AttemptStarted) and fact.message_id in known
     ]
     promised = [
         ("fires", item.schedule_id, item.at_ms)
         if isinstance(item, upcoming.ScheduleFiring)
-        else ("starts", item.message.message_id, item.at_ms)
+        else ("starts", item.message_id, item.at_ms)
         for item in found.items
         if isinstance(item, upcoming.ScheduleFiring | upcoming.FirstAttempt | upcoming.Retry)
     ]
     assert [each for each in promised if each[0] == "fires"] == fired
     assert [each for each in promised if each[0] == "starts"] == started
-    assert not found.is_truncated
+    assert not found.truncated

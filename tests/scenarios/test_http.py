@@ -215,7 +215,10 @@ def test_a_certificate_makes_it_https_and_nothing_else(http_server: str, certifi
                 f"{running.url}/v2/publish/{DESTINATION}", headers={"Authorization": f"Bearer {running.token}"}
             )
             assert answer.status_code == 200, answer.text
-        with httpx.Client(trust_env=False) as stranger, pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY"):
-            stranger.get(f"{running.url}/_emulator/health")
+        with (
+            httpx.Client(trust_env=False) as other_client,
+            pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY"),
+        ):
+            other_client.get(f"{running.url}/_emulator/health")
         with httpx.Client(trust_env=False) as plain, pytest.raises(httpx.RemoteProtocolError):
             plain.get(f"http://127.0.0.1:{running.port}/_emulator/health")

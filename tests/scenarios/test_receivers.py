@@ -15,10 +15,11 @@ from qstash import Receiver
 from qstash.errors import SignatureError
 
 from emulator.cli import main
-from emulator.client.background import Background
+from emulator.client.event_loops import Background
 from emulator.client.server import served
 from emulator.server import serving
 from tests.examples.workplaces import Workplace, missing
+from tests.harness.loops import PATIENCE_S
 
 KEYS = {
     "QSTASH_CURRENT_SIGNING_KEY": "sig_current_key_of_a_receiver_12",
@@ -85,11 +86,11 @@ def python_receiver() -> FastAPI:
 def fastapi() -> Iterator[str]:
     background, listener = Background("receiver"), serving.listen("127.0.0.1", 0)
     server = served(python_receiver(), listener)
-    background.submit(server.__aenter__()).result()
+    background.submit(server.__aenter__()).result(PATIENCE_S)
     try:
         yield serving.url_of(listener)
     finally:
-        background.submit(server.__aexit__(None, None, None)).result()
+        background.submit(server.__aexit__(None, None, None)).result(PATIENCE_S)
         background.close()
 
 

@@ -75,7 +75,7 @@ async def test_of_too_many_idle_connections_the_oldest_is_closed(name: str) -> N
         connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         for connection in connections:
             assert await answer(connection) == b"hello"
-        # Whoever asked last has waited least.
+        # The last caller has waited least.
         assert await answer(connections[0]) == b"hello"
         connections.append(await asyncio.open_connection("127.0.0.1", port))
         assert await answer(connections[3]) == b"hello"

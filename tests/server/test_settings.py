@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from emulator.core.world_setup import Keep
 from emulator.server.settings import Settings, SettingsError, check_variables, read_file
 
 
@@ -68,6 +69,16 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"db": "a\0b"}, "db: expected a text without NUL characters, got 'a\\x00b'", id="db-nul"),
         pytest.param({"fixtures": "\0"}, "fixtures: expected a text without NUL characters, got '\\x00'", id="nul"),
         pytest.param({"dialect": ""}, "dialect: expected a value such as svc, got an empty text", id="dialect-empty"),
+        pytest.param(
+            {"settle": "soon"}, "settle: expected a time such as 30s, an hour at most, got 'soon'", id="settle"
+        ),
+        pytest.param(
+            {"settle": "60"},
+            "settle: expected a time such as 30s, an hour at most, got '60'; did you mean 60s?",
+            id="settle-number",
+        ),
+        pytest.param({"settle": "0s"}, "settle: expected a time such as 30s", id="settle-nothing"),
+        pytest.param({"settle": "2h"}, "settle: expected a time such as 30s, an hour at most", id="settle-hours"),
         pytest.param({"log_level": "loud"}, "log_level: expected one of debug, info", id="log-level"),
     ],
 )
@@ -159,7 +170,10 @@ def test_file_gives_each_setting_in_its_own_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        pytest.param("prot = 1", "prot: no such setting; there are host, port, ", id="unknown-key"),
+        pytest.param(
+            "port = 1\n\n[colour]\na = 1", "3: colour: no such setting; there are host, port, ", id="unknown-table"
+        ),
+        pytest.param("prot = 1", "1: prot: no such setting (did you mean port?)", id="unknown-key"),
         pytest.param('port = "9000"', "port: expected a whole number, got '9000'", id="text-for-a-number"),
         pytest.param("port = true", "port: expected a whole number, got True", id="boolean-for-a-number"),
         pytest.param("strict = 1", "strict: expected true or false, got 1", id="number-for-a-boolean"),
@@ -178,7 +192,8 @@ def test_refuses_a_file_by_name_and_key(tmp_path: Path, content: str, text: str)
     with pytest.raises(SettingsError) as caught:
         read_file(path)
 
-    assert str(caught.value).startswith(f"{path}: {text}")
+    # A key that does not exist is named with its line.
+    assert str(caught.value).startswith(f"{path}:{text}" if text[0].isdigit() else f"{path}: {text}")
 
 
 def test_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -207,10 +222,11 @@ def test_refuses_a_file_that_is_not_text(tmp_path: Path) -> None:
 )
 def test_history_is_kept_by_number_and_by_age(text: str, db: str, kept: tuple[int | None, int | None]) -> None:
     """D-281."""
-    assert Settings(keep_history=text, db=db).kept == kept
+    entries, age_ms = kept
+    assert Settings(keep_history=text, db=db).kept == Keep(entries=entries, age_ms=age_ms)
 
 
-@pytest.mark.parametrize("text", ["some", "0", "-1", "1x", ","])
+@pytest.mark.parametrize("text", ["some", "0", "-1", "1x", ",", "1,2", "1d,2d", "1,", "0d", "1,2,3d"])
 def test_history_cannot_be_kept_by_anything_else(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^keep_history: "):
         Settings(keep_history=text)

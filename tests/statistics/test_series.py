@@ -1,10 +1,11 @@
-"""Periods, and numbers that agree with each other whatever the seed, the instant and the period."""
+"""Statistics: series, and those made up."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.identifiers import world_key
-from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS
-from emulator.core.model.accounts import IndexType, Plan, VectorIndex
-from emulator.core.model.names import IndexId
+from emulator.core.language.calendar import DAY_MINUTES, DAY_MS, MINUTE_MS, is_weekend
+from emulator.core.model.resources import IndexType, Plan, VectorIndex
 from emulator.core.plans import INDEX_CAPS
+from emulator.core.record import IndexId, world_key
 from emulator.statistics import profiles
 from emulator.statistics.series import (
     DEFAULT_PERIOD,
@@ -34,14 +34,35 @@ from emulator.statistics.series import (
     throughput,
     together,
 )
+from emulator.statistics.synthetic import (
+    IndexCourse,
+    IndexProfile,
+    QueueProfile,
+    Rhythm,
+    UsageCurve,
+    counted,
+    latency,
+    queue_so_far,
+    spread,
+)
 from tests.harness.simulations import EPOCH_MS, make_account
+
+# -- periods, and numbers that agree with each other whatever the seed, the instant and the period ---
+
 
 NOTHING_RECORDED = RecordedUsage(points={}, days={})
 
+
 seeds = st.integers(-(2**53), 2**53)
+
+
 # From 1971 to a little before the last instant a clock can show.
 instants = st.integers(365 * DAY_MS, 253_402_300_799_999)
+
+
 ages = st.integers(0, 1_000 * DAY_MS)
+
+
 periods = st.sampled_from(list(PERIODS.values()))
 
 
@@ -147,7 +168,8 @@ def test_the_numbers_of_an_index_agree(
 
     # A day in points is the day.
     wide = statistics_of(seed, index, epoch_ms, window_at((window.today + 1) * DAY_MS - 1, PERIODS["1d"]))
-    assert sum(point.queries for point in wide.points) == wide.days[-1].queries
+    for name in ("queries", "updates", "bytes"):
+        assert sum(getattr(point, name) for point in wide.points) == getattr(wide.days[-1], name)
 
     caps = INDEX_CAPS[type_]
     assert all(count <= caps.max_vector_count for count in found.vectors)
@@ -167,14 +189,6 @@ def test_the_numbers_of_an_index_agree(
     assert throughput(window, profiles.vector_index_profile(world_key(seed), index, epoch_ms)).points == tuple(
         point.queries + point.updates for point in found.points
     )
-
-
-def test_the_last_day_of_a_vector_index_is_the_sum_of_its_points() -> None:
-    """At the end of a day, its 60 points of 24 minutes are the day."""
-    index = vector_index(1, IndexType.PAYG, EPOCH_MS - 100 * DAY_MS)
-    found = statistics_of(3, index, EPOCH_MS, window_at(EPOCH_MS - 1, PERIODS["1d"]))
-    assert sum(point.updates for point in found.points) == found.days[-1].updates > 0
-    assert sum(point.bytes for point in found.points) == found.days[-1].bytes > 0
 
 
 def test_an_index_goes_on_after_the_epoch_and_a_new_one_stays_empty() -> None:
@@ -388,3 +402,162 @@ def test_a_minute_keeps_its_numbers_while_the_clock_moves_on() -> None:
 
 def test_a_day_has_1440_minutes_everywhere() -> None:
     assert DAY_MINUTES * MINUTE_MS == DAY_MS
+
+
+# -- invented usage: it adds up however it is cut, and looks like usage ----------------------------
+
+
+KEY = bytes(range(32))
+
+
+FIRST_DAY = 20_000
+
+
+RHYTHM = Rhythm(
+    series="requests",
+    base=10_000,
+    growth=50,
+    weekend=50,
+    night=10,
+    peak_hour=14,
+    noise=10,
+    spike=300,
+    spike_one_in=30,
+    limit=1 << 40,
+)
+
+
+QUEUE = QueueProfile(
+    key=KEY,
+    first_day=FIRST_DAY,
+    requests=RHYTHM,
+    canceled=100,
+    failing=50,
+    erring=200,
+    trouble_one_in=30,
+    message_bytes=1_000,
+)
+
+
+INDEX = IndexProfile(
+    key=KEY,
+    first_day=FIRST_DAY,
+    queries=RHYTHM,
+    updates=replace(RHYTHM, series="updates", base=500),
+    reranks=replace(RHYTHM, series="reranks", base=20),
+    vectors=100_000,
+    half_days=50,
+    vector_bytes=3_000,
+    query_bytes=2_000,
+    update_bytes=4_000,
+    query_latency_us=10_000,
+    update_latency_us=8_000,
+    embeds_latency_us=30_000,
+    rerank_latency_us=100_000,
+)
+
+
+days = st.integers(FIRST_DAY - 3, FIRST_DAY + 3_000)
+
+
+keys = st.binary(min_size=32, max_size=32)
+
+
+@given(keys, days, st.lists(st.integers(0, 3 * DAY_MINUTES), max_size=8))
+def test_counts_add_up_however_time_is_cut(key: bytes, day: int, cuts: list[int]) -> None:
+    so_far = queue_so_far(replace(QUEUE, key=key))
+    start, end = day * DAY_MINUTES, (day + 3) * DAY_MINUTES
+    boundaries = [start, *sorted(start + cut for cut in cuts), end]
+    pieces = counted(so_far, boundaries)
+    whole = counted(so_far, (start, end))[0]
+    assert tuple(map(sum, zip(*pieces, strict=True))) == whole
+    assert all(count >= 0 for piece in pieces for count in piece)
+
+
+@pytest.mark.slow
+@given(keys, days)
+def test_every_message_is_accounted_for_in_every_minute(key: bytes, day: int) -> None:
+    so_far = queue_so_far(replace(QUEUE, key=key))
+    noon = day * DAY_MINUTES + 720
+    for created, active, delivered, error, retry, failed, canceled, size in counted(so_far, range(noon, noon + 90)):
+        assert created == delivered + failed + canceled
+        assert active == delivered + error
+        assert error == failed + retry
+        assert (size > 0) == (active > 0)
+
+
+def test_nothing_happens_before_the_first_day() -> None:
+    before = (FIRST_DAY - 40) * DAY_MINUTES
+    assert set(counted(queue_so_far(QUEUE), (before, FIRST_DAY * DAY_MINUTES))[0]) == {0}
+    course = IndexCourse(INDEX)
+    assert set(counted(course.so_far, (before, FIRST_DAY * DAY_MINUTES))[0]) == {0}
+    assert course.vectors_at(FIRST_DAY * DAY_MINUTES) == 0
+    assert latency(INDEX, "query", 10_000, before).p99_us == 0
+
+
+def test_the_shape_has_weekends_growth_spikes_and_quiet_weekends() -> None:
+    course = UsageCurve(KEY, RHYTHM, FIRST_DAY)
+    totals = {day: course.on_day(day) for day in range(FIRST_DAY, FIRST_DAY + 364)}
+    working = sorted(total for day, total in totals.items() if not is_weekend(day))
+    resting = sorted(total for day, total in totals.items() if is_weekend(day))
+    assert resting[len(resting) // 2] < 0.7 * working[len(working) // 2]
+    assert working[-1] > 2 * working[len(working) // 2]
+    assert resting[0] < 0.4 * resting[len(resting) // 2]
+    first, last = list(totals.values())[:84], list(totals.values())[-84:]
+    assert sum(last) > 1.1 * sum(first)
+    assert len(set(working)) > 100
+
+
+def test_the_peak_hour_is_busier_than_the_night() -> None:
+    day = FIRST_DAY + 100
+    midnight = day * DAY_MINUTES
+    hours = [counts[0] for counts in counted(queue_so_far(QUEUE), range(midnight, midnight + DAY_MINUTES + 1, 60))]
+    assert hours[14] > 4 * hours[2]
+    assert sum(hours) == UsageCurve(KEY, RHYTHM, FIRST_DAY).on_day(day)
+
+
+@given(keys, days, st.integers(0, 200))
+def test_no_day_is_over_its_limit(key: bytes, day: int, limit: int) -> None:
+    profile = replace(INDEX, key=key, updates=replace(INDEX.updates, limit=limit), vectors=limit * 25)
+    queries, updates, _, _ = counted(IndexCourse(profile).so_far, (day * DAY_MINUTES, (day + 1) * DAY_MINUTES))[0]
+    assert updates <= limit
+    assert queries == UsageCurve(key, RHYTHM, FIRST_DAY).on_day(day)
+
+
+@given(keys, st.integers(0, 2_000 * DAY_MINUTES), st.integers(1, 5_000))
+def test_vectors_come_with_updates_and_stay(key: bytes, minute: int, step: int) -> None:
+    course = IndexCourse(replace(INDEX, key=key))
+    start = FIRST_DAY * DAY_MINUTES + minute
+    before, after = course.vectors_at(start), course.vectors_at(start + step)
+    assert 0 <= before <= after <= INDEX.vectors
+    # Rounding may show a vector a moment before the update that brought it.
+    assert after - before <= counted(course.so_far, (start, start + step))[0][1] + 1
+
+
+@given(keys, st.integers(0, 400 * DAY_MINUTES), st.integers(1, 1_000_000))
+def test_the_mean_lies_under_the_percentile(key: bytes, minute: int, typical_us: int) -> None:
+    found = latency(replace(INDEX, key=key), "query", typical_us, FIRST_DAY * DAY_MINUTES + minute)
+    assert 0 <= found.mean_us < found.p99_us
+
+
+def test_latency_drifts_and_does_not_jump() -> None:
+    """D-199."""
+    start = (FIRST_DAY + 30) * DAY_MINUTES
+    means = [latency(INDEX, "query", 10_000, start + minute).mean_us for minute in range(600)]
+    assert all(abs(after - before) < 2_000 for before, after in pairwise(means))
+    assert max(means) - min(means) > 1_000
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**5))
+def test_sizes_grow_with_every_thing(count: int, size: int) -> None:
+    assert spread(count, size) < spread(count + 1, size) <= spread(count, size) + 2 * size
+
+
+def test_the_same_key_gives_the_same_numbers_everywhere() -> None:
+    """These are the numbers of every machine and every version: changing them changes every world's past."""
+    course = UsageCurve(KEY, RHYTHM, FIRST_DAY)
+    monday = FIRST_DAY + 52
+    assert [course.on_day(day) for day in range(monday, monday + 7)] == [10589, 10810, 11794, 10128, 11455, 5321, 5805]
+    assert course.so_far(monday, 605, course.on_day(monday)) == 2240
+    found = latency(INDEX, "query", 10_000, monday * DAY_MINUTES + 605)
+    assert (found.mean_us, found.p99_us) == (11066, 22907)

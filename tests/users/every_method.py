@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import assert_type
 
@@ -21,6 +21,7 @@ from emulator import (
     Application,
     AsyncEmulator,
     Attempt,
+    BatchMessage,
     Chaos,
     CheckResult,
     ClockStatus,
@@ -32,11 +33,18 @@ from emulator import (
     Duration,
     Emulator,
     EmulatorError,
+    EmulatorWarning,
     Endpoint,
+    Event,
+    EventFilters,
     Expected,
     Filters,
     Firing,
     FlowControl,
+    FlowControlKey,
+    HandlerError,
+    HistoryNotKept,
+    HistoryWarning,
     Instant,
     Interface,
     Message,
@@ -54,6 +62,8 @@ from emulator import (
     RefusedCall,
     Request,
     Response,
+    RunDeadLetter,
+    RunFailure,
     Schedule,
     ScheduleOptions,
     Snapshot,
@@ -66,6 +76,7 @@ from emulator import (
     WorkflowStep,
     attempts,
     explore,
+    partial,
     when,
 )
 
@@ -90,7 +101,13 @@ def day_of(emulator: Emulator, start: Instant, length: Duration) -> None:
 
 def test_publishing(emulator: Emulator) -> None:
     limits: FlowControl = {"key": "a", "parallelism": 2, "rate": 10, "period": timedelta(minutes=1)}
-    options: PublishOptions = {"delay": "1h", "retries": 2, "retry_delay": "1m", "timeout": 30, "flow_control": limits}
+    options: PublishOptions = {
+        "delay": "1h",
+        "retries": 2,
+        "retry_delay": "1m",
+        "timeout": "30s",
+        "flow_control": limits,
+    }
     emulator.mount("https://app.test", answer, interface=Interface.FUNCTION)
     published = emulator.publish(APP, json={"user": 7}, headers={"Svc-Forward-X-Key": "1"}, **options)
     assert_type(published, Published)
@@ -101,7 +118,7 @@ def test_publishing(emulator: Emulator) -> None:
     later = emulator.publish(
         APP,
         b"hello",
-        not_before=datetime(2026, 3, 29),
+        not_before=datetime(2026, 3, 29, tzinfo=UTC),
         callback="https://cb.test/",
         failure_callback="https://cb.test/",
         content_based_deduplication=True,
@@ -113,9 +130,30 @@ def test_publishing(emulator: Emulator) -> None:
     assert_type(emulator.messages.get(later), Message)
     assert_type(emulator.messages.all(state="live", url=APP), list[MessageStatus])
     emulator.messages.cancel(later)
-    wanted: Filters = {"label": "a", "since": datetime(2026, 1, 1)}
+    wanted: Filters = {"label": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)}
     assert_type(emulator.messages.cancel_all(**wanted), int)
     assert_type(emulator.call("GET", "/v2/keys"), httpx.Response)
+
+
+def test_the_rest_of_the_service(emulator: Emulator) -> None:
+    batch: list[BatchMessage] = [{"destination": APP, "json": {"user": 7}}, {"destination": APP, "delay": "1h"}]
+    published = emulator.publish_batch(batch)
+    assert_type(published, list[Published])
+    wanted: EventFilters = {"message_id": published[0], "state": "DELIVERED"}
+    assert_type(emulator.events(**wanted), list[Event])
+    assert_type(emulator.logs(url=APP), list[Event])
+    assert_type(emulator.sign(APP, json={"user": 7}), dict[str, str])
+    assert_type(emulator.signing_keys.current, str)
+    emulator.signing_keys.rotate()
+    emulator.flow_control.pin("api", parallelism=1, rate=2, period="1m")
+    emulator.flow_control.unpin("api", parallelism=False)
+    emulator.flow_control.pause("api")
+    emulator.flow_control.resume("api")
+    emulator.flow_control.reset("api")
+    assert_type(emulator.flow_control.all("a"), list[FlowControlKey])
+    assert_type(emulator.flow_control.get("api"), FlowControlKey)
+    emulator.destinations.respond(APP, json={"id": 1})
+    assert emulator.signing_keys.next
 
 
 def test_clock_and_deliveries(emulator: Emulator) -> None:
@@ -126,7 +164,7 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert_type(emulator.clock.advance("1d", max_deliveries=10), AdvanceReport)
     assert emulator.clock.advance("1d", undoable=True).stopped is None
     assert_type(emulator.clock.undo(), ClockStatus)
-    assert emulator.clock.advance_to(datetime(2026, 4, 1)).deliveries == 0
+    assert emulator.clock.advance_to(datetime(2026, 4, 1, tzinfo=UTC)).deliveries == 0
     day_of(emulator, "2026-04-02", timedelta(days=1))
     for number, application in enumerate(APPLICATIONS):
         emulator.mount(f"https://app{number}.test", application)
@@ -147,13 +185,14 @@ def test_clock_and_deliveries(emulator: Emulator) -> None:
     assert emulator.explain(delivery.message_id)
     assert emulator.upcoming(until="2026-06-01")
     assert "sha256" in emulator.trace()
+    assert_type(emulator.redeliver(emulator.deliveries()[-1]), Delivery)
     emulator.clear_deliveries()
     emulator.unmount("https://app.test")
 
 
 def test_receivers(emulator: Emulator) -> None:
     options: ReceiverOptions = {"json": {"a": 1}, "effect": APPLICATIONS.__len__, "callbacks": True, "timeout": 5}
-    assert emulator.check_receiver(answer, path="/hook", interface="function").requests == 26
+    assert emulator.check_receiver(answer, path="/hook", interface="function").requests == 32
     report = emulator.check_receiver(answer, **options)
     assert_type(report, ReceiverReport)
     assert_type(report["valid"], CheckResult)
@@ -198,7 +237,7 @@ def test_what_the_service_keeps(emulator: Emulator) -> None:
     assert_type(emulator.url_groups.all(), list[UrlGroup])
     emulator.url_groups.remove("news", endpoint="second")
     emulator.url_groups.set_headers("news", {"Svc-Retries": "0"})
-    assert_type(emulator.publish_to_group("news", delay=60), list[str])
+    assert_type(emulator.publish_to_group("news", delay="1m"), list[str])
     assert emulator.url_groups.get("news").endpoints[0].url == APP
     emulator.url_groups.delete("news")
 
@@ -209,7 +248,7 @@ def test_what_the_service_keeps(emulator: Emulator) -> None:
     letters = emulator.dead_letters.all(**filters)
     assert_type(letters, list[DeadLetter])
     emulator.destinations.clear()
-    again: MessageOptions = {"delay": 10}
+    again: MessageOptions = {"delay": "10s"}
     assert_type(emulator.dead_letters.retry(letters[0].dead_letter_id, **again), Published)
     assert emulator.dead_letters.get(letters[1].dead_letter_id).response is None
     emulator.dead_letters.delete(letters[1].dead_letter_id)
@@ -265,7 +304,9 @@ def test_a_workflow_run(emulator: Emulator) -> None:
     emulator.destinations.respond(APP, status=200)
     headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Url": APP}
     emulator.publish(APP, body=b"{}", headers={**headers, "Svc-Workflow-Init": "true"})
-    assert_type(emulator.workflows.runs(APP, state="RUN_STARTED"), list[WorkflowRun])
+    assert_type(emulator.workflows.runs(APP, state="RUN_STARTED", label="red", text="1"), list[WorkflowRun])
+    assert_type(emulator.workflows.dead_letters(APP), list[RunDeadLetter])
+    assert_type(emulator.workflows.run("wfr_1").failure, RunFailure | None)
     assert_type(emulator.workflows.run("wfr_1").steps, tuple[WorkflowStep, ...])
     assert emulator.workflows.explain("wfr_1")["state"] == "RUN_STARTED"
     steps: list[StepExpected] = []
@@ -273,7 +314,7 @@ def test_a_workflow_run(emulator: Emulator) -> None:
 
 
 def test_a_server_of_its_own() -> None:
-    options: Options = {"seed": 7, "dialect": "upstash", "epoch": datetime(2026, 1, 1)}
+    options: Options = {"seed": 7, "dialect": "upstash", "epoch": datetime(2026, 1, 1, tzinfo=UTC)}
     server = Emulator(**options)
     server.start()
     with Emulator.connect(server.url) as same, pytest.raises(EmulatorError, match="mount needs an emulator in this"):
@@ -281,6 +322,32 @@ def test_a_server_of_its_own() -> None:
     with pytest.raises((Unreachable, NotAnEmulator)):
         Emulator.connect("http://127.0.0.1:9").start()
     server.close()
+
+
+def test_what_an_application_raised(emulator: Emulator) -> None:
+    def fails(request: Request) -> Answer:
+        raise LookupError(request.url)
+
+    emulator.mount("https://app.test", fails)
+    emulator.publish(APP, b'{"user": {"id": 7, "name": "Ada"}}', retries=0)
+    emulator.publish("https://other.test/", retries=0)
+    emulator.verify(APP, body_json=partial({"user": {"id": 7}}), status=500)
+    emulator.verify_order([APP, {"url": "https://other.test/", "status": 200}])
+    [error] = emulator.handler_errors
+    assert_type(error, HandlerError)
+    assert isinstance(error.error, LookupError)
+    assert_type(error.at, datetime | None)
+
+
+def test_the_time_of_the_process(emulator: Emulator) -> None:
+    pytest.importorskip("time_machine")
+    with emulator.follow_time():
+        assert datetime.now(UTC) == emulator.clock.now()
+
+
+def test_warnings_and_errors_have_names_to_filter_by() -> None:
+    kinds: list[type[Exception]] = [EmulatorWarning, HistoryNotKept, HistoryWarning]
+    assert [kind.__module__.partition(".")[0] for kind in kinds] == ["emulator"] * 3
 
 
 def test_under_many_seeds() -> None:

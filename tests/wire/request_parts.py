@@ -1,7 +1,13 @@
-"""Request parts for the tests of the readers."""
+"""What the tests of the readers share: the parts of a request, and how a refusal names its field."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from emulator.core.errors import InvalidInput
 from emulator.wire.parts import RequestParts, read_parts
 
 
@@ -21,3 +27,11 @@ def request(
         body=body,
         client_ip="127.0.0.1",
     )
+
+
+@contextmanager
+def refused(field: str) -> Iterator[None]:
+    """What is read within is refused, and the refusal names this field."""
+    with pytest.raises(InvalidInput) as caught:
+        yield
+    assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""A request cut into parts."""
+"""A request's parts: media types, credentials, names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.core.errors import InvalidInput
-from emulator.wire.parts import read_parts, read_query
+from emulator.core.errors import InvalidInput, NotAcceptable
+from emulator.wire import dialect, names
+from emulator.wire.names import read_field
+from emulator.wire.parts import (
+    BasicCredentials,
+    basic_credentials,
+    bearer_token,
+    check_accepts_json,
+    check_is_json,
+    read_parts,
+    read_query,
+)
+from emulator.wire.times import parse_period_s
+from tests.wire.request_parts import refused, request
+
+# -- a request cut into parts ----------------------------------------------------------------------
 
 
 def test_path_and_query_are_kept_byte_for_byte() -> None:
@@ -59,11 +73,10 @@ def test_header_names_are_lower_case_and_values_utf8() -> None:
 
 
 def test_header_that_is_not_utf8_is_named() -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with refused("X-Odd"):
         read_parts(
             method="POST", raw_path=b"/", query_string=b"", raw_headers=[(b"x-odd", b"\xff")], body=b"", client_ip=""
         )
-    assert caught.value.field == "X-Odd"
 
 
 @settings(deadline=None)
@@ -71,3 +84,162 @@ def test_header_that_is_not_utf8_is_named() -> None:
 def test_every_query_gives_pairs(query: bytes) -> None:
     for name, value in read_query(query):
         assert f"{name}={value}".encode()
+
+
+# -- what a request says about media types (D-175) -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "*/*",
+        "application/json",
+        "APPLICATION/JSON",
+        "application/*",
+        "text/html, application/json;q=0.1",
+        "text/html,*/*;q=0.8",
+        "text/html;q=0, application/json ; q=1.0",
+        "*/*;q=0, application/json",
+        "application/json;charset=utf-8",
+        "application/json;q=nonsense",
+        "",
+    ],
+)
+def test_json_is_accepted(accept: str) -> None:
+    check_accepts_json(request(("Accept", accept)))
+
+
+def test_without_the_header_everything_is_accepted() -> None:
+    check_accepts_json(request())
+
+
+def test_the_header_may_come_in_several_lines() -> None:
+    check_accepts_json(request(("Accept", "text/html"), ("Accept", "application/json")))
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/html",
+        "application/xml, text/*",
+        "application/json;q=0",
+        "*/*, application/json;q=0",
+        "*/*;q=0",
+        "nonsense",
+    ],
+)
+def test_json_is_excluded(accept: str) -> None:
+    with pytest.raises(NotAcceptable, match="application/json"):
+        check_accepts_json(request(("Accept", accept)))
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json", " "]
+)
+def test_a_body_is_json(content_type: str) -> None:
+    check_is_json(request(("Content-Type", content_type)))
+    check_is_json(request())
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "text/json", "application/jsonp", "json"]
+)
+def test_a_body_is_not_json(content_type: str) -> None:
+    with refused("Content-Type"):
+        check_is_json(request(("Content-Type", content_type)))
+
+
+# -- credentials in a request ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc=", "abc="),
+        ("BEARER   abc ", "abc"),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("Basic abc", None),
+        ("abc", None),
+        ("", None),
+    ],
+)
+def test_bearer_token_of_the_header(value: str, token: str | None) -> None:
+    assert bearer_token(request(("Authorization", value)), dialect.SVC) == token
+
+
+def test_token_parameter_wins_over_the_header() -> None:
+    """D-079: a webhook's sender may have credentials of its own for the destination."""
+    parts = request(("Authorization", "Bearer own"), query="queue_token=a%3D&x=1")
+    assert bearer_token(parts, dialect.SVC) == "a="
+    assert bearer_token(parts, dialect.load("upstash")) == "own"
+
+
+def test_empty_token_parameter_counts_as_absent() -> None:
+    assert bearer_token(request(query="queue_token="), dialect.SVC) is None
+
+
+def test_token_parameter_given_twice_is_refused() -> None:
+    with refused("queue_token"):
+        bearer_token(request(query="queue_token=a&queue_token=b"), dialect.SVC)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Basic bWVAYS50ZXN0OnA6dw==", BasicCredentials(username="me@a.test", password="p:w")),
+        ("basic Og==", BasicCredentials(username="", password="")),
+        ("Basic bm8tY29sb24=", None),
+        ("Basic !!!", None),
+        ("Basic /w==", None),
+        ("Basic é", None),
+        ("Bearer bWU6cA==", None),
+    ],
+)
+def test_basic_credentials(value: str, expected: BasicCredentials | None) -> None:
+    assert basic_credentials(request(("Authorization", value))) == expected
+
+
+def test_no_credentials_at_all() -> None:
+    assert basic_credentials(request()) is None
+    assert bearer_token(request(), dialect.SVC) is None
+
+
+# -- names that clients choose (D-076) -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["a", "A-b_c.9", ".", "x" * 256])
+def test_names_are_letters_digits_hyphens_underscores_and_periods(text: str) -> None:
+    assert names.read_queue_name(text) == text
+    assert names.read_group_name(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a/b", "a:b", "é", "a\n", "x" * 257])
+def test_other_names_are_refused_by_the_field(text: str) -> None:
+    with refused("queueName"):
+        names.read_queue_name(text)
+    with refused("url_group_name"):
+        names.read_group_name(text)
+
+
+@pytest.mark.parametrize(("raw", "key"), [("a", "a"), ("a%20b%2Fc", "a b/c"), ("%C3%A9", "é"), ("a+b", "a+b")])
+def test_flow_key_is_decoded_from_the_path(raw: str, key: str) -> None:
+    assert names.read_flow_key(raw) == key
+
+
+@pytest.mark.parametrize("raw", ["", "%FF", "%00", "x" * 257])
+def test_flow_key_that_cannot_be_is_refused(raw: str) -> None:
+    with refused("flowControlKey"):
+        names.read_flow_key(raw)
+
+
+def test_a_value_is_parsed() -> None:
+    assert read_field("period", "1m", parse_period_s) == 60
+
+
+def test_the_refusal_names_the_field_and_keeps_the_reason() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_field("period", "0s", parse_period_s)
+    assert caught.value.field == "period"
+    assert caught.value.reason == "expected a period from 1 second to 1 week, of whole seconds, got '0s'"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from emulator.core.model.answers import AttemptOutcome, Fault, Via
-from emulator.core.model.messages import HoldKind, HoldReason
-from emulator.core.model.names import MessageId, RuleId
+from emulator.control.waiting import waits_for
+from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, Via
 from emulator.core.model.options import Method
+from emulator.core.model.resources import Fault
+from emulator.core.record import RuleId
 from emulator.core.rules.retries import delay_before_retry
-from emulator.queries.message_log import AnsweringRule
-from emulator.queries.waiting import Held
-from emulator.wire.reasons import answered, arithmetic, held_by, waits_for
+from emulator.queries.history import AnsweringRule
+from emulator.wire.reasons import answered, arithmetic, held_by
 from tests.harness import simulations
-from tests.harness.simulations import EPOCH_MS, SECOND, World
+from tests.harness.simulations import EPOCH_MS, SECOND
 
 DEFAULT = "default backoff min(86400, e^(2.5 * 2)) s -> 2m28s"
 
@@ -90,8 +92,16 @@ def outcome(status: int | None, via: Via, error: str = "connection refused") -> 
             AnsweringRule(
                 rule_id=RuleId("rule_2"), url="*", method=Method.PUT, forward_to="http://127.0.0.1:3000", fault=None
             ),
-            "was answered 200 by rule_2 (PUT *, forwarded to http://127.0.0.1:3000)",
+            "was answered 200 by http://127.0.0.1:3000, to which rule_2 (PUT *) forwards",
             id="forwarded",
+        ),
+        pytest.param(
+            outcome(None, Via.RULE),
+            AnsweringRule(
+                rule_id=RuleId("rule_2"), url="*", method=None, forward_to="http://127.0.0.1:3000", fault=None
+            ),
+            "failed: connection refused, at http://127.0.0.1:3000, to which rule_2 (*) forwards",
+            id="forwarded-and-refused",
         ),
         pytest.param(
             outcome(None, Via.RULE),
@@ -118,72 +128,56 @@ def outcome(status: int | None, via: Via, error: str = "connection refused") -> 
     ],
 )
 def test_who_answered_is_named(result: AttemptOutcome, rule: AnsweringRule | None, expected: str) -> None:
+    """D-677."""
     assert answered(result, rule) == expected
 
 
-def held(kind: HoldKind, name: str, reason: HoldReason, **fields: object) -> Held:
-    world = World(answering=None)
-    message = world.messages[world.publish("https://one.test/")]
-    values: dict[str, object] = {"position": 1, "length": 1, "maximum": 1, "holders": (), **fields}
-    return Held(message=message, kind=kind, name=name, reason=reason, since_ms=EPOCH_MS, **values)  # type: ignore[arg-type]  # a table of any fields
-
-
 @pytest.mark.parametrize(
-    ("waiting", "expected"),
+    ("line", "reason", "fields", "expected"),
     [
         pytest.param(
-            held(HoldKind.QUEUE, "q", HoldReason.PAUSED, position=3),
-            "queue q is paused; it is number 3 in line",
-            id="paused",
+            "queue q", HoldReason.PAUSED, {"position": 3}, "queue q is paused; it is number 3 in line", id="paused"
         ),
         pytest.param(
-            held(HoldKind.QUEUE, "q", HoldReason.PARALLELISM, holders=(MessageId("msg_a"),)),
+            "queue q",
+            HoldReason.PARALLELISM,
+            {"holders": ("msg_a",)},
             "queue q lets 1 through at a time, now msg_a; it is next in line",
             id="slot",
         ),
         pytest.param(
-            held(
-                HoldKind.FLOW_CONTROL,
-                "k",
-                HoldReason.PARALLELISM,
-                maximum=3,
-                holders=(MessageId("msg_a"), MessageId("msg_b"), MessageId("msg_c")),
-            ),
+            "flow control key k",
+            HoldReason.PARALLELISM,
+            {"maximum": 3, "holders": ("msg_a", "msg_b", "msg_c")},
             "flow control key k lets 3 through at a time, now msg_a and 2 more; it is next in line",
             id="key",
         ),
         pytest.param(
-            held(
-                HoldKind.FLOW_CONTROL,
-                "k",
-                HoldReason.RATE,
-                maximum=2,
-                period_ms=10 * SECOND,
-                earliest_ms=EPOCH_MS + 10 * SECOND,
-            ),
+            "flow control key k",
+            HoldReason.RATE,
+            {"maximum": 2, "period_ms": 10 * SECOND, "earliest_ms": EPOCH_MS + 10 * SECOND},
             "flow control key k lets 2 start per 10s, this one at 2026-01-01T00:00:10.000Z at the earliest; "
             "it is next in line",
             id="rate",
         ),
         pytest.param(
-            held(HoldKind.FLOW_CONTROL, "k", HoldReason.RATE, maximum=0, period_ms=SECOND),
+            "flow control key k",
+            HoldReason.RATE,
+            {"maximum": 0, "period_ms": SECOND},
             "flow control key k lets 0 start per 1s; it is next in line",
             id="rate-of-nothing",
         ),
         pytest.param(
-            held(HoldKind.FLOW_CONTROL, "k", HoldReason.PARALLELISM, maximum=None, position=2),
+            "flow control key k",
+            HoldReason.PARALLELISM,
+            {"maximum": None, "position": 2},
             "flow control key k lets those before it start first; it is number 2 in line",
             id="behind-others",
         ),
-        pytest.param(
-            held(HoldKind.GLOBAL, "", HoldReason.PARALLELISM, maximum=200),
-            "the account's global parallelism lets 200 through at a time; it is next in line",
-            id="global",
-        ),
     ],
 )
-def test_what_a_line_waits_for(waiting: Held, expected: str) -> None:
-    assert waits_for(waiting) == expected
+def test_what_a_line_waits_for(line: str, reason: HoldReason, fields: dict[str, Any], expected: str) -> None:
+    assert waits_for(line, reason, **{"position": 1, "maximum": 1, **fields}) == expected
 
 
 def test_what_held_a_message() -> None:

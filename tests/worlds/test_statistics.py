@@ -10,19 +10,14 @@ import pytest
 
 from emulator.core.commands import CreateSearchIndex
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model.accounts import IndexType
-from emulator.core.model.names import AccountId, IndexId
+from emulator.core.model.resources import IndexType
+from emulator.core.record import AccountId, IndexId
 from emulator.journal.meters import weight_of_answer, weight_of_request
 from emulator.queries.history import DeliveryQuery
 from emulator.wire.dialect import SVC
-from emulator.wire.management.statistics import (
-    index_statistics_view,
-    index_summary_view,
-    queue_statistics_view,
-    throughput_view,
-)
+from emulator.wire.statistics import index_statistics_view, index_summary_view, queue_statistics_view, throughput_view
 from emulator.worlds.world import World
-from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.workflow_runs import ANSWER, FLOW, Flow
 
@@ -124,16 +119,15 @@ async def test_publishing_7_and_cancelling_2_changes_exactly_these_points() -> N
     assert series(day, "canceled")[-1] == sum(series(before_hour, "canceled")[43:]) + 2
 
 
-@on_loop
-async def test_a_failure_is_errors_a_retry_and_a_dead_letter() -> None:
-    async with in_process() as emulator:
-        await emulator.rule("*", respond={"status": 500})
-        await emulator.publish(URL, {"Svc-Retries": "1", "Svc-Retry-Delay": "120000"})
-        await emulator.advance("5m")
-        found = await statistics(emulator)
-        letters = (await emulator.get("/v2/dlq")).json["messages"]
-        await emulator.delete(f"/v2/dlq/{letters[0]['dlqId']}")
-        later = await statistics(emulator)
+@with_emulator()
+async def test_a_failure_is_errors_a_retry_and_a_dead_letter(emulator: InProcess) -> None:
+    await emulator.rule("*", respond={"status": 500})
+    await emulator.publish(URL, {"Svc-Retries": "1", "Svc-Retry-Delay": "120000"})
+    await emulator.advance("5m")
+    found = await statistics(emulator)
+    letters = (await emulator.get("/v2/dlq")).json["messages"]
+    await emulator.delete(f"/v2/dlq/{letters[0]['dlqId']}")
+    later = await statistics(emulator)
 
     # The epoch is five minutes ago: point 54; the second attempt was at 56.
     by_name = {name: {place: y for place, y in enumerate(series(found, name)) if y and place >= 54} for name in SERIES}
@@ -180,7 +174,7 @@ async def test_a_clock_that_crosses_midnight_and_the_months_end_rolls_the_days()
     assert set(ys(february["daily_requests"])) == {0}
     assert ys(february["daily_billings"]) == [6.429, *[0] * 27]
     assert february["total_monthly_billing"] == 6.429
-    # The minutes go on across midnight.
+    # The minutes continue across midnight.
     assert ys(february["daily_used"])[:-1] == ys(before_midnight["daily_used"])[1:]
 
     assert ys(second["daily_requests"])[:3] == [2, 0, 0]
@@ -208,32 +202,29 @@ async def test_the_days_of_indexes_roll_at_midnight() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("period", ["1h", "1d", "30d"])
-def test_a_restart_in_the_middle_changes_nothing(tmp_path: Path, period: str) -> None:
-    @on_loop
-    async def test() -> None:
-        async def first_half(emulator: InProcess) -> None:
-            await emulator.rule("*", respond={"status": 200})
-            await publish(emulator, 5, "3m")
-            await publish(emulator, 2)
-            await emulator.advance("90s")
+@on_loop
+async def test_a_restart_in_the_middle_changes_nothing(tmp_path: Path, period: str) -> None:
+    async def first_half(emulator: InProcess) -> None:
+        await emulator.rule("*", respond={"status": 200})
+        await publish(emulator, 5, "3m")
+        await publish(emulator, 2)
+        await emulator.advance("90s")
 
-        async def second_half(emulator: InProcess) -> Any:
-            await publish(emulator, 1)
-            await emulator.advance("3m")
-            indexes = [vector_statistics(emulator.world, each, period) for each in emulator.world.state.vector_indexes]
-            return await statistics(emulator, period), indexes
+    async def second_half(emulator: InProcess) -> Any:
+        await publish(emulator, 1)
+        await emulator.advance("3m")
+        indexes = [vector_statistics(emulator.world, each, period) for each in emulator.world.state.vector_indexes]
+        return await statistics(emulator, period), indexes
 
-        async with in_process(epoch=str(NOON_MS)) as through:
-            await first_half(through)
-            expected = await second_half(through)
-        database = str(tmp_path / "w.db")
-        async with in_process(epoch=str(NOON_MS), db=database) as emulator:
-            await first_half(emulator)
-            await statistics(emulator, period)
-        async with in_process(db=database) as again:
-            assert await second_half(again) == expected
-
-    test()
+    async with in_process(epoch=str(NOON_MS)) as through:
+        await first_half(through)
+        expected = await second_half(through)
+    database = str(tmp_path / "w.db")
+    async with in_process(epoch=str(NOON_MS), db=database) as emulator:
+        await first_half(emulator)
+        await statistics(emulator, period)
+    async with in_process(db=database) as again:
+        assert await second_half(again) == expected
 
 
 @on_loop
@@ -247,6 +238,7 @@ async def test_a_reset_goes_back_to_what_was_before_the_first_call() -> None:
         assert await statistics(emulator) == before
 
 
+@pytest.mark.slow
 @on_loop
 async def test_the_same_seed_gives_the_same_bytes_in_every_world() -> None:
     answers = []
@@ -292,24 +284,23 @@ async def test_a_clock_that_is_set_back_before_use_takes_the_invented_past_with_
 # -- what the world answers -------------------------------------------------------------------
 
 
-@on_loop
-async def test_unknown_periods_and_ids_are_refused() -> None:
-    async with in_process() as emulator:
-        world, state = emulator.world, emulator.world.state
-        [index_id, *_], [search_id, *_] = state.vector_indexes, state.search_indexes
-        for call in (world.statistics.vector_index, world.statistics.search_index):
-            with pytest.raises(NotFound):
-                call(IndexId("nobody's"), None)
+@with_emulator()
+async def test_unknown_periods_and_ids_are_refused(emulator: InProcess) -> None:
+    world, state = emulator.world, emulator.world.state
+    [index_id, *_], [search_id, *_] = state.vector_indexes, state.search_indexes
+    for call in (world.statistics.vector_index, world.statistics.search_index):
         with pytest.raises(NotFound):
-            await world.statistics.queue_account(AccountId("nobody's"), None)
-        with pytest.raises(NotFound):
-            world.statistics.search_throughput(IndexId("nobody's"))
-        with pytest.raises(InvalidInput, match="period"):
-            world.statistics.vector_index(index_id, "2h")
-        with pytest.raises(InvalidInput, match="period"):
-            world.statistics.search_index(search_id, "2h")
-        with pytest.raises(InvalidInput, match="period"):
-            await world.statistics.queue_account(world.account().id, "2h")
+            call(IndexId("nobody's"), None)
+    with pytest.raises(NotFound):
+        await world.statistics.queue_account(AccountId("nobody's"), None)
+    with pytest.raises(NotFound):
+        world.statistics.search_throughput(IndexId("nobody's"))
+    with pytest.raises(InvalidInput, match="period"):
+        world.statistics.vector_index(index_id, "2h")
+    with pytest.raises(InvalidInput, match="period"):
+        world.statistics.search_index(search_id, "2h")
+    with pytest.raises(InvalidInput, match="period"):
+        await world.statistics.queue_account(world.account().id, "2h")
 
 
 @on_loop
@@ -338,14 +329,13 @@ async def test_totals_of_the_answer_agree() -> None:
         assert ys(throughput) == [queries + updates for queries, updates in both]
 
 
-@on_loop
-async def test_a_search_index_of_the_users_own_is_empty() -> None:
+@with_emulator()
+async def test_a_search_index_of_the_users_own_is_empty(emulator: InProcess) -> None:
     """D-193: nothing passes through the emulator to it."""
-    async with in_process() as emulator:
-        command = CreateSearchIndex(customer_id="me@example.com", name="mine", region="eu-west-1", type=IndexType.PAYG)
-        index = await emulator.world.submit(command)
-        await emulator.advance("3d")
-        found: Any = search_statistics(emulator.world, index.id, "30d")
+    command = CreateSearchIndex(customer_id="me@example.com", name="mine", region="eu-west-1", type=IndexType.PAYG)
+    index = await emulator.world.submit(command)
+    await emulator.advance("3d")
+    found: Any = search_statistics(emulator.world, index.id, "30d")
 
     assert found["current_vector_count"] == found["monthly_query_count"] == found["storage_usage"] == 0
     assert set(ys(found["query_latency_99"])) == {0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.harness.emulators import InProcess, asgi_call, in_process
+from tests.harness.emulators import InProcess, asgi_call, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.workflow_runs import FLOW, Flow
 
@@ -52,58 +52,55 @@ async def test_runs_survive_a_restart_and_go_on(tmp_path: Path) -> None:
         assert [each["step"] for each in deliveries] == [None, "greet", None, "nap", "payment"]
 
 
-@on_loop
-async def test_a_restored_snapshot_has_the_runs_of_its_time() -> None:
-    async with in_process() as emulator:
-        await asleep_and_waiting(emulator)
-        before = await runs(emulator)
-        await emulator.control("POST", "/snapshots", {"name": "asleep"})
-        await emulator.advance("2h")
-        await Flow(emulator).finish()
-        await Flow(emulator, "wfr_three").start()
-        await emulator.control("POST", "/snapshots/asleep/restore")
-        assert await runs(emulator) == before
-        await emulator.advance("2h")
-        assert (await states(emulator))["wfr_one"] == ["STEP_SUCCESS", "STEP_SUCCESS"]
-        steps = await emulator.get("/v2/workflows/runs/wfr_one")
-        assert len(steps.json) == 3
+@with_emulator()
+async def test_a_restored_snapshot_has_the_runs_of_its_time(emulator: InProcess) -> None:
+    await asleep_and_waiting(emulator)
+    before = await runs(emulator)
+    await emulator.control("POST", "/snapshots", {"name": "asleep"})
+    await emulator.advance("2h")
+    await Flow(emulator).finish()
+    await Flow(emulator, "wfr_three").start()
+    await emulator.control("POST", "/snapshots/asleep/restore")
+    assert await runs(emulator) == before
+    await emulator.advance("2h")
+    assert (await states(emulator))["wfr_one"] == ["STEP_SUCCESS", "STEP_SUCCESS"]
+    steps = await emulator.get("/v2/workflows/runs/wfr_one")
+    assert len(steps.json) == 3
 
 
-@on_loop
-async def test_a_reset_forgets_all_runs() -> None:
-    async with in_process() as emulator:
-        await asleep_and_waiting(emulator)
-        await emulator.control("POST", "/reset")
-        assert await runs(emulator) == {}
-        assert (await emulator.get("/v2/waiters/paid")).json == []
-        await emulator.advance("2h")
-        assert await emulator.deliveries() == []
-        await Flow(emulator).start()
-        assert list(await runs(emulator)) == ["wfr_one"]
+@with_emulator()
+async def test_a_reset_forgets_all_runs(emulator: InProcess) -> None:
+    await asleep_and_waiting(emulator)
+    await emulator.control("POST", "/reset")
+    assert await runs(emulator) == {}
+    assert (await emulator.get("/v2/waiters/paid")).json == []
+    await emulator.advance("2h")
+    assert await emulator.deliveries() == []
+    await Flow(emulator).start()
+    assert list(await runs(emulator)) == ["wfr_one"]
 
 
-@on_loop
-async def test_two_worlds_have_runs_of_the_same_id() -> None:
-    async with in_process() as emulator:
-        flow = Flow(emulator)
-        await flow.start(b"mine")
-        made = (await emulator.control("POST", "/worlds", {"id": "other"})).json
-        token = made["credentials"]["queue"]["token"]
+@with_emulator()
+async def test_two_worlds_have_runs_of_the_same_id(emulator: InProcess) -> None:
+    flow = Flow(emulator)
+    await flow.start(b"mine")
+    made = (await emulator.control("POST", "/worlds", {"id": "other"})).json
+    token = made["credentials"]["queue"]["token"]
 
-        async def call(method: str, target: str, body: bytes = b"", **headers: str) -> Any:
-            given = [("Authorization", f"Bearer {token}"), *headers.items()]
-            answer = await asgi_call(emulator.emulation.app, method, target.encode(), given, body, "203.0.113.8")
-            return answer.json if answer.body else answer.status
+    async def call(method: str, target: str, body: bytes = b"", **headers: str) -> Any:
+        given = [("Authorization", f"Bearer {token}"), *headers.items()]
+        answer = await asgi_call(emulator.emulation.app, method, target.encode(), given, body, "203.0.113.8")
+        return answer.json if answer.body else answer.status
 
-        await call(
-            "POST",
-            f"/v2/publish/{FLOW}",
-            b"theirs",
-            **{"Host": "127.0.0.1", "Svc-Workflow-RunId": "wfr_one", "Svc-Workflow-Init": "true"},
-        )
-        await flow.finish("ended")
-        [theirs] = (await call("GET", "/v2/workflows/logs", Host="127.0.0.1"))["runs"]
-        mine = await flow.log()
+    await call(
+        "POST",
+        f"/v2/publish/{FLOW}",
+        b"theirs",
+        **{"Host": "127.0.0.1", "Svc-Workflow-RunId": "wfr_one", "Svc-Workflow-Init": "true"},
+    )
+    await flow.finish("ended")
+    [theirs] = (await call("GET", "/v2/workflows/logs", Host="127.0.0.1"))["runs"]
+    mine = await flow.log()
     assert (mine["workflowState"], mine["steps"][0]["steps"][0]["out"]) == ("RUN_SUCCESS", "mine")
     assert (theirs["workflowState"], theirs["steps"][0]["steps"][0]["out"]) == ("RUN_STARTED", "theirs")
 

@@ -13,7 +13,7 @@ import pytest
 from emulator.core.errors import Conflict, NotFound
 from emulator.engine.limits import Limits
 from emulator.worlds.world import World
-from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import (
     DAY,
@@ -22,10 +22,10 @@ from tests.harness.snapshots import (
     HOUR,
     SLOW,
     and_so_on,
-    bring,
     db_of,
     each_store,
     export,
+    import_snapshot,
     much_of_everything,
     names,
     pieces,
@@ -41,25 +41,22 @@ from tests.worlds.registry.callers import FAST, Caller, Gate, by, create, delive
 
 @pytest.mark.slow
 @each_store
-def test_restored_world_goes_on_exactly_as_the_original(tmp_path: Path, is_file: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        async with in_process(db=db_of(tmp_path, is_file=is_file)) as emulator:
-            await much_of_everything(emulator)
-            await save(emulator)
-            before = await told(emulator), state_of(emulator)
-            first = await and_so_on(emulator), state_of(emulator)
+@on_loop
+async def test_restored_world_goes_on_exactly_as_the_original(tmp_path: Path, is_file: bool) -> None:
+    async with in_process(db=db_of(tmp_path, is_file=is_file)) as emulator:
+        await much_of_everything(emulator)
+        await save(emulator)
+        before = await told(emulator), state_of(emulator)
+        first = await and_so_on(emulator), state_of(emulator)
 
-            await restore(emulator)
-            assert (await told(emulator), state_of(emulator)) == before
-            assert (await and_so_on(emulator), state_of(emulator)) == first
-            # As often as one likes.
-            await restore(emulator)
-            assert (await and_so_on(emulator), state_of(emulator)) == first
-            assert before[0][0].count(b'"kind":"attempt"') > 5
-            assert first[0][-13] != before[0][0]
-
-    test()
+        await restore(emulator)
+        assert (await told(emulator), state_of(emulator)) == before
+        assert (await and_so_on(emulator), state_of(emulator)) == first
+        # As often as one likes.
+        await restore(emulator)
+        assert (await and_so_on(emulator), state_of(emulator)) == first
+        assert before[0][0].count(b'"kind":"attempt"') > 5
+        assert first[0][-13] != before[0][0]
 
 
 Step = Callable[[InProcess, random.Random], Awaitable[Answer | None]]
@@ -119,62 +116,56 @@ async def _walk(emulator: InProcess, chance: random.Random, steps: int) -> list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_any_world_goes_on_exactly(tmp_path: Path, seed: int) -> None:
-    @on_loop
-    async def test() -> None:
-        async with in_process(db=db_of(tmp_path, is_file=seed % 2 == 1), seed=seed) as emulator:
-            await emulator.rule(DOWN, sequence=[{"status": 500}, {"status": 503}, {"status": 200}, {"status": 500}])
-            await emulator.rule(SLOW, respond={"status": 200, "latency": "3m"})
-            await _walk(emulator, random.Random(seed), 25)
-            await save(emulator)
-            first = await _walk(emulator, random.Random(-seed), 25), await told(emulator), state_of(emulator)
-
-            await restore(emulator)
-            again = await _walk(emulator, random.Random(-seed), 25), await told(emulator), state_of(emulator)
-
-            assert again == first
-
-    test()
-
-
 @on_loop
-async def test_reset_after_a_restore_returns_to_the_worlds_beginning() -> None:
-    async with in_process() as emulator:
-        first = emulator.image()
-        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+async def test_any_world_goes_on_exactly(tmp_path: Path, seed: int) -> None:
+    async with in_process(db=db_of(tmp_path, is_file=seed % 2 == 1), seed=seed) as emulator:
+        await emulator.rule(DOWN, sequence=[{"status": 500}, {"status": 503}, {"status": 200}, {"status": 500}])
+        await emulator.rule(SLOW, respond={"status": 200, "latency": "3m"})
+        await _walk(emulator, random.Random(seed), 25)
         await save(emulator)
-        await restore(emulator)
-
-        await emulator.control("POST", "/reset")
-
-        assert emulator.image() == first
-        assert await names(emulator) == ["s"]
-
-
-@on_loop
-async def test_deliveries_that_were_cleared_stay_cleared() -> None:
-    async with in_process() as emulator:
-        await emulator.publish(HOOK)
-        await emulator.control("DELETE", "/deliveries")
-        await save(emulator)
-        await emulator.publish(HOOK)
+        first = await _walk(emulator, random.Random(-seed), 25), await told(emulator), state_of(emulator)
 
         await restore(emulator)
+        again = await _walk(emulator, random.Random(-seed), 25), await told(emulator), state_of(emulator)
 
-        assert await emulator.deliveries() == []
-        await emulator.publish(HOOK)
-        assert len(await emulator.deliveries()) == 1
+        assert again == first
 
 
-@on_loop
-async def test_history_after_a_restore_is_another_one() -> None:
-    async with in_process() as emulator:
-        await emulator.publish(HOOK)
-        generation = await emulator.world.history.generation()
-        await save(emulator)
-        await restore(emulator)
+@with_emulator()
+async def test_reset_after_a_restore_returns_to_the_worlds_beginning(emulator: InProcess) -> None:
+    first = emulator.image()
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+    await save(emulator)
+    await restore(emulator)
 
-        assert await emulator.world.history.generation() != generation
+    await emulator.control("POST", "/reset")
+
+    assert emulator.image() == first
+    assert await names(emulator) == ["s"]
+
+
+@with_emulator()
+async def test_deliveries_that_were_cleared_stay_cleared(emulator: InProcess) -> None:
+    await emulator.publish(HOOK)
+    await emulator.control("DELETE", "/deliveries")
+    await save(emulator)
+    await emulator.publish(HOOK)
+
+    await restore(emulator)
+
+    assert await emulator.deliveries() == []
+    await emulator.publish(HOOK)
+    assert len(await emulator.deliveries()) == 1
+
+
+@with_emulator()
+async def test_history_after_a_restore_is_another_one(emulator: InProcess) -> None:
+    await emulator.publish(HOOK)
+    generation = await emulator.world.history.generation()
+    await save(emulator)
+    await restore(emulator)
+
+    assert await emulator.world.history.generation() != generation
 
 
 # -- what is under way ------------------------------------------------------------------------
@@ -182,7 +173,8 @@ async def test_history_after_a_restore_is_another_one() -> None:
 
 @pytest.mark.slow
 @each_store
-def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_file: bool) -> None:
+@on_loop
+async def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_file: bool) -> None:
     requests: list[str] = []
     entered, opened = asyncio.Event(), asyncio.Event()
 
@@ -192,47 +184,24 @@ def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_file: bo
         await opened.wait()
         return 200
 
-    @on_loop
-    async def test() -> None:
-        async with (
-            in_process(limits=Limits(settle_s=0.001), db=db_of(tmp_path, is_file=is_file)) as emulator,
-            receiver(handle) as url,
-        ):
-            await emulator.publish(f"{url}/slow")
-            await entered.wait()
-            saved = await save(emulator)
-            opened.set()
-            await emulator.world.driver.settle()
-            first = (await emulator.control("GET", "/trace")).body
-
-            await restore(emulator)
-            await emulator.world.driver.settle()
-
-            assert saved["pending"] == 1
-            assert requests == ["/slow", "/slow"]
-            assert (await emulator.control("GET", "/trace")).body == first
-            assert len(await emulator.deliveries()) == 1
-
-    test()
-
-
-@on_loop
-async def test_delivery_under_way_before_a_restore_is_recorded_nowhere() -> None:
-    gate = Gate()
-
-    async with in_process() as emulator, receiver(gate) as url:
-        await save(emulator)
-        publish = asyncio.get_running_loop().create_task(emulator.post(f"/v2/publish/{url}/slow"))
-        await gate.entered.wait()
+    async with (
+        in_process(limits=Limits(settle_s=0.001), db=db_of(tmp_path, is_file=is_file)) as emulator,
+        receiver(handle) as url,
+    ):
+        await emulator.publish(f"{url}/slow")
+        await entered.wait()
+        saved = await save(emulator)
+        opened.set()
+        await emulator.world.driver.settle()
+        first = (await emulator.control("GET", "/trace")).body
 
         await restore(emulator)
-        gate.opened.set()
-        await publish
-        await emulator.advance("1d")
+        await emulator.world.driver.settle()
 
-        status = await emulator.world.clock.status()
-        assert (status.pending, status.in_flight) == (0, 0)
-        assert await emulator.deliveries() == []
+        assert saved["pending"] == 1
+        assert requests == ["/slow", "/slow"]
+        assert (await emulator.control("GET", "/trace")).body == first
+        assert len(await emulator.deliveries()) == 1
 
 
 @on_loop
@@ -257,53 +226,33 @@ async def test_no_snapshot_is_saved_or_restored_during_an_advance() -> None:
         assert await names(emulator) == ["s"]
 
 
-@on_loop
-async def test_publishing_while_the_world_is_restored_is_accepted_whole_or_refused() -> None:
-    async with in_process() as emulator:
-        await save(emulator)
-
-        async def publish() -> int:
-            return (await emulator.post(f"/v2/publish/{HOOK}")).status
-
-        statuses, *_ = await asyncio.gather(
-            asyncio.gather(*(publish() for _ in range(20))), restore(emulator), restore(emulator)
-        )
-
-        assert set(statuses) <= {200, 409}
-        await restore(emulator)
-        await emulator.publish(HOOK)
-        assert len(await emulator.deliveries()) == 1
-
-
 # -- the clock --------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_frozen_clock_stands_at_the_instant_of_the_snapshot() -> None:
-    async with in_process() as emulator:
-        await emulator.advance("1h")
-        saved = await save(emulator)
-        await emulator.advance("1d")
+@with_emulator()
+async def test_frozen_clock_stands_at_the_instant_of_the_snapshot(emulator: InProcess) -> None:
+    await emulator.advance("1h")
+    saved = await save(emulator)
+    await emulator.advance("1d")
 
-        restored = await restore(emulator)
+    restored = await restore(emulator)
 
-        assert saved["created_ms"] == restored["clock"]["now_ms"] == EPOCH_MS + HOUR
-        assert saved["created"] == "2026-01-01T01:00:00.000Z"
-        assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS + HOUR
+    assert saved["created_ms"] == restored["clock"]["now_ms"] == EPOCH_MS + HOUR
+    assert saved["created"] == "2026-01-01T01:00:00.000Z"
+    assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS + HOUR
 
 
-@on_loop
-async def test_running_clock_goes_on_from_the_instant_of_the_snapshot() -> None:
-    async with in_process(clock="realtime") as emulator:
-        saved = await save(emulator)
-        await emulator.advance("30d")
-        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+@with_emulator(clock="realtime")
+async def test_running_clock_goes_on_from_the_instant_of_the_snapshot(emulator: InProcess) -> None:
+    saved = await save(emulator)
+    await emulator.advance("30d")
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
 
-        restored = await restore(emulator)
+    restored = await restore(emulator)
 
-        assert restored["clock"]["rate"] == 1
-        assert 0 <= restored["clock"]["now_ms"] - saved["created_ms"] < DAY
-        assert restored["clock"]["pending"] == 0
+    assert restored["clock"]["rate"] == 1
+    assert 0 <= restored["clock"]["now_ms"] - saved["created_ms"] < DAY
+    assert restored["clock"]["pending"] == 0
 
 
 @on_loop
@@ -320,65 +269,61 @@ async def test_pending_work_of_a_restored_running_world_is_done_by_itself() -> N
         assert len(await delivered(emulator, 1)) == 1
 
 
-@on_loop
-async def test_rate_is_that_of_the_world_and_not_of_the_snapshot() -> None:
-    async with in_process(clock="realtime") as emulator:
-        await save(emulator)
-        await emulator.control("PUT", "/clock", {"rate": 0})
+@with_emulator(clock="realtime")
+async def test_rate_is_that_of_the_world_and_not_of_the_snapshot(emulator: InProcess) -> None:
+    await save(emulator)
+    await emulator.control("PUT", "/clock", {"rate": 0})
 
-        assert (await restore(emulator))["clock"]["rate"] == 0
-        # What a reset brings back is the world's own as well.
-        assert (await emulator.control("POST", "/reset")).json["clock"]["rate"] == 1
+    assert (await restore(emulator))["clock"]["rate"] == 0
+    # What a reset restores is the world's own as well.
+    assert (await emulator.control("POST", "/reset")).json["clock"]["rate"] == 1
 
 
 # -- other worlds (D-203) ---------------------------------------------------------------------
 
 
-@on_loop
-async def test_worlds_have_snapshots_of_their_own() -> None:
-    async with in_process() as emulator:
-        await create(emulator.emulation.worlds, "other")
-        await save(emulator, "mine")
-        await save(emulator, "theirs", "other")
+@with_emulator()
+async def test_worlds_have_snapshots_of_their_own(emulator: InProcess) -> None:
+    await create(emulator.emulation.worlds, "other")
+    await save(emulator, "mine")
+    await save(emulator, "theirs", "other")
 
-        assert (await names(emulator), await names(emulator, "other")) == (["mine"], ["theirs"])
-        assert (await emulator.control("POST", "/snapshots/theirs/restore")).status == 404
-
-
-@on_loop
-async def test_own_snapshot_brings_back_the_tokens_of_the_save() -> None:
-    async with in_process() as emulator:
-        account = emulator.world.account()
-        await save(emulator)
-        await emulator.control("PUT", f"/accounts/{account.id}", {"token": "another"})
-        assert emulator.emulation.worlds.by_token(account.token) is None
-
-        restored = await restore(emulator)
-
-        assert restored["credentials"]["queue"]["token"] == account.token
-        assert emulator.emulation.worlds.by_token("another") is None
-        await emulator.publish(HOOK)
+    assert (await names(emulator), await names(emulator, "other")) == (["mine"], ["theirs"])
+    assert (await emulator.control("POST", "/snapshots/theirs/restore")).status == 404
 
 
-@on_loop
-async def test_token_that_another_world_has_by_now_is_a_conflict() -> None:
-    async with in_process() as emulator:
-        other = await create(emulator.emulation.worlds, "other")
-        account = emulator.world.account()
-        await save(emulator)
-        await emulator.control("PUT", f"/accounts/{account.id}", {"token": "mine"})
-        await emulator.control("PUT", f"/accounts/{other.account().id}?world=other", {"token": account.token})
-        before = emulator.image()
+@with_emulator()
+async def test_own_snapshot_brings_back_the_tokens_of_the_save(emulator: InProcess) -> None:
+    account = emulator.world.account()
+    await save(emulator)
+    await emulator.control("PUT", f"/accounts/{account.id}", {"token": "another"})
+    assert emulator.emulation.worlds.by_token(account.token) is None
 
-        refused = await emulator.control("POST", "/snapshots/s/restore")
+    restored = await restore(emulator)
 
-        assert refused.status == 409
-        assert "the world other has a token of the snapshot" in refused.json["error"]
-        assert account.token not in refused.json["error"]
-        assert emulator.image() == before
-        found = emulator.emulation.worlds.by_token(account.token)
-        assert found is not None
-        assert found.world is other
+    assert restored["credentials"]["queue"]["token"] == account.token
+    assert emulator.emulation.worlds.by_token("another") is None
+    await emulator.publish(HOOK)
+
+
+@with_emulator()
+async def test_token_that_another_world_has_by_now_is_a_conflict(emulator: InProcess) -> None:
+    other = await create(emulator.emulation.worlds, "other")
+    account = emulator.world.account()
+    await save(emulator)
+    await emulator.control("PUT", f"/accounts/{account.id}", {"token": "mine"})
+    await emulator.control("PUT", f"/accounts/{other.account().id}?world=other", {"token": account.token})
+    before = emulator.image()
+
+    refused = await emulator.control("POST", "/snapshots/s/restore")
+
+    assert refused.status == 409
+    assert "the world other has a token of the snapshot" in refused.json["error"]
+    assert account.token not in refused.json["error"]
+    assert emulator.image() == before
+    found = emulator.emulation.worlds.by_token(account.token)
+    assert found is not None
+    assert found.world is other
 
 
 async def _seeded(emulator: InProcess) -> bytes:
@@ -391,151 +336,137 @@ async def _seeded(emulator: InProcess) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_same_server", [True, False], ids=["same server", "another server"])
-def test_snapshot_of_another_world_leaves_this_one_its_credentials(is_same_server: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        async with in_process(seed=7) as origin:
-            file = await _seeded(origin)
-            expected = (await origin.control("GET", "/trace")).body
-            async with contextlib.AsyncExitStack() as stack:
-                host = origin if is_same_server else await stack.enter_async_context(in_process())
-                callers = [Caller(host, await create(host.emulation.worlds, name, seed=3)) for name in ("a", "b")]
-                for caller in callers:
-                    world, before = caller.world, caller.world.credentials()
-                    assert (await bring(host, file, "x", world.id)).status == 201
-                    restored = await restore(host, "x", world.id)
+@on_loop
+async def test_snapshot_of_another_world_leaves_this_one_its_credentials(is_same_server: bool) -> None:
+    async with in_process(seed=7) as origin:
+        file = await _seeded(origin)
+        expected = (await origin.control("GET", "/trace")).body
+        async with contextlib.AsyncExitStack() as stack:
+            host = origin if is_same_server else await stack.enter_async_context(in_process())
+            callers = [Caller(host, await create(host.emulation.worlds, name, seed=3)) for name in ("a", "b")]
+            for caller in callers:
+                world, before = caller.world, caller.world.credentials()
+                assert (await import_snapshot(host, file, "x", world.id)).status == 201
+                restored = await restore(host, "x", world.id)
 
-                    after = world.credentials()
-                    assert restored["credentials"]["queue"]["token"] == before.token == after.token
-                    assert (after.read_only_token, after.current_signing_key, after.next_signing_key) == (
-                        before.read_only_token,
-                        before.current_signing_key,
-                        before.next_signing_key,
-                    )
-                    assert (after.username, after.password) == (before.username, before.password)
-                    assert after.account_id == origin.world.account().id
-                    assert restored["clock"]["now_ms"] == EPOCH_MS + DAY
-                    assert await caller.trace() == expected
-                for caller in callers:
-                    # Each goes on by itself, and its token finds it.
-                    await caller.publish()
-                    await caller.world.clock.advance(by(DAY))
-                    assert [each["body"] for each in await caller.deliveries()] == ["", "from afar"]
-                assert await origin.deliveries() == []
+                after = world.credentials()
+                assert restored["credentials"]["queue"]["token"] == before.token == after.token
+                assert (after.read_only_token, after.current_signing_key, after.next_signing_key) == (
+                    before.read_only_token,
+                    before.current_signing_key,
+                    before.next_signing_key,
+                )
+                assert (after.username, after.password) == (before.username, before.password)
+                assert after.account_id == origin.world.account().id
+                assert restored["clock"]["now_ms"] == EPOCH_MS + DAY
+                assert await caller.trace() == expected
+            for caller in callers:
+                # Each continues by itself, and its token finds it.
+                await caller.publish()
+                await caller.world.clock.advance(by(DAY))
+                assert [each["body"] for each in await caller.deliveries()] == ["", "from afar"]
+            assert await origin.deliveries() == []
 
-                token = callers[0].world.account().token
-                await callers[0].world.reset()
-                assert callers[0].world.account().token == token
-                assert (await callers[0].world.clock.status()).now_ms == EPOCH_MS
-
-    test()
+            token = callers[0].world.account().token
+            await callers[0].world.reset()
+            assert callers[0].world.account().token == token
+            assert (await callers[0].world.clock.status()).now_ms == EPOCH_MS
 
 
-def test_reset_of_a_world_restored_from_anothers_snapshot_returns_to_that_ones_beginning() -> None:
-    @on_loop
-    async def test() -> None:
-        async with in_process(seed=7, epoch="2027-01-01", clock="realtime") as origin:
-            await save(origin)
-            file = await export(origin)
-        async with in_process() as emulator:
-            await bring(emulator, file)
-            await restore(emulator)
-            reset = (await emulator.control("POST", "/reset")).json
+@on_loop
+async def test_reset_of_a_world_restored_from_anothers_snapshot_returns_to_that_ones_beginning() -> None:
+    async with in_process(seed=7, epoch="2027-01-01", clock="realtime") as origin:
+        await save(origin)
+        file = await export(origin)
+    async with in_process() as emulator:
+        await import_snapshot(emulator, file)
+        await restore(emulator)
+        reset = (await emulator.control("POST", "/reset")).json
 
-            # The rate is the world's own.
-            assert (reset["clock"]["now"], reset["clock"]["rate"]) == ("2027-01-01T00:00:00.000Z", 0)
-            assert reset["credentials"]["queue"]["token"] == emulator.token
-
-    test()
+        # The rate is the world's own.
+        assert (reset["clock"]["now"], reset["clock"]["rate"]) == ("2027-01-01T00:00:00.000Z", 0)
+        assert reset["credentials"]["queue"]["token"] == emulator.token
 
 
 @pytest.mark.slow
-def test_world_restored_from_anothers_snapshot_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    @on_loop
-    async def test() -> None:
-        async with in_process(seed=7) as origin:
-            file = await _seeded(origin)
-        db = str(tmp_path / "w.db")
-        async with in_process(db=db) as emulator:
-            await bring(emulator, file)
-            await restore(emulator)
-            expected = emulator.image(), emulator.world.credentials(), emulator.world.setup
-        async with in_process(db=db) as again:
-            assert (again.image(), again.world.credentials(), again.world.setup) == expected
-            await again.publish(HOOK)
-            again_id = (await again.deliveries())[0]["message_id"]
-            await again.control("POST", "/snapshots/s/restore")
-            await again.publish(HOOK)
-            assert (await again.deliveries())[0]["message_id"] == again_id
-
-    test()
+@on_loop
+async def test_world_restored_from_anothers_snapshot_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    async with in_process(seed=7) as origin:
+        file = await _seeded(origin)
+    db = str(tmp_path / "w.db")
+    async with in_process(db=db) as emulator:
+        await import_snapshot(emulator, file)
+        await restore(emulator)
+        expected = emulator.image(), emulator.world.credentials(), emulator.world.setup
+    async with in_process(db=db) as again:
+        assert (again.image(), again.world.credentials(), again.world.setup) == expected
+        await again.publish(HOOK)
+        again_id = (await again.deliveries())[0]["message_id"]
+        await again.control("POST", "/snapshots/s/restore")
+        await again.publish(HOOK)
+        assert (await again.deliveries())[0]["message_id"] == again_id
 
 
 # -- names ------------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_name_that_is_taken_is_a_conflict() -> None:
-    async with in_process() as emulator:
-        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-        await save(emulator)
-        await emulator.advance("1d")
+@with_emulator()
+async def test_name_that_is_taken_is_a_conflict(emulator: InProcess) -> None:
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+    await save(emulator)
+    await emulator.advance("1d")
 
-        refused = await emulator.control("POST", "/snapshots", {"name": "s"})
+    refused = await emulator.control("POST", "/snapshots", {"name": "s"})
 
-        assert (refused.status, refused.json["error"]) == (
-            409,
-            "the snapshot s exists already; delete it first, or take another name",
-        )
-        assert (await restore(emulator))["clock"]["pending"] == 1
-        assert (await emulator.control("DELETE", "/snapshots/s")).status == 204
-        await save(emulator)
+    assert (refused.status, refused.json["error"]) == (
+        409,
+        "the snapshot s exists already; delete it first, or take another name",
+    )
+    assert (await restore(emulator))["clock"]["pending"] == 1
+    assert (await emulator.control("DELETE", "/snapshots/s")).status == 204
+    await save(emulator)
 
 
-@on_loop
-async def test_saves_of_one_name_at_once_are_one_save() -> None:
-    async with in_process() as emulator:
-        answers = await asyncio.gather(
-            *(emulator.control("POST", "/snapshots", {"name": name}) for name in ("a", "a", "b", "a"))
-        )
+@with_emulator()
+async def test_saves_of_one_name_at_once_are_one_save(emulator: InProcess) -> None:
+    answers = await asyncio.gather(
+        *(emulator.control("POST", "/snapshots", {"name": name}) for name in ("a", "a", "b", "a"))
+    )
 
-        assert sorted(answer.status for answer in answers) == [201, 201, 409, 409]
-        assert await names(emulator) == ["a", "b"]
+    assert sorted(answer.status for answer in answers) == [201, 201, 409, 409]
+    assert await names(emulator) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["..", ".hidden", "%2e%2e%2fw", "a%20b", "a" * 65])
-@on_loop
-async def test_name_never_leads_out_of_the_folder(name: str) -> None:
-    async with in_process() as emulator:
-        await save(emulator)
-        for method, tail in (("DELETE", ""), ("POST", "/restore"), ("GET", "/file"), ("PUT", "/file")):
-            answer = await emulator.control(method, f"/snapshots/{name}{tail}", b"x")
-            assert answer.status in (400, 404)
-        assert await names(emulator) == ["s"]
+@with_emulator()
+async def test_name_never_leads_out_of_the_folder(emulator: InProcess, name: str) -> None:
+    await save(emulator)
+    for method, tail in (("DELETE", ""), ("POST", "/restore"), ("GET", "/file"), ("PUT", "/file")):
+        answer = await emulator.control(method, f"/snapshots/{name}{tail}", b"x")
+        assert answer.status in (400, 404)
+    assert await names(emulator) == ["s"]
 
 
 # -- without HTTP -----------------------------------------------------------------------------
 
 
-@on_loop
-async def test_snapshot_that_is_not_there_is_not_found() -> None:
-    async with in_process() as emulator:
-        world: World = emulator.world
-        with pytest.raises(NotFound):
-            await world.restore_snapshot("s")
-        with pytest.raises(NotFound):
-            await world.snapshots.remove("s")
+@with_emulator()
+async def test_snapshot_that_is_not_there_is_not_found(emulator: InProcess) -> None:
+    world: World = emulator.world
+    with pytest.raises(NotFound):
+        await world.restore_snapshot("s")
+    with pytest.raises(NotFound):
+        await world.snapshots.remove("s")
 
 
-@on_loop
-async def test_world_that_was_removed_takes_no_snapshots() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        world = await create(worlds, "a")
-        await worlds.delete("a")
-        with pytest.raises(Conflict):
-            await world.save_snapshot("s")
-        with pytest.raises(Conflict):
-            await world.restore_snapshot("s")
-        with pytest.raises(Conflict):
-            await world.import_snapshot("s", pieces(b"x"))
+@with_emulator()
+async def test_world_that_was_removed_takes_no_snapshots(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    world = await create(worlds, "a")
+    await worlds.delete("a")
+    with pytest.raises(Conflict):
+        await world.save_snapshot("s")
+    with pytest.raises(Conflict):
+        await world.restore_snapshot("s")
+    with pytest.raises(Conflict):
+        await world.import_snapshot("s", pieces(b"x"))

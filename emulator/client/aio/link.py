@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from emulator.client.bridges import async_wait
-from emulator.client.errors import EmulatorError, is_emulator_error
+from emulator.client.errors import (
+    EmulatorError,
+    EmulatorWarning,
+    HandlerErrors,
+    Unreachable,
+    is_emulator_error,
+    may_be_replaced,
+)
+from emulator.client.event_loops import async_wait
 from emulator.client.session import Session, SessionSource
+from emulator.client.threads import AsyncCaller
 
 T = TypeVar("T")
 
@@ -28,9 +38,9 @@ class AsyncLink:
 
     @property
     def session(self) -> Session:
-        """Raises EmulatorError unless it is open."""
+        """Raises Unreachable unless it is open."""
         if self._session is None:
-            raise EmulatorError("this emulator is not running: use it in a with block, or call start()")
+            raise Unreachable("this emulator is not running: use it in a with block, or call start()")
         return self._session
 
     async def open(self) -> None:
@@ -38,18 +48,64 @@ class AsyncLink:
         if self._session is not None:
             raise EmulatorError("this emulator is running already")
         self._session = await async_wait(self._source.begin())
+        self._session.errors.thread = threading.get_ident()
 
-    async def close(self) -> None:
-        """End the session and what began with it; does nothing if it is not open."""
+    @property
+    def errors(self) -> HandlerErrors | None:
+        """What mounted code has raised, None unless it is open."""
+        return None if self._session is None else self._session.errors
+
+    async def close(self, failure: BaseException | None = None) -> None:
+        """End the session and what began with it; does nothing if it is not open.
+
+        Raises what mounted code has raised and no call has. It may replace the failure that ends the session.
+        """
         session, self._session = self._session, None
         # In a fork the session is a copy; the process that opened it ends it.
-        if session is not None and session.server.background.is_here:
+        if session is None or not session.server.background.is_here:
+            return
+        near = session.server.near_mounts(session.world) if failure is None else {}
+        error_at_end: BaseException | None = None
+        try:
             await async_wait(self._source.end(session))
             session.server.background.join()
+        except Exception as error:
+            error_at_end = error
+        if failure is not None and not may_be_replaced(failure):
+            session.errors.note_on(failure)
+        due = session.errors.due_at_end() or error_at_end
+        if due is not None:
+            raise due
+        for origin, question in near.items():
+            # A test passes by what is captured, as if the application had answered 200.
+            warnings.warn(f"no application is mounted at {origin}: {question}", EmulatorWarning, stacklevel=3)
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the session's background loop, and wait for it."""
-        return await async_wait(self.session.server.background.submit(work))
+    async def run(self, work: Coroutine[Any, Any, T], caller: AsyncCaller | None = None) -> T:
+        """Run a coroutine on the session's background loop, and wait for it; `caller` does what it calls meanwhile.
+
+        Raises what mounted code has raised meanwhile or before.
+        """
+        # D-470.
+        session = self.session
+        due = session.errors.due_here()
+        if due is None:
+            try:
+                future = session.server.background.submit(work)
+                result = await (caller or AsyncCaller()).wait(future, session.server.threads, session.world)
+            except KeyboardInterrupt as error:
+                session.errors.forget(error)
+                raise
+            except Exception:
+                due = session.errors.due_here()
+                if due is None:
+                    raise
+            else:
+                due = session.errors.due_here()
+                if due is None:
+                    return result
+        else:
+            work.close()
+        raise due
 
     async def control(
         self,

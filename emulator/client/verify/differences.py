@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from re import fullmatch
 from typing import Any
 
-from emulator.core.language.spelling import near
+from emulator.core.language.text import near
 
 # How much of a value is shown, and where a difference in a long text is shown from.
 _SHOWN = 60
 _BEFORE = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A JSON value of which only a part is expected; see `partial`."""
+
+    value: Any
+
+
+def partial(value: Mapping[str, Any] | Sequence[Any]) -> Any:
+    """Of JSON objects only the keys that are given are expected, at any depth: for `verify(body_json=partial(...))`.
+
+        emulator.verify(url, body_json=partial({"user": {"id": 7}}))
+
+    A list has to have all of its items, each of which may be a part. Raises TypeError for what is no object or list.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Mapping | Sequence):
+        raise TypeError(f"partial: expected a mapping or a list, got {value!r}")
+    return Partial(value)
+
+
+def _part_of(value: Any) -> Any:
+    return Partial(value) if isinstance(value, Mapping | list | tuple) else value
 
 
 def json_differences(expected: Any, got: Any, path: str = "$") -> Iterator[str]:
@@ -19,6 +43,12 @@ def json_differences(expected: Any, got: Any, path: str = "$") -> Iterator[str]:
 
     1 equals 1.0 and nothing else; a tuple is a list; what is no JSON type is asked whether it equals.
     """
+    if isinstance(expected, Partial):
+        if isinstance(expected.value, Mapping) and isinstance(got, dict):
+            wanted = {key: _part_of(value) for key, value in expected.value.items()}
+            yield from _objects(wanted, got, path, is_partial=True)
+            return
+        expected = expected.value if isinstance(expected.value, Mapping) else [*map(_part_of, expected.value)]
     if isinstance(expected, Mapping):
         if isinstance(got, dict):
             yield from _objects(expected, got, path)
@@ -36,7 +66,7 @@ def json_differences(expected: Any, got: Any, path: str = "$") -> Iterator[str]:
     yield f"{path}: expected {shown(expected)}, got {shown(got)}"
 
 
-def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str) -> Iterator[str]:
+def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str, *, is_partial: bool = False) -> Iterator[str]:
     unexpected = [key for key in got if key not in expected]
     for key, value in expected.items():
         if key in got:
@@ -44,7 +74,7 @@ def _objects(expected: Mapping[Any, Any], got: dict[str, Any], path: str) -> Ite
         else:
             hint = "".join(f"; there is {json.dumps(each)}" for each in near(str(key), unexpected))
             yield f"{_joined(path, key)}: missing, expected {shown(value)}{hint}"
-    for key in unexpected:
+    for key in () if is_partial else unexpected:
         yield f"{_joined(path, key)}: unexpected, got {shown(got[key])}"
 
 
@@ -90,6 +120,7 @@ def first_difference(expected: Sequence[object], got: Sequence[object]) -> int:
 
 def shown(value: Any) -> str:
     """A value as JSON in one line, or as Python shows it if it is no JSON; long ones are cut."""
+    value = value.value if isinstance(value, Partial) else value
     try:
         text = _json(value)
     except (TypeError, ValueError, RecursionError):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
+from emulator.client.arguments import Duration, described, duration, instant
 from emulator.client.errors import is_argument_error
-from emulator.client.values import Duration, Instant, duration, instant
 from emulator.core.errors import Malformed
-from emulator.core.language.spelling import near
-from emulator.wire.durations import format_duration, parse_control_duration_ms
-from emulator.wire.instants import iso, read_instant_ms
+from emulator.core.language.text import near
+from emulator.wire.times import format_duration, iso, parse_control_duration_ms, read_instant_ms
 
 __tracebackhide__ = is_argument_error
 
@@ -40,12 +39,19 @@ class Expected(TypedDict, total=False):
     message_id: str | None
     # The HTTP method of its delivery.
     method: str | None
-    # How many messages must meet it, 0 for none; at least one if not given.
+    # A label that it has, its queue, and the schedule that made it.
+    label: str | None
+    queue: str | None
+    schedule_id: str | None
+    # How many messages must meet it, 0 for none; at least one if not given. Messages that were tried count,
+    # however often; with `pending` or `attempts=0` those that were not tried do too.
     times: int | None
-    # How many attempts were made.
+    # Whether it has not ended: it waits for its instant, a retry, a queue, a limit or an answer.
+    pending: bool | None
+    # How many attempts were made, 0 for none.
     attempts: int | None
-    # When each attempt began: "10s", milliseconds or a timedelta since the message was made, or an
-    # ISO 8601 time or a datetime. One value stands for one attempt.
+    # When each attempt began: "10s" or a timedelta since the message was made, or an ISO 8601 time or
+    # a datetime with its time zone. One value stands for one attempt.
     at: When | Sequence[When] | None
     # The status of the last attempt, or a list for each attempt, in which None means no response.
     status: int | Sequence[int | None] | None
@@ -54,7 +60,7 @@ class Expected(TypedDict, total=False):
     # The body exactly; a text is sent as UTF-8.
     body: bytes | str | None
     # The body as JSON, whatever its spelling; None is JSON's null. What is no JSON type, such as
-    # `unittest.mock.ANY`, is compared by `==`.
+    # `unittest.mock.ANY`, is compared by `==`; of `partial({...})` other keys are ignored.
     body_json: Any
     # Headers of the last attempt, their names in any case.
     headers: Mapping[str, HeaderValue] | None
@@ -63,7 +69,7 @@ class Expected(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ExpectedTime:
     """When an attempt is to have begun. Epoch ms if it is absolute, else ms since the message was made."""
 
     ms: int
@@ -87,15 +93,37 @@ class Expectation:
     url: str | None = None
     message_id: str | None = None
     method: str | None = None
+    label: str | None = None
+    queue: str | None = None
+    schedule_id: str | None = None
     times: int | None = None
+    pending: bool | None = None
     attempts: int | None = None
-    at: tuple[Moment, ...] | None = None
+    at: tuple[ExpectedTime, ...] | None = None
     status: int | tuple[int | None, ...] | None = None
     outcome: Literal["succeeded", "failed"] | None = None
     body: bytes | None = None
     body_json: Any = NOTHING
     headers: tuple[tuple[str, HeaderValue], ...] | None = None
     signed_with: Key | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The filters of the delivery journal that leave out nothing that may meet it."""
+        filters = {"url": self.url, "message_id": self.message_id, "label": self.label, "queue": self.queue}
+        return {name: value for name, value in {**filters, "schedule": self.schedule_id}.items() if value is not None}
+
+    @property
+    def asks_where_it_stands(self) -> bool:
+        """Whether it speaks of messages that were not tried, or of what is still to come."""
+        return self.pending is not None or self.attempts == 0
+
+    @property
+    def needs_every_attempt(self) -> bool:
+        """Whether it speaks of more than the last attempt."""
+        return any(each is not None for each in (self.attempts, self.at, self.signed_with)) or isinstance(
+            self.status, tuple
+        )
 
     @property
     def aspects(self) -> tuple[str, ...]:
@@ -112,6 +140,8 @@ class Expectation:
             what.append(f"with the given {listed(content)}")
         if self.signed_with is not None:
             what.append(f"signed with the {self.signed_with} key")
+        if self.pending is not None:
+            what.append("that waits" if self.pending else "that has ended")
         return ", ".join([" ".join([_count(self.times), *which]), *what])
 
 
@@ -130,9 +160,60 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
     return found
 
 
+# What `verify_order` can hold one delivery against.
+_OF_ONE_DELIVERY: Final = frozenset(
+    (
+        "url",
+        "message_id",
+        "method",
+        "label",
+        "queue",
+        "schedule_id",
+        "status",
+        "outcome",
+        "body",
+        "body_json",
+        "headers",
+    )
+)
+
+
+def ordered(wanted: Sequence[str | Mapping[str, Any]]) -> list[Expectation]:
+    """The deliveries of `verify_order`, read. Raises: ValueError and TypeError that name the one to blame."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Sequence):
+        raise TypeError(f"verify_order: expected a list of deliveries, got {wanted!r}")
+    if not wanted:
+        raise ValueError("verify_order: expected at least one delivery, got an empty list")
+    return [_one(f"[{at}]", each) for at, each in enumerate(wanted)]
+
+
+def _one(where: str, value: object) -> Expectation:
+    if isinstance(value, str):
+        # An id of a message is no URL.
+        value = {"url" if "://" in value else "message_id": value}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{where}: expected a URL, a message's id, or a mapping of keywords, got {value!r}")
+    for name in value:
+        if name not in _OF_ONE_DELIVERY:
+            close = near(str(name), _OF_ONE_DELIVERY)
+            hint = f"did you mean {close[0]}?" if close else f"expected {listed(sorted(_OF_ONE_DELIVERY))}"
+            raise TypeError(f"{where}: {name!r} is nothing that one delivery has, {hint}")
+    if not any(each is not None or name == "body_json" for name, each in value.items()):
+        raise TypeError(f"{where}: expected something to hold a delivery against, such as a url")
+    try:
+        found = expectation(**value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
+    if isinstance(found.status, tuple):
+        raise TypeError(f"{where}: status: expected the status of one delivery, got a list")
+    return found
+
+
 def counted(count: int, noun: str) -> str:
     """`1 attempt`, `2 attempts`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('h') else 's'}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}{'es' if noun.endswith('h') else 's'}"
 
 
 def listed(items: Iterable[str]) -> str:
@@ -162,7 +243,10 @@ _WHICH: dict[str, Callable[[Any], str]] = {
     "message_id": "with the id {}".format,
     "url": "to {}".format,
     "method": "by {}".format,
-    "attempts": lambda attempts: f"in {counted(attempts, 'attempt')}",
+    "label": "with the label {}".format,
+    "queue": "of the queue {}".format,
+    "schedule_id": "of the schedule {}".format,
+    "attempts": lambda attempts: f"in {counted(attempts, 'attempt')}" if attempts else "that was never tried",
     "at": lambda moments: f"at {listed(map(str, moments))}",
 }
 _WHAT: dict[str, Callable[[Any], str]] = {"status": _answered, "outcome": "that {}".format}
@@ -172,6 +256,13 @@ _WHAT: dict[str, Callable[[Any], str]] = {"status": _answered, "outcome": "that 
 
 
 def _agree(found: Expectation) -> None:
+    if not found.aspects and found.times is None:
+        raise TypeError("verify: expected something to hold the messages against, such as url=, message_id= or times=")
+    content = [name for name in found.aspects if name in _OF_AN_ATTEMPT]
+    if found.attempts == 0 and content:
+        raise ValueError(
+            f"{content[0]}: expected none beside attempts=0, a message that was never tried has sent nothing"
+        )
     if found.body is not None and found.body_json is not NOTHING:
         raise TypeError("body_json: expected body or body_json, got both")
     lengths = [] if found.attempts is None else [("attempts", found.attempts)]
@@ -183,7 +274,7 @@ def _agree(found: Expectation) -> None:
             raise ValueError(f"{other}: lists {counted(other_length, 'attempt')}, but {said}")
 
 
-def _at(value: object) -> tuple[Moment, ...]:
+def _at(value: object) -> tuple[ExpectedTime, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return (read_moment("at", value),)
     if not value:
@@ -191,17 +282,15 @@ def _at(value: object) -> tuple[Moment, ...]:
     return tuple(read_moment(f"at[{index}]", each) for index, each in enumerate(value))
 
 
-def read_moment(name: str, value: object) -> Moment:
+def read_moment(name: str, value: object) -> ExpectedTime:
     """A duration since a beginning, or an instant. Raises: ValueError and TypeError that name it."""
-    is_instant = isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value) is not None)
-    if isinstance(value, bool) or not isinstance(value, str | int | timedelta | datetime):
-        raise TypeError(f'{name}: expected a duration such as "10s", or an instant, got {value!r}')
+    is_instant = isinstance(value, date) or (isinstance(value, str) and _DATE.match(value) is not None)
+    if isinstance(value, bool) or not isinstance(value, str | int | timedelta | date):
+        raise TypeError(f'{name}: expected a duration such as "10s", or an instant, got {described(value)}')
     try:
         if is_instant:
-            moment: Instant = value  # type: ignore[assignment]  # not a timedelta, checked above
-            return Moment(read_instant_ms(instant(moment)), absolute=True)
-        length: Duration = value  # type: ignore[assignment]  # not a datetime, checked above
-        return Moment(parse_control_duration_ms(duration(length)))
+            return ExpectedTime(read_instant_ms(instant(name, value)), absolute=True)
+        return ExpectedTime(parse_control_duration_ms(duration(name, value)))
     except Malformed as malformed:
         raise ValueError(f"{name}: {malformed.reason}") from None
 
@@ -260,19 +349,32 @@ def _integer(name: str, value: object, minimum: int, maximum: int | None = None)
     return int(value)
 
 
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return value
+
+
 def _choice(name: str, choices: tuple[str, ...], value: object) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
     return value
 
 
-# In the order in which keywords are told.
+# What only an attempt has.
+_OF_AN_ATTEMPT = ("at", "status", "outcome", "body", "body_json", "headers", "signed_with")
+
+# In the order in which errors list the keywords.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "message_id": partial(_text, "message_id"),
     "url": partial(_text, "url"),
     "method": lambda value: _text("method", value).upper(),
     "times": lambda value: _integer("times", value, 0),
-    "attempts": lambda value: _integer("attempts", value, 1),
+    "label": partial(_text, "label"),
+    "queue": partial(_text, "queue"),
+    "schedule_id": partial(_text, "schedule_id"),
+    "pending": lambda value: _flag("pending", value),
+    "attempts": lambda value: _integer("attempts", value, 0),
     "at": _at,
     "status": _status,
     "outcome": _outcome,

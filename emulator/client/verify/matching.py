@@ -1,19 +1,28 @@
 """Whether messages were delivered as a test expects, and which of the others comes nearest.
 
-Which of a message's attempts an expectation speaks of: D-250.
+Which of a message's attempts an expectation speaks of.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import operator
 import re
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, zip_longest
 from typing import Any, TypeAlias
 
+from emulator.client.errors import is_error_of_a_call
 from emulator.client.records import Delivery, Dialect
+from emulator.client.resources import MessageStatus
+from emulator.client.session import Session
 from emulator.client.verify.differences import (
     bytes_difference,
     first_difference,
@@ -21,13 +30,17 @@ from emulator.client.verify.differences import (
     shown,
     text_difference,
 )
-from emulator.client.verify.expectations import Expectation, HeaderValue, Key, Moment, counted
-from emulator.client.verify.signatures import problem_with_signature
-from emulator.core.language.spelling import near
+from emulator.client.verify.expectations import Expectation, ExpectedTime, HeaderValue, Key, counted
+from emulator.core.language.text import near
+from emulator.core.record import jwt_id
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import Credentials
-from emulator.wire.durations import format_duration
-from emulator.wire.instants import iso
+from emulator.wire.messaging.outgoing import claims_for, encode
+from emulator.wire.times import format_duration, iso
+from emulator.wire.urls import read_target
+
+# D-250.
+
 
 # Of the lines about one keyword, the first are enough.
 _MAX_LINES = 12
@@ -38,9 +51,28 @@ _Shown: TypeAlias = tuple[int | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message with its attempts so far, at least one."""
+    """A message with its attempts so far. Without any, or where it is asked for, `status` says where it stands."""
 
     attempts: tuple[Delivery, ...]
+    status: MessageStatus | None = None
+
+    @property
+    def known(self) -> Delivery | MessageStatus:
+        """Its last attempt, or else the message: what both have is the same."""
+        if self.attempts:
+            return self.last
+        assert self.status is not None
+        return self.status
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the journal has its first attempt still, and so all of them."""
+        return not self.attempts or self.first.attempt == 1
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not ended. Those that have are not asked for their status, or have an end."""
+        return self.status is not None and self.status.ended_ms is None
 
     @property
     def first(self) -> Delivery:
@@ -72,16 +104,20 @@ class Mismatch:
 
 
 def check(
-    expectation: Expectation, deliveries: Sequence[Delivery], credentials: Credentials, dialect: Dialect
+    expectation: Expectation,
+    deliveries: Sequence[Delivery],
+    credentials: Credentials,
+    dialect: Dialect,
+    statuses: Sequence[MessageStatus] = (),
 ) -> Mismatch | None:
     """Whether the messages of a world are as expected; None if they are.
 
-    `deliveries` are all that its journal holds, whatever their URL, in any order; `credentials`
-    those that are valid now.
+    `deliveries` are all that its journal holds of those that may be meant, in any order; `credentials`
+    those that are valid now; `statuses` of messages that have not ended or were not tried.
     """
     candidates = [
         Candidate(message=message, findings=dict(_findings(expectation, message, credentials, dialect)))
-        for message in _messages(deliveries)
+        for message in messages_of(deliveries, statuses)
     ]
     fulfilled = tuple(candidate.message for candidate in candidates if not candidate.findings)
     is_met = bool(fulfilled) if expectation.times is None else len(fulfilled) == expectation.times
@@ -101,19 +137,22 @@ def likeness(wanted: str, url: str) -> float:
     return (head + tail) / max(len(wanted), len(url), 1)
 
 
-def _messages(deliveries: Sequence[Delivery]) -> list[Sent]:
-    """The messages in the order in which they were first tried."""
+def messages_of(deliveries: Sequence[Delivery], statuses: Sequence[MessageStatus] = ()) -> list[Sent]:
+    """The messages in the order in which they were first tried; then those that were not."""
     found: dict[str, list[Delivery]] = {}
     for delivery in sorted(deliveries, key=lambda delivery: (delivery.at_ms, delivery.seq)):
         found.setdefault(delivery.message_id, []).append(delivery)
-    return [Sent(tuple(attempts)) for attempts in found.values()]
+    known = {status.message_id: status for status in statuses}
+    tried = [Sent(tuple(attempts), known.get(message_id)) for message_id, attempts in found.items()]
+    others = (each for each in statuses if each.message_id not in found)
+    return tried + [Sent((), each) for each in others if not each.attempts or each.ended_ms is None]
 
 
 def _distance(expectation: Expectation, candidate: Candidate) -> tuple[bool, float, int, int]:
     """A sort key: another message or another URL counts for more than any difference of content."""
     unlike = 0.0
     if "url" in candidate.findings and expectation.url is not None:
-        unlike = 1.0 - likeness(expectation.url, candidate.message.last.url) / 2
+        unlike = 1.0 - likeness(expectation.url, candidate.message.known.url) / 2
     lines = sum(map(len, candidate.findings.values()))
     return "message_id" in candidate.findings, unlike, len(candidate.findings), lines
 
@@ -133,6 +172,9 @@ def _findings(
         "signed_with": partial(_signed_with, credentials=credentials, dialect=dialect),
     }
     for about in expectation.aspects:
+        if not message.attempts and about not in _OF_THE_MESSAGE:
+            yield about, ("not tried so far",)
+            continue
         lines = checks[about](getattr(expectation, about), message)
         shown_lines = tuple(islice(lines, _MAX_LINES))
         if shown_lines:
@@ -146,11 +188,32 @@ def _plain(wanted: str, got: str, fits: Callable[[str, str], bool] = operator.eq
 
 
 def _attempts(wanted: int, message: Sent) -> Iterator[str]:
-    got = len(message.attempts)
+    got = len(message.attempts) or (message.status.attempts if message.status is not None else 0)
     if got != wanted:
-        first = message.first.attempt
+        first = message.first.attempt if message.attempts else 1
         lost = f" (the journal begins with attempt {first}: it was cleared)" if first > 1 else ""
         yield f"expected {wanted}, got {got}{lost}"
+
+
+def _pending(wanted: bool, message: Sent) -> Iterator[str]:
+    if message.is_waiting is not wanted:
+        state = message.status.state if message.status is not None else "ended"
+        yield f"expected a message that {'waits' if wanted else 'has ended'}, it is {state}"
+
+
+def _label(wanted: str, message: Sent) -> Iterator[str]:
+    labels = message.known.labels
+    if wanted not in labels:
+        yield f"expected {wanted}, got {', '.join(labels) or 'none'}"
+
+
+def _of(name: str) -> _Check:
+    """The check of a name that a message may have."""
+
+    def check(wanted: str, message: Sent) -> Iterator[str]:
+        return _plain(wanted, getattr(message.known, name) or "none")
+
+    return check
 
 
 def _each_attempt(verb: str, wanted: Sequence[_Shown], got: Sequence[_Shown]) -> Iterator[str]:
@@ -164,7 +227,7 @@ def _each_attempt(verb: str, wanted: Sequence[_Shown], got: Sequence[_Shown]) ->
             yield f"attempt {number}: expected {expected[1]}, {verb} {found[1]}"
 
 
-def _at(moments: Sequence[Moment], message: Sent) -> Iterator[str]:
+def _at(moments: Sequence[ExpectedTime], message: Sent) -> Iterator[str]:
     created_ms = message.first.created_ms
     wanted = [(moment.since(created_ms), _both(moment, created_ms)) for moment in moments]
     began = [each.at_ms for each in message.attempts]
@@ -172,7 +235,7 @@ def _at(moments: Sequence[Moment], message: Sent) -> Iterator[str]:
     return _each_attempt("began", wanted, shown_began)
 
 
-def _both(moment: Moment, created_ms: int) -> str:
+def _both(moment: ExpectedTime, created_ms: int) -> str:
     """A moment as it was given, and in the other way."""
     instant_ms = moment.since(created_ms)
     other = f"+{format_duration(instant_ms - created_ms)}" if moment.absolute else iso(instant_ms)
@@ -258,10 +321,16 @@ def _signed_with(wanted: Key, message: Sent, *, credentials: Credentials, dialec
             yield problem if len(message.attempts) == 1 else f"{which}: {problem}"
 
 
+# What a message has before its first attempt.
+_OF_THE_MESSAGE = ("message_id", "url", "method", "label", "queue", "schedule_id", "pending", "attempts")
 _CHECKS: dict[str, _Check] = {
-    "message_id": lambda wanted, message: _plain(wanted, message.last.message_id),
-    "url": lambda wanted, message: _plain(wanted, message.last.url, matches_url),
-    "method": lambda wanted, message: _plain(wanted, message.last.method),
+    "message_id": lambda wanted, message: _plain(wanted, message.known.message_id),
+    "url": lambda wanted, message: _plain(wanted, message.known.url, matches_url),
+    "method": lambda wanted, message: _plain(wanted, message.known.method),
+    "label": _label,
+    "queue": _of("queue"),
+    "schedule_id": _of("schedule_id"),
+    "pending": _pending,
     "attempts": _attempts,
     "at": _at,
     "status": _status,
@@ -270,3 +339,76 @@ _CHECKS: dict[str, _Check] = {
     "body_json": _body_json,
     "headers": _headers,
 }
+
+
+def problem_with_signature(
+    delivery: Delivery, signed_with: Key, credentials: Credentials, dialect: Dialect
+) -> str | None:
+    """Why a delivery is not signed with that key, for its URL and its body; None if it is.
+
+    Its times are not checked: a signature is for the moment of its delivery, which has passed on
+    the wall clock, and `exp` and `nbf` are for the receiver, who had it then.
+    """
+    # D-104, D-250.
+    name = f"{dialect.header_prefix}Signature"
+    tokens = delivery.headers.get_list(name)
+    if len(tokens) != 1:
+        return f"there are {len(tokens)} headers {name}" if tokens else f"there is no {name}"
+    try:
+        head, claims, signature = _token_parts(tokens[0])
+    except ValueError as error:
+        return f"the signature cannot be read: {error}"
+    if head.get("alg") != "HS256":
+        return f'alg: expected "HS256", got {json.dumps(head.get("alg"))}'
+    keys = {"current": credentials.current_signing_key, "next": credentials.next_signing_key}
+    fitting = [name for name, key in keys.items() if _is_signed_with(key, tokens[0], signature)]
+    if signed_with not in fitting:
+        if fitting:
+            return f"expected the {signed_with} key, it is signed with the {fitting[0]} one"
+        return "it is signed with neither key of this world's first account (were they rotated afterwards?)"
+    for claim, wanted in (("iss", dialect.issuer), ("sub", delivery.url)):
+        if claims.get(claim) != wanted:
+            return f"{claim}: expected {json.dumps(wanted)}, got {json.dumps(claims.get(claim))}"
+    digest = urlsafe_b64encode(hashlib.sha256(delivery.body).digest()).decode()
+    # Receivers compare without the padding, so both spellings are right.
+    if str(claims.get("body")).rstrip("=") != digest.rstrip("="):
+        return "body: the hash is that of another body"
+    return None
+
+
+def _token_parts(token: str) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+    """Head, claims and signature. Raises: ValueError."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise ValueError("expected three parts")
+    head, claims = (json.loads(_decoded(part)) for part in parts[:2])
+    if not isinstance(head, dict) or not isinstance(claims, dict):
+        raise ValueError("expected JSON objects")
+    return head, claims, _decoded(parts[2])
+
+
+def _decoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _is_signed_with(key: str, token: str, signature: bytes) -> bool:
+    signed = token.rpartition(".")[0]
+    return hmac.compare_digest(hmac.digest(key.encode(), signed.encode(), "sha256"), signature)
+
+
+__tracebackhide__ = is_error_of_a_call
+
+
+async def signature_headers(session: Session, url: str, body: bytes) -> dict[str, str]:
+    """The headers of a delivery to `url` that is signed now. Raises ValueError for what is no URL."""
+    if not isinstance(url, str) or read_target(url) is None:
+        raise ValueError(f"url: expected a URL such as https://app.test/hook, got {url!r}")
+    claims = claims_for(
+        url,
+        body,
+        issuer=session.dialect.issuer,
+        now_ms=(await session.clock()).now_ms,
+        wall_ms=int(time.time() * 1000),
+        token_id=jwt_id(secrets.token_bytes(16), 0),
+    )
+    return {f"{session.dialect.header_prefix}Signature": encode(claims, session.credentials.current_signing_key)}

@@ -8,14 +8,13 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 from emulator.client.control import segment
+from emulator.client.records import WorkflowRun, WorkflowStep, read_run
 from emulator.client.session import Session
 from emulator.client.verify.differences import json_differences, shown
-from emulator.client.verify.expectations import NOTHING, Moment, counted, listed, read_moment
-from emulator.client.workflow_records import WorkflowRun, WorkflowStep, read_run
-from emulator.core.language.spelling import near
-from emulator.core.workflows import RunState
-from emulator.wire.durations import format_duration
-from emulator.wire.instants import iso
+from emulator.client.verify.expectations import NOTHING, ExpectedTime, counted, listed, read_moment
+from emulator.core.language.text import near
+from emulator.core.model.workflows import RunState
+from emulator.wire.times import format_duration, iso
 
 # A step by its name, or by what of it is expected: name, type, state, out, and when it began (`at`) and was
 # done (`ended`), each as a duration since the run began, or an instant.
@@ -70,11 +69,11 @@ def _step(where: str, value: object) -> Mapping[str, Any]:
 
 async def run_difference(session: Session, run_id: str, expectation: RunExpectation) -> str | None:
     """The text of a failed `verify_run`; None if the run meets the expectation. Raises Refused for no such run."""
-    run = read_run(await session.control("GET", f"runs/{segment(run_id)}"))
+    run = read_run(await session.control("GET", f"runs/{segment(run_id)}", query={"redact": "false"}))
     findings = {name: lines for name, lines in _findings(expectation, run) if lines}
     if not findings:
         return None
-    explanation = await session.control("GET", f"runs/{segment(run_id)}/explain")
+    explanation = await session.control("GET", f"runs/{segment(run_id)}/explain", query={"redact": "false"})
     return _text(expectation, run, findings, explanation["reasons"])
 
 
@@ -112,7 +111,7 @@ def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun) -
             yield from json_differences(value, getattr(step, key), key)
 
 
-def _instant(key: str, wanted: Moment, got_ms: int | None, created_ms: int) -> Iterator[str]:
+def _instant(key: str, wanted: ExpectedTime, got_ms: int | None, created_ms: int) -> Iterator[str]:
     if got_ms != wanted.since(created_ms):
         got = "not so far" if got_ms is None else f"+{format_duration(got_ms - created_ms)} ({iso(got_ms)})"
         yield f"{key}: expected {wanted}, got {got}"

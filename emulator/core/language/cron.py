@@ -24,10 +24,9 @@ from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
-from emulator.core.language import time_zones
-from emulator.core.language.calendar import MINUTE_MS
-from emulator.core.language.cron_calendar import CronCalendar
-from emulator.core.language.excerpts import excerpt
+from emulator.core.language import calendar
+from emulator.core.language.calendar import MINUTE_MS, CronCalendar
+from emulator.core.language.text import excerpt
 from emulator.core.record import Record
 
 MAX_LENGTH = 256
@@ -51,21 +50,26 @@ class CronSchedule:
         """The first firing strictly after an instant, always on a whole minute.
 
         Where the zone's clock is put forward, firings in the hour that does not exist happen once,
-        at the first minute after it. Where it is put back, they happen at the first of the two
-        passes only. An expression whose minutes are a wildcard fires on every real minute that
-        matches instead: in both passes, and without a substitute for what was skipped.
+        at the first minute after it; an expression whose minutes are a wildcard has no substitute for
+        what was skipped. Where it is put back, firings happen at the first of the two passes only; an
+        expression whose hours are a wildcard fires in both.
 
         Units: epoch ms in and out. Raises: nothing. Source: D-011.
         """
         minute = instant_ms // MINUTE_MS
         if self.zone is None:
             return self.calendar.next_label(minute) * MINUTE_MS
-        return time_zones.next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
+        return calendar.next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
 
     @property
     def fires_every_minute(self) -> bool:
-        """Whether the minutes are a wildcard, so that real minutes count and not what the clock shows (D-011)."""
+        """Whether the minutes are a wildcard, so that what the clock skips is lost (D-011)."""
         return self.calendar.every_minute
+
+    @property
+    def fires_in_both_passes(self) -> bool:
+        """Whether the hours are a wildcard, so that an hour that comes twice counts twice (D-011)."""
+        return self.calendar.every_hour
 
     def next_label(self, label: int) -> int:
         """The first local time after another one that the fields match, whatever the clock of the zone does.
@@ -76,7 +80,7 @@ class CronSchedule:
 
     def offset_minutes(self, instant_ms: int) -> int:
         """How many minutes the zone's clock is ahead of UTC at an instant; negative west of it."""
-        return 0 if self.zone is None else time_zones.offset_at(self.zone, instant_ms // MINUTE_MS)
+        return 0 if self.zone is None else calendar.offset_at(self.zone, instant_ms // MINUTE_MS)
 
 
 def parse(text: str) -> CronSchedule:
@@ -134,7 +138,7 @@ def _parse_trimmed(text: str) -> CronSchedule:
     fields = tuple(spec.split())
     if len(fields) != len(_FIELDS):
         raise Malformed(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    zone = time_zones.load_zone(name)
+    zone = calendar.load_zone(name)
     return CronSchedule(text=text, time_zone=name, calendar=_compile(fields), zone=zone)
 
 
@@ -146,7 +150,7 @@ def _compile(fields: tuple[str, ...]) -> CronCalendar:
     expanded, _ = croniter.expand(checked)
     masks = [_mask(values, bounds) for values, bounds in zip(expanded, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = masks
-    minute_text, _, day_text, month_text, weekday_text = fields
+    minute_text, hour_text, day_text, month_text, weekday_text = fields
     either_day = not _is_unrestricted(day_text) and not _is_unrestricted(weekday_text)
     if not either_day and not _has_a_date(days, months):
         raise Malformed(f"expected a date that exists, found day of month {day_text} in month {month_text}")
@@ -159,6 +163,7 @@ def _compile(fields: tuple[str, ...]) -> CronCalendar:
         either_day=either_day,
         # Stepped wildcards too: `*/5` means every fifth minute that really passes (D-011).
         every_minute=minute_text[0] in "*?",
+        every_hour=hour_text[0] in "*?",
     )
 
 

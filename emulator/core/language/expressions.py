@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from emulator.core.errors import Malformed
-from emulator.core.language.excerpts import excerpt
+from emulator.core.language.text import excerpt
 from emulator.core.record import Record
 
 MAX_LENGTH = 1000

@@ -4,14 +4,76 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from emulator.core.model.answers import AttemptOutcome, ScriptedAnswer
-from emulator.core.model.names import AccountId, DeadLetterId, GroupName, Headers, MessageId, QueueName, ScheduleId
-from emulator.core.model.options import CallbackOptions, FlowControl, Method, Redaction, RunPart
-from emulator.core.record import Record, brief
+from emulator.core.errors import Refused
+from emulator.core.model.options import DeliveryPolicy, Method, RunPart
+from emulator.core.model.resources import ScriptedAnswer
+from emulator.core.record import AccountId, DeadLetterId, GroupName, Headers, MessageId, QueueName, Record, ScheduleId
+
+# -- outcomes -----------------------------------------------------------------------------------
+
+
+class Via(StrEnum):
+    """What answered an attempt."""
+
+    NETWORK = "network"
+    RULE = "rule"
+    CAPTURE = "capture"
+    MOUNT = "mount"
+
+
+class Response(Record):
+    """What a destination answered."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class Unsent(Record):
+    """What the headers of a request are made of that needed no network: they are made when somebody reads them (D-400).
+
+    `wall_ms` and the account's `signing_key` and `region` are those of the attempt, the names those of the
+    dialect. `url` is where a rule sent it instead of to the message's URL.
+    """
+
+    wall_ms: int
+    signing_key: str
+    region: str
+    header_prefix: str
+    user_agent: str
+    issuer: str
+    url: str | None = None
+
+
+class AttemptOutcome(Record):
+    """How one attempt went: a response, or the text of the failure that prevented one.
+
+    `request_headers` are the headers exactly as sent. Of an attempt that was answered inside, `unsent` has what
+    makes them. `took_ms` is how long the attempt took in real time, None if it never left. `non_retryable` says
+    that the answer asked for no further attempt (D-017). An `error` beside a response is why that answer counts
+    as a failure. `redelivery` numbers the attempts of a world that a call sent again (D-705), 0 for all others.
+    """
+
+    response: Response | None
+    error: str | None
+    via: Via
+    request_headers: Headers = ()
+    non_retryable: bool = False
+    unsent: Unsent | None = None
+    took_ms: int | None = None
+    redelivery: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Any 2xx answer is a delivery; a redirect is not (D-010)."""
+        return self.response is not None and 200 <= self.response.status < 300 and self.error is None
+
+
+# -- messages -----------------------------------------------------------------------------------
 
 
 class Phase(StrEnum):
-    """The phase of a message. `lifecycle.py` holds every transition."""
+    """The phase of a message. `message_facts.py` holds every transition."""
 
     PENDING = "PENDING"  # waits for its first delivery time
     HELD = "HELD"  # due, and waits for a queue, a flow control key or a global slot
@@ -65,7 +127,7 @@ class CreatedBy(StrEnum):
     CALLBACK = "callback"
     FAILURE_CALLBACK = "failure_callback"
     DEAD_LETTER = "dead_letter"
-    # Whoever made it waits for the answer.
+    # The call that made it waits for the answer.
     CHAT = "chat"
     # A wait that ended, or an invoked run.
     WORKFLOW = "workflow"
@@ -78,17 +140,39 @@ class QueueSlot(Record):
     message_id: MessageId
 
 
+class Source(Record, array_like=True):
+    """What made a message, and for whom. Messages of one publish share it. Stored as a list, like `Message`.
+
+    `source_message_id` is set on callbacks, and `queue_slot` on the callbacks of a queued message: the queue's
+    slot stays taken until they have ended. `api` names the API of the service that answers the message.
+    `from_dead_letter` is the dead letter that the message is a retry of, `not_applied` the headers that were given
+    and do not apply to it (D-021). `traceparent` is the span of another tool that made the message, as W3C Trace
+    Context writes it; kept only where spans are asked for (D-730).
+    """
+
+    caller_ip: str
+    created_by: CreatedBy = CreatedBy.PUBLISH
+    url_group: GroupName | None = None
+    endpoint_name: str | None = None
+    schedule_id: ScheduleId | None = None
+    source_message_id: MessageId | None = None
+    queue_slot: QueueSlot | None = None
+    api: str | None = None
+    from_dead_letter: DeadLetterId | None = None
+    not_applied: tuple[str, ...] = ()
+    # A not-before that was probably computed from the real time (D-506).
+    real_not_before_ms: int | None = None
+    traceparent: str | None = None
+
+
 class Message(Record, array_like=True):
     """One message as it was accepted; nothing here changes afterwards.
 
-    There may be a million of them, so they are stored as lists, without the names of their fields: a new field goes
-    to the end, and has a default value (D-403).
+    There may be a million of them, so they share their policy and source with those that have equal ones, and are
+    stored as lists, without the names of their fields: a new field of one of the three goes to its end, and has a
+    default value (D-403).
 
-    `number` counts the messages of the world from 1. `headers` are those to deliver, the
-    content type among them. `source_message_id` is set on callbacks, and `queue_slot` on the
-    callbacks of a queued message: the queue's slot stays taken until they have ended. `api` names
-    the API of the service that answers the message. The last three are told: what made the message,
-    the dead letter that it is a retry of, and the headers that were given and do not apply to it (D-021).
+    `number` counts the messages of the world from 1. `headers` are those to deliver, the content type among them.
     `run` is set on messages of a workflow run.
     """
 
@@ -101,30 +185,14 @@ class Message(Record, array_like=True):
     method: Method
     headers: Headers
     body: bytes
-    max_retries: int
-    timeout_ms: int
-    caller_ip: str
-    created_by: CreatedBy = CreatedBy.PUBLISH
-    retry_delay: str | None = None
-    callback: CallbackOptions | None = None
-    failure_callback: CallbackOptions | None = None
-    url_group: GroupName | None = None
-    endpoint_name: str | None = None
-    queue: QueueName | None = None
-    schedule_id: ScheduleId | None = None
-    labels: tuple[str, ...] = ()
-    redaction: Redaction | None = None
-    flow_control: FlowControl | None = None
-    source_message_id: MessageId | None = None
-    queue_slot: QueueSlot | None = None
-    api: str | None = None
-    from_dead_letter: DeadLetterId | None = None
-    not_applied: tuple[str, ...] = ()
+    policy: DeliveryPolicy
+    source: Source
     run: RunPart | None = None
 
 
-# Most messages have nothing in the fields from `retry_delay` on.
-BriefMessage = brief(Message, *Message.__struct_fields__[:13])
+def delivered_bytes(message: Message) -> int:
+    """The length of the body as it is delivered."""
+    return message.run.listed_bytes if message.run is not None and message.run.listed else len(message.body)
 
 
 class HoldKind(StrEnum):
@@ -147,21 +215,17 @@ class Hold(Record):
     reason: HoldReason
 
 
-class Progress(Record):
-    """A live message and how far it has come.
+class Dispatch(Record):
+    """What has come of a message since its first delivery time.
 
-    `retried` counts retries already made, `due_ms` is its next delivery time. `ticket` is its
-    place in every wait list for the dispatch that is due. `answer` and `outcome` belong to
-    the attempt under way: the scripted answer chosen for it, and an outcome that a scripted
-    latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
-    key, which a reset of the key's counters ends. `postponed` counts how often rules have put back
-    the attempt that is due.
+    `retried` counts retries already made. `ticket` is its place in every wait list for the dispatch that is
+    due. `answer` and `outcome` belong to the attempt under way: the scripted answer chosen for it, and an outcome
+    that a scripted latency still holds back; so does `holds_key_slot`: it counts as active on its flow control
+    key, which a reset of the key's counters ends. `postponed` counts how often rules have put back the attempt
+    that is due.
     """
 
-    message: Message
-    phase: Phase
     retried: int = 0
-    due_ms: int
     ticket: int = 0
     hold: Hold | None = None
     started_ms: int = 0
@@ -172,14 +236,23 @@ class Progress(Record):
     postponed: int = 0
 
 
-# Of a message that waits for its first delivery time.
-BriefProgress = brief(Progress, "message", "phase", "due_ms")
+class Progress(Record):
+    """A live message and how far it has come; `due_ms` is its next delivery time.
+
+    Of a million live messages most wait for their first delivery time: those share one empty `dispatch`.
+    """
+
+    message: Message
+    phase: Phase
+    due_ms: int
+    dispatch: Dispatch = Dispatch()
 
 
 class Duplicate(Record):
     """A delivery that is made again, as at-least-once allows: of attempt `number`, at `due_ms` (D-421).
 
-    It counts on no limit, and its outcome changes nothing. It is under way from `started_ms` on.
+    It counts on no limit, and its outcome changes nothing. It is under way from `started_ms` on. One that a call
+    asked for is the world's `redelivery` of that number (D-705); 0 is one that a rule makes.
     """
 
     message: Message
@@ -187,6 +260,7 @@ class Duplicate(Record):
     due_ms: int
     answer: ScriptedAnswer | None
     started_ms: int | None = None
+    redelivery: int = 0
 
 
 class DeadLetter(Record):
@@ -223,7 +297,7 @@ class Attempt(Record):
     """One attempt to make: all that is needed to send it, and nothing that changes.
 
     `number` is 1 for the first attempt; `at_ms` its virtual start. `signing_key` is the account's
-    current key.
+    current key. `redelivery` is that of a `Duplicate`.
     """
 
     message: Message
@@ -233,8 +307,54 @@ class Attempt(Record):
     signing_key: str
     region: str
     is_duplicate: bool = False
+    redelivery: int = 0
 
     @property
     def retried(self) -> int:
         """Retries made before this attempt: the API counts retries, not attempts."""
         return self.number - 1
+
+
+# -- replies ------------------------------------------------------------------------------------
+
+
+class PublishedMessage(Record):
+    """One message of a publish; `deduplicated` means that an earlier one stands for it."""
+
+    message_id: MessageId
+    url: str
+    deduplicated: bool
+
+
+class Accepted(Record):
+    """What one publish made: one message for a URL, one per endpoint for a group."""
+
+    is_group: bool
+    messages: tuple[PublishedMessage, ...]
+
+    @property
+    def is_deduplicated(self) -> bool:
+        """Whether earlier messages stand for all of it, so that nothing new was made."""
+        return bool(self.messages) and all(message.deduplicated for message in self.messages)
+
+
+class DailyQuota(Record):
+    """What is left of the day's soft limit; the day ends at `reset_s`, a Unix second."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+
+class PublishReply(Record):
+    """What a publish made, and where it left the account's quota."""
+
+    accepted: Accepted
+    quota: DailyQuota
+
+
+class BatchReply(Record):
+    """What became of each item of a batch, in their order, and where the whole left the account's quota."""
+
+    items: tuple[Accepted | Refused, ...]
+    quota: DailyQuota

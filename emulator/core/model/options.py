@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from emulator.core.model.names import FlowKey, Headers, QueueName, RunId
-from emulator.core.record import Record
+from emulator.core.record import FlowKey, Headers, QueueName, Record, RunId
 
 # The rate period of a flow control key that names none.
 DEFAULT_PERIOD_MS = 1000
@@ -36,6 +35,11 @@ class Destination(Record):
     kind: DestinationKind
     text: str
     url: str | None = None
+
+    @property
+    def api(self) -> str | None:
+        """The name of the API, such as `llm`."""
+        return self.text.removeprefix("api/") if self.kind is DestinationKind.API else None
 
 
 class Redaction(Record):
@@ -69,7 +73,7 @@ class CallType(StrEnum):
     """What a message of a workflow run is to the run."""
 
     STEP = "step"
-    # The request of a call step, which goes to a third party, and the message that brings its response.
+    # The request of a call step, which goes to a third party, and the message that carries its response.
     TO_CALLBACK = "toCallback"
     FROM_CALLBACK = "fromCallback"
     FAILURE_CALL = "failureCall"
@@ -94,7 +98,8 @@ class RunPart(Record):
     """What a message is to the run that it belongs to; `run_number` tells runs of one id apart.
 
     `awaits_sdk` marks the first delivery of a trigger's handshake. With `detects_workflow` a 2xx answer
-    that is no workflow's fails the run.
+    that is no workflow's fails the run. With `listed` the message delivers the list of the run's first so many
+    steps, which takes `listed_bytes`; its own body is the last of them (D-560).
     """
 
     run_id: RunId
@@ -105,6 +110,8 @@ class RunPart(Record):
     is_init: bool = False
     awaits_sdk: bool = False
     detects_workflow: bool = False
+    listed: int = 0
+    listed_bytes: int = 0
 
 
 class MessageOptions(Record):
@@ -143,3 +150,20 @@ class CallbackOptions(Record):
 
     url: str
     options: MessageOptions
+
+
+class DeliveryPolicy(Record, array_like=True):
+    """How a message is delivered: the options of its publish, with the account's limits and defaults applied.
+
+    Messages that are delivered alike share one: `rules/options.py` makes them. Stored as a list, like `Message`.
+    """
+
+    max_retries: int
+    timeout_ms: int
+    retry_delay: str | None = None
+    callback: CallbackOptions | None = None
+    failure_callback: CallbackOptions | None = None
+    labels: tuple[str, ...] = ()
+    redaction: Redaction | None = None
+    flow_control: FlowControl | None = None
+    queue: QueueName | None = None

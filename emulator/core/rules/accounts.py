@@ -1,25 +1,43 @@
-"""Queue accounts: credentials, signing keys, plan, budget, and changes of the record as a whole."""
+"""Queue accounts and search indexes: credentials, signing keys, plan, budget; making, moving and deleting indexes."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from base64 import b64encode
+from hashlib import blake2b
+
+from msgspec.structs import asdict, replace
 
 from emulator.core.commands import (
     ChangeAccount,
+    CreateSearchIndex,
+    DeleteSearchIndex,
     MoveToTeam,
+    RenameSearchIndex,
+    ResetSearchIndexPassword,
     RotateSigningKeys,
     RotateToken,
     SetBudget,
     SetPlan,
     SetProductionPack,
+    TransferSearchIndex,
 )
-from emulator.core.decision import Decision, account_state
-from emulator.core.facts import AccountChanged, AccountTokenRotated, SigningKeysRotated
-from emulator.core.identifiers import queue_token, signing_key, token_text
-from emulator.core.model.accounts import Account, SigningKeys
-from emulator.core.plans import on_plan
+from emulator.core.errors import NotFound
+from emulator.core.model.resources import Account, IndexType, SearchIndex, SigningKeys
+from emulator.core.plans import INDEX_CAPS, on_plan
+from emulator.core.record import IndexId, queue_token, signing_key, token_text, uuid
+from emulator.core.resource_facts import (
+    AccountChanged,
+    AccountTokenRotated,
+    SearchIndexChanged,
+    SearchIndexCreated,
+    SearchIndexDeleted,
+    SigningKeysRotated,
+)
 from emulator.core.rules.attempts import admit_globally
-from emulator.core.state_view import StateView
+from emulator.core.state import Decision, StateView, account_state
+
+# -- accounts -----------------------------------------------------------------------------------
+# Queue accounts: credentials, signing keys, plan, budget, and changes of the record as a whole.
 
 # How long a change of an account's state shows in `modifying_state`, on the virtual clock (D-166).
 TRANSITION_MS = 60_000
@@ -87,3 +105,112 @@ def move_to_team(state: StateView, command: MoveToTeam) -> Decision[None]:
     """The team becomes the account's customer; nothing else depends on it (D-164)."""
     account = account_state(state, command.account_id).account
     yield AccountChanged(account=replace(account, customer_id=command.team_id))
+
+
+# -- search indexes -----------------------------------------------------------------------------
+# Search indexes: making, renaming, moving and deleting them, and their tokens.
+#
+# Identifiers and tokens made here are unique across the worlds of a server, although worlds of one
+# seed share everything else: an account's id, which no two worlds have in common, goes into them.
+
+
+def create_search_index(state: StateView, command: CreateSearchIndex) -> Decision[SearchIndex]:
+    """Make an index, with tokens that follow from the seed and its number."""
+    index = new_search_index(
+        state.key,
+        scope=next(iter(state.accounts)),
+        number=state.counters.indexes + 1,
+        customer_id=command.customer_id,
+        name=command.name,
+        region=command.region,
+        type_=command.type,
+        creation_time=state.now_ms // 1000,
+    )
+    yield SearchIndexCreated(index=index)
+    return index
+
+
+def rename_search_index(state: StateView, command: RenameSearchIndex) -> Decision[None]:
+    """Raises NotFound for an index of another world, or of none."""
+    yield SearchIndexChanged(index=replace(search_index(state, command.index_id), name=command.name))
+
+
+def reset_search_index_password(state: StateView, command: ResetSearchIndexPassword) -> Decision[SearchIndex]:
+    """Give an index new tokens; the index with them. Raises NotFound."""
+    index = search_index(state, command.index_id)
+    tokens = _index_tokens(state.key, index.id, state.counters.index_tokens + 1)
+    yield SearchIndexChanged(index=replace(index, token=tokens[0], read_only_token=tokens[1]))
+    return search_index(state, command.index_id)
+
+
+def transfer_search_index(state: StateView, command: TransferSearchIndex) -> Decision[None]:
+    """The index has another owner, and stays in this world (D-164)."""
+    index = search_index(state, command.index_id)
+    yield SearchIndexChanged(index=replace(index, customer_id=command.target_account))
+
+
+def delete_search_index(state: StateView, command: DeleteSearchIndex) -> Decision[None]:
+    """Raises NotFound for an index of another world, or of none."""
+    yield SearchIndexDeleted(index_id=search_index(state, command.index_id).id)
+
+
+def search_index(state: StateView, index_id: IndexId) -> SearchIndex:
+    """Raises NotFound for an index this world does not have."""
+    index = state.search_indexes.get(index_id)
+    if index is None:
+        raise NotFound(f"search index {index_id} not found")
+    return index
+
+
+def new_search_index(
+    key: bytes,
+    *,
+    scope: str,
+    number: int,
+    customer_id: str,
+    name: str,
+    region: str,
+    type_: IndexType,
+    creation_time: int,
+) -> SearchIndex:
+    """Index `number` of a world, with the caps of its type. `scope` tells worlds of one key apart."""
+    index_id = IndexId(uuid(key, f"search index of {scope}", number))
+    token, read_only_token = _index_tokens(key, index_id, 0)
+    return SearchIndex(
+        id=index_id,
+        profile_number=number,
+        customer_id=customer_id,
+        name=name,
+        endpoint=host_label(index_id, region),
+        type=type_,
+        region=region,
+        integration_email="",
+        token=token,
+        read_only_token=read_only_token,
+        **asdict(INDEX_CAPS[type_]),
+        max_writes_per_second=1_000,
+        max_query_per_second=1_000,
+        max_reads_per_request=100,
+        max_writes_per_request=100,
+        creation_time=creation_time,
+        input_enrichment_enabled=True,
+    )
+
+
+def host_label(index_id: str, region: str) -> str:
+    """What the service calls an index's host: `glowing-baboon-15797-us1` (D-165)."""
+    number = int.from_bytes(blake2b(index_id.encode(), digest_size=8, person=b"host").digest(), "big")
+    number, adjective = divmod(number, len(_ADJECTIVES))
+    number, animal = divmod(number, len(_ANIMALS))
+    return f"{_ADJECTIVES[adjective]}-{_ANIMALS[animal]}-{10_000 + number % 90_000}-{region[:2]}1"
+
+
+_ADJECTIVES = ("amusing", "brave", "calm", "eager", "fresh", "glowing", "honest", "keen", "lucky", "mighty", "sunny")
+_ANIMALS = ("badger", "baboon", "crane", "dolphin", "falcon", "gecko", "heron", "lynx", "marmot", "otter", "panda")
+
+
+def _index_tokens(key: bytes, index_id: str, number: int) -> tuple[str, str]:
+    """The token and the read-only token of an index, base64 as the service's are (D-189)."""
+    texts = (token_text(key, f"{kind} of {index_id}", number, 40) for kind in ("token", "read-only token"))
+    token, read_only_token = (b64encode(f"{index_id}:{text}".encode()).decode() for text in texts)
+    return token, read_only_token

@@ -6,19 +6,59 @@ account's global parallelism (D-066). Where it cannot pass it joins that wait li
 
 from __future__ import annotations
 
-from emulator.core.decision import Decision
-from emulator.core.facts import (
-    AttemptStarted,
-    DeliveryPostponed,
-    MessageHeld,
-    QueueSlotReleased,
-    QueueSlotTaken,
-)
+from msgspec import convert
+from msgspec.structs import replace
+
+from emulator.core.message_facts import AttemptStarted, DeliveryPostponed, MessageHeld
 from emulator.core.model.messages import Hold, HoldKind, HoldReason, Message, QueueSlot
-from emulator.core.model.names import AccountId, FlowKey, MessageId, QueueName
 from emulator.core.model.options import FlowControl
-from emulator.core.rules import destination_rules, flow_control
-from emulator.core.state_view import AccountView, StateView
+from emulator.core.model.resources import FlowState
+from emulator.core.record import AccountId, FlowKey, MessageId, QueueName
+from emulator.core.resource_facts import FlowKeyChanged, QueueSlotReleased, QueueSlotTaken
+from emulator.core.rules import destination_rules
+from emulator.core.state import AccountView, Decision, StateView
+
+# -- flow control -------------------------------------------------------------------------------
+# Which due messages a flow control key lets through, and what its limits become.
+
+
+def reason_to_hold(flow: FlowState, now_ms: int) -> HoldReason | None:
+    """Why the key cannot let another message through now, or None if it can.
+
+    Active means that a call was made and its answer is not there yet; every dispatch, a retry
+    too, counts against the rate of the period it falls in (D-024).
+    """
+    if flow.paused:
+        return HoldReason.PAUSED
+    if flow.parallelism is not None and flow.active >= flow.parallelism:
+        return HoldReason.PARALLELISM
+    if flow.rate is not None and rate_count(flow, now_ms) >= flow.rate:
+        return HoldReason.RATE
+    return None
+
+
+def rate_count(flow: FlowState, now_ms: int) -> int:
+    """Dispatches in the rate period that holds `now_ms`; a period that has ended counts nothing."""
+    is_over = now_ms >= flow.window_start_ms + flow.period_ms
+    return 0 if flow.rate is None or is_over else flow.rate_count
+
+
+def flow_changed(flow: FlowState, **changes: object) -> FlowKeyChanged:
+    """The fact that gives a key these limits, and leaves the others."""
+    return convert(replace(flow, **changes), FlowKeyChanged, from_attributes=True)
+
+
+def limits_by_message(flow: FlowState | None, wanted: FlowControl, account_id: AccountId) -> FlowKeyChanged | None:
+    """What the newest message of a key makes of its limits; pinned ones stay (D-025). None: no change."""
+    present = flow or FlowState(key=wanted.key, account_id=account_id)
+    limits: dict[str, int | None] = {}
+    if not present.pinned_parallelism:
+        limits["parallelism"] = wanted.parallelism
+    if not present.pinned_rate:
+        limits |= {"rate": wanted.rate, "period_ms": wanted.period_ms}
+    is_same = all(getattr(present, name) == value for name, value in limits.items())
+    return None if flow is not None and is_same else flow_changed(present, **limits)
+
 
 TIMEOUT_ERROR = "timeout: no response in time"
 
@@ -40,24 +80,24 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
     progress = state.messages[message_id]
     message = progress.message
     owner = state.accounts[message.account_id]
-    if message.queue is not None:
-        reason = _queue_holds(owner, message.queue, message)
+    if message.policy.queue is not None:
+        reason = _queue_holds(owner, message.policy.queue, message)
         if reason is not None:
             # A queue delivers in the order of acceptance, so its tickets are the message numbers.
-            hold = Hold(kind=HoldKind.QUEUE, name=message.queue, reason=reason)
+            hold = Hold(kind=HoldKind.QUEUE, name=message.policy.queue, reason=reason)
             yield MessageHeld(message_id=message_id, hold=hold, ticket=message.number, at_ms=state.now_ms)
             return
-        if message_id not in owner.queue_slots[message.queue]:
-            yield QueueSlotTaken(message_id=message_id, account_id=message.account_id, queue=message.queue)
+        if message_id not in owner.queue_slots[message.policy.queue]:
+            yield QueueSlotTaken(message_id=message_id, account_id=message.account_id, queue=message.policy.queue)
     hold_at = _held_by_key(state, owner, message) or _held_globally(owner, message_id)
     if hold_at is not None:
-        waited_here = progress.hold is not None and progress.hold.kind is not HoldKind.QUEUE
-        ticket = progress.ticket if waited_here else state.counters.tickets + 1
+        waited_here = progress.dispatch.hold is not None and progress.dispatch.hold.kind is not HoldKind.QUEUE
+        ticket = progress.dispatch.ticket if waited_here else state.counters.tickets + 1
         yield MessageHeld(message_id=message_id, hold=hold_at, ticket=ticket, at_ms=state.now_ms)
         return
     yield AttemptStarted(
         message_id=message_id,
-        number=progress.retried + 1,
+        number=progress.dispatch.retried + 1,
         at_ms=state.now_ms,
         answer=destination_rules.answer_for(state, progress) if state.rules else None,
     )
@@ -80,10 +120,10 @@ def _queue_holds(owner: AccountView, name: QueueName, message: Message) -> HoldR
 
 
 def _held_by_key(state: StateView, owner: AccountView, message: Message) -> Hold | None:
-    if message.flow_control is None:
+    if message.policy.flow_control is None:
         return None
-    key = message.flow_control.key
-    reason = flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms)
+    key = message.policy.flow_control.key
+    reason = reason_to_hold(owner.flow_keys[key], state.now_ms)
     if reason is None and owner.flow_wait_lists[key].first not in (None, message.message_id):
         reason = HoldReason.PARALLELISM
     return None if reason is None else Hold(kind=HoldKind.FLOW_CONTROL, name=key, reason=reason)
@@ -101,13 +141,13 @@ def _held_globally(owner: AccountView, message_id: MessageId) -> Hold | None:
 
 def admit_waiting(state: StateView, message: Message) -> Decision[None]:
     """A message has finished an attempt or ended: start the messages that waited for what it held."""
-    slot = message.queue_slot
-    if message.queue is not None:
-        slot = QueueSlot(queue=message.queue, message_id=message.message_id)
+    slot = message.source.queue_slot
+    if message.policy.queue is not None:
+        slot = QueueSlot(queue=message.policy.queue, message_id=message.message_id)
     if slot is not None:
         yield from _release_slot(state, message.account_id, slot)
-    if message.flow_control is not None:
-        yield from admit_by_key(state, message.account_id, message.flow_control.key)
+    if message.policy.flow_control is not None:
+        yield from admit_by_key(state, message.account_id, message.policy.flow_control.key)
     yield from admit_globally(state, message.account_id)
 
 
@@ -136,19 +176,19 @@ def admit_by_key(state: StateView, account_id: AccountId, key: FlowKey) -> Decis
     owner = state.accounts[account_id]
     waiting = owner.flow_wait_lists[key]
     while (first := waiting.first) is not None:
-        if flow_control.reason_to_hold(owner.flow_keys[key], state.now_ms) is not None:
+        if reason_to_hold(owner.flow_keys[key], state.now_ms) is not None:
             return
         yield from start_or_hold(state, first)
         if waiting.first == first:
             return
 
 
-def bring_limits(state: StateView, account_id: AccountId, wanted: FlowControl | None) -> Decision[None]:
+def set_flow_limits(state: StateView, account_id: AccountId, wanted: FlowControl | None) -> Decision[None]:
     """The newest message's limits are its key's from now on, for those that wait already too (D-025)."""
     if wanted is None:
         return
     known = state.accounts[account_id].flow_keys.get(wanted.key)
-    change = flow_control.updated_by_message(known, wanted, account_id)
+    change = limits_by_message(known, wanted, account_id)
     if change is not None:
         yield change
         yield from admit_by_key(state, account_id, wanted.key)

@@ -7,109 +7,157 @@ do not apply are left out, never null.
 from __future__ import annotations
 
 import json
+import zlib
 from base64 import b64encode
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from emulator.core.decision import Decision
-from emulator.core.facts import MessageCreated
-from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.language.headers import by_canonical_name
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import CreatedBy, Message, QueueSlot
-from emulator.core.model.names import DeadLetterId, MessageId
+from emulator.core.language.text import by_canonical_name
+from emulator.core.message_facts import MessageCreated
+from emulator.core.model.messages import AttemptOutcome, CreatedBy, Message, QueueSlot, Response, Source
 from emulator.core.model.options import CallbackOptions, Method, Redaction
+from emulator.core.record import DeadLetterId, Headers, MessageId
+from emulator.core.record import message_id as make_message_id
 from emulator.core.rules import limits
-from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import delivered_headers, headers_over
-from emulator.core.rules.responses import as_read
-from emulator.core.state_view import StateView
+from emulator.core.rules.attempts import set_flow_limits
+from emulator.core.rules.options import delivered_headers, headers_over, policy_of
+from emulator.core.state import Decision, StateView
+
+# -- responses as the service reads them --------------------------------------------------------
+# Responses as the service reads and reports them.
+#
+# Every delivery asks for gzip (D-102), so the service unpacks what it asked for, as HTTP clients do. The delivery
+# journal keeps the response as it was received.
+
+# So much of an unpacked body is shown; a small response may hold a thousand times its size.
+MOST_SHOWN_BYTES = 10 * 1024 * 1024
+_GZIP = 16 + zlib.MAX_WBITS
+_OF_THE_PACKED_BODY = ("content-encoding", "content-length")
+
+
+def decompressed(response: Response, requested: Headers, most_bytes: int = MOST_SHOWN_BYTES) -> Response:
+    """The response with its body unpacked, at most `most_bytes` of it, and without the headers of the packed one.
+
+    It stays as it is if it is not in gzip, or not whole, and if the message brought its own `Accept-Encoding` among the
+    `requested` headers: then its publisher asked, and unpacks (D-440).
+    """
+    encodings = [value for name, value in response.headers if name.lower() == "content-encoding"]
+    if [value.strip().lower() for value in encodings] != ["gzip"]:
+        return response
+    if any(name.lower() == "accept-encoding" for name, _ in requested):
+        return response
+    body = _unpacked(response.body, most_bytes)
+    if body is None:
+        return response
+    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _OF_THE_PACKED_BODY)
+    return replace(response, headers=kept, body=body)
+
+
+def _unpacked(body: bytes, most_bytes: int) -> bytes | None:
+    """The beginning of what gzip packed, None for anything else; there may be several streams in a row."""
+    unpacked = bytearray()
+    while body and len(unpacked) < most_bytes:
+        stream = zlib.decompressobj(_GZIP)
+        try:
+            unpacked += stream.decompress(body, most_bytes - len(unpacked))
+        except zlib.error:
+            return None
+        if not stream.eof and len(unpacked) < most_bytes:
+            return None
+        body = stream.unused_data
+    return bytes(unpacked)
+
+
+# -- callbacks ----------------------------------------------------------------------------------
 
 
 def send_callback(
     state: StateView,
-    source: Message,
+    message: Message,
     callback: CallbackOptions,
     outcome: AttemptOutcome,
     retried: int,
     dead_letter_id: DeadLetterId | None = None,
 ) -> Decision[None]:
-    """Publish a callback about an attempt of `source` as a new message (D-019)."""
-    account = state.accounts[source.account_id].account
+    """Publish a callback about an attempt of `message` as a new message (D-019)."""
+    account = state.accounts[message.account_id].account
     options = callback.options
-    yield from bring_limits(state, source.account_id, options.flow_control)
+    yield from set_flow_limits(state, message.account_id, options.flow_control)
     number = state.counters.messages + 1
+    slot = message.source.queue_slot
+    if slot is None and message.policy.queue is not None:
+        slot = QueueSlot(queue=message.policy.queue, message_id=message.message_id)
     yield MessageCreated(
         message=Message(
             message_id=MessageId(make_message_id(state.event_key, number)),
             number=number,
-            account_id=source.account_id,
+            account_id=message.account_id,
             created_ms=state.now_ms,
             not_before_ms=state.now_ms,
             url=callback.url,
             method=options.method or Method.POST,
             headers=headers_over(delivered_headers(options), (("Content-Type", "application/json"),)),
-            body=encoded(fields_of(source, outcome, retried, dead_letter_id, account.max_message_size)),
-            max_retries=source.max_retries if options.max_retries is None else options.max_retries,
-            retry_delay=options.retry_delay or source.retry_delay,
-            timeout_ms=limits.timeout_ms(account, options.timeout_ms),
-            callback=options.callback,
-            failure_callback=options.failure_callback,
-            caller_ip=source.caller_ip,
-            labels=options.labels,
-            redaction=_redaction(source, options.redaction),
-            flow_control=options.flow_control,
-            source_message_id=source.message_id,
-            queue_slot=source.queue_slot or _own_slot(source),
-            # Only a failure callback names a dead letter.
-            created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
+            body=encoded(fields_of(message, outcome, retried, dead_letter_id, account.max_message_size)),
+            policy=policy_of(
+                replace(
+                    options,
+                    retry_delay=options.retry_delay or message.policy.retry_delay,
+                    redaction=redaction_of(message, options.redaction),
+                ),
+                max_retries=message.policy.max_retries if options.max_retries is None else options.max_retries,
+                timeout_ms=limits.timeout_ms(account, options.timeout_ms),
+            ),
+            source=Source(
+                caller_ip=message.source.caller_ip,
+                # Only a failure callback names a dead letter.
+                created_by=CreatedBy.CALLBACK if dead_letter_id is None else CreatedBy.FAILURE_CALLBACK,
+                source_message_id=message.message_id,
+                queue_slot=slot,
+                traceparent=message.source.traceparent,
+            ),
         )
     )
 
 
-def _own_slot(source: Message) -> QueueSlot | None:
-    return None if source.queue is None else QueueSlot(queue=source.queue, message_id=source.message_id)
-
-
-def _redaction(source: Message, own: Redaction | None) -> Redaction | None:
+def redaction_of(message: Message, own: Redaction | None) -> Redaction | None:
     """What the source hides and what the callback itself hides (D-026).
 
     The callback's body repeats the source's headers and body, so whatever the source hides, that body is hidden whole.
     """
-    if source.redaction is None:
+    if message.policy.redaction is None:
         return own
-    return replace(source.redaction, body=True).joined(own)
+    return replace(message.policy.redaction, body=True).joined(own)
 
 
 def fields_of(
-    source: Message, outcome: AttemptOutcome, retried: int, dead_letter_id: DeadLetterId | None, max_size: int
+    message: Message, outcome: AttemptOutcome, retried: int, dead_letter_id: DeadLetterId | None, max_size: int
 ) -> dict[str, object]:
     """The fields of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
 
     The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
     holds the text of the failure (D-027). A body in gzip is unpacked (D-440).
     """
-    response = None if outcome.response is None else as_read(outcome.response, source.headers, max_size)
+    response = None if outcome.response is None else decompressed(outcome.response, message.headers, max_size)
     answer = (outcome.error or "").encode() if response is None else response.body[:max_size]
     return {
         "status": 0 if response is None else response.status,
         "header": {} if response is None else by_canonical_name(response.headers),
         "body": b64encode(answer).decode(),
         "retried": retried,
-        "maxRetries": source.max_retries,
-        "sourceMessageId": source.message_id,
-        "topicName": source.url_group,
-        "endpointName": source.endpoint_name,
-        "url": source.url,
-        "method": source.method.value,
-        "sourceHeader": {name: ", ".join(values) for name, values in by_canonical_name(source.headers).items()},
-        "sourceBody": b64encode(source.body).decode(),
-        "notBefore": str(source.not_before_ms),
-        "createdAt": str(source.created_ms),
-        "scheduleId": source.schedule_id,
-        "callerIP": source.caller_ip,
-        "api": source.api,
+        "maxRetries": message.policy.max_retries,
+        "sourceMessageId": message.message_id,
+        "topicName": message.source.url_group,
+        "endpointName": message.source.endpoint_name,
+        "url": message.url,
+        "method": message.method.value,
+        "sourceHeader": {name: ", ".join(values) for name, values in by_canonical_name(message.headers).items()},
+        "sourceBody": b64encode(message.body).decode(),
+        "notBefore": str(message.not_before_ms),
+        "createdAt": str(message.created_ms),
+        "scheduleId": message.source.schedule_id,
+        "callerIP": message.source.caller_ip,
+        "api": message.source.api,
         "dlqId": dead_letter_id,
     }
 

@@ -1,26 +1,124 @@
-"""Dead letters: deleting, publishing again, and their end by age."""
+"""Cancelling messages, and deleting or publishing again the dead letters of those that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from emulator.core.commands import DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
-from emulator.core.decision import Decision, account_state
+from emulator.core.commands import CancelMessage, CancelMessages, DeadLetterContent, DeleteDeadLetters, RetryDeadLetters
 from emulator.core.errors import NotFound
-from emulator.core.facts import DeadLettersRemoved, MessageCreated, QueueWritten
-from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model.messages import CreatedBy, Message
-from emulator.core.model.names import AccountId, MessageId
+from emulator.core.message_facts import CancelRequested, DeadLettersRemoved, MessageCanceled, MessageCreated
+from emulator.core.model.messages import CreatedBy, Message, MessageFilter, Phase, Progress, PublishedMessage
 from emulator.core.model.options import MessageOptions
-from emulator.core.record import whole
-from emulator.core.replies import Published
+from emulator.core.model.resources import new_queue
+from emulator.core.record import AccountId, MessageId
+from emulator.core.record import message_id as make_message_id
+from emulator.core.resource_facts import QueueWritten
 from emulator.core.rules import limits
-from emulator.core.rules.attempts import bring_limits
-from emulator.core.rules.options import delivered_headers, first_delivery_ms, headers_over, with_defaults
-from emulator.core.rules.queues import new_queue
-from emulator.core.state_view import AccountView, StateView
+from emulator.core.rules.attempts import admit_waiting, set_flow_limits
+from emulator.core.rules.options import (
+    delivered_headers,
+    first_delivery_ms,
+    headers_over,
+    options_of,
+    policy_of,
+    with_callback_defaults,
+)
+from emulator.core.state import AccountView, Decision, StateView, account_state
+
+# -- cancelling ---------------------------------------------------------------------------------
+# Cancelling messages, one by one or in bulk, and which messages a bulk filter means.
+
+
+def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
+    """Cancel one live message. Raises NotFound once it has ended, or a cancellation is pending.
+
+    A message of a workflow run is not canceled alone: its run would wait for ever (D-373).
+    """
+    progress = state.messages.get(command.message_id)
+    if progress is None or not _can_be_canceled(progress, command.account_id):
+        raise NotFound(f"message {command.message_id} not found")
+    yield from cancel(state, (command.message_id,))
+
+
+def cancel_messages(state: StateView, command: CancelMessages) -> Decision[int]:
+    """Cancel what the filter means, oldest first; one that is already being cancelled does not count (D-062)."""
+    account_state(state, command.account_id)
+    found = [
+        progress.message.message_id
+        for progress in state.messages.values()
+        if _can_be_canceled(progress, command.account_id) and matches(progress.message, command.wanted)
+    ]
+    chosen = found if command.count is None else found[: command.count]
+    yield from cancel(state, chosen)
+    return len(chosen)
+
+
+def cancel(state: StateView, message_ids: Sequence[MessageId]) -> Decision[None]:
+    """Request the cancellations, and carry out at once those without an attempt under way (D-018).
+
+    What the canceled messages held is given on only after the last of them, so that none of them
+    starts in the place of another.
+    """
+    ended: list[Message] = []
+    for message_id in message_ids:
+        progress = state.messages[message_id]
+        yield CancelRequested(message_id=message_id, at_ms=state.now_ms)
+        if progress.phase is not Phase.ACTIVE:
+            yield MessageCanceled(message_id=message_id, at_ms=state.now_ms)
+            ended.append(progress.message)
+    for message in ended:
+        yield from admit_waiting(state, message)
+
+
+def _can_be_canceled(progress: Progress, account_id: AccountId) -> bool:
+    message = progress.message
+    return message.account_id == account_id and message.run is None and not progress.dispatch.cancel_requested
+
+
+def matches(message: Message, wanted: MessageFilter) -> bool:
+    """Whether a message passes a filter; with ids given, only they count."""
+    if wanted.message_ids:
+        return message.message_id in wanted.message_ids
+    if wanted.from_ms is not None and message.created_ms < wanted.from_ms:
+        return False
+    if wanted.to_ms is not None and message.created_ms > wanted.to_ms:
+        return False
+    if wanted.labels and not set(wanted.labels) & set(message.policy.labels):
+        return False
+    if wanted.hosts and url_host(message.url).lower() not in {host.lower() for host in wanted.hosts}:
+        return False
+    if wanted.paths and url_path(message.url) not in wanted.paths:
+        return False
+    flow_key = None if message.policy.flow_control is None else message.policy.flow_control.key
+    return (
+        _passes(wanted.url_groups, message.source.url_group)
+        and _passes(wanted.queues, message.policy.queue)
+        and _passes(wanted.urls, message.url)
+        and _passes(wanted.flow_keys, flow_key)
+        and _passes(wanted.schedule_ids, message.source.schedule_id)
+        and _passes(wanted.caller_ips, message.source.caller_ip)
+    )
+
+
+def _passes(wanted: tuple[str, ...], value: str | None) -> bool:
+    return not wanted or (value is not None and value in wanted)
+
+
+def url_host(url: str) -> str:
+    """The host of a destination, with its port if it names one."""
+    return urlsplit(url).netloc
+
+
+def url_path(url: str) -> str:
+    """The path of a URL, as the filter `path` compares it."""
+    return urlsplit(url).path
+
+
+# -- dead letters -------------------------------------------------------------------------------
+# Dead letters: deleting, publishing again, and their end by age.
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:
@@ -38,7 +136,7 @@ def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decisio
     return len(present)
 
 
-def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[Published, ...]]:
+def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[tuple[PublishedMessage, ...]]:
     """Publish dead letters as new messages with the same body and headers; the entries leave the queue (D-046)."""
     owner = account_state(state, command.account_id)
     account = owner.account
@@ -51,7 +149,7 @@ def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[
         raise NotFound(f"dlq message {missing.dead_letter_id} not found")
     limits.check_daily_quota(owner, state.now_ms, len(entries))
     _check_queues(owner, entries.values(), command.overrides)
-    published: list[Published] = []
+    published: list[PublishedMessage] = []
     for entry in entries.values():
         published.append((yield from _retry(state, command.account_id, entry, command.overrides)))
     return tuple(published)
@@ -59,7 +157,7 @@ def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[
 
 def _check_queues(owner: AccountView, entries: Iterable[DeadLetterContent], overrides: MessageOptions) -> None:
     """The queues that are made must not be more than the plan allows. Raises: LimitReached."""
-    queues = {overrides.queue or whole(entry.message).queue for entry in entries}
+    queues = {overrides.queue or entry.message.policy.queue for entry in entries}
     made = [queue for queue in queues if queue is not None and queue not in owner.queues]
     if made:
         limits.check_count("maxQueues", len(owner.queues) + len(made) - 1, owner.account.max_queues)
@@ -67,30 +165,29 @@ def _check_queues(owner: AccountView, entries: Iterable[DeadLetterContent], over
 
 def _retry(
     state: StateView, account_id: AccountId, entry: DeadLetterContent, overrides: MessageOptions
-) -> Decision[Published]:
+) -> Decision[PublishedMessage]:
     yield DeadLettersRemoved(
         account_id=account_id, dead_letter_ids=(entry.dead_letter_id,), at_ms=state.now_ms, cause="retried"
     )
     owner = state.accounts[account_id]
     message = _made_anew(state, entry, overrides)
-    if message.queue is not None and message.queue not in owner.queues:
-        yield QueueWritten(queue=new_queue(account_id, message.queue, state.now_ms))
-    yield from bring_limits(state, account_id, message.flow_control)
+    if message.policy.queue is not None and message.policy.queue not in owner.queues:
+        yield QueueWritten(queue=new_queue(account_id, message.policy.queue, state.now_ms))
+    yield from set_flow_limits(state, account_id, message.policy.flow_control)
     yield MessageCreated(message=message)
-    return Published(message_id=message.message_id, url=message.url, deduplicated=False)
+    return PublishedMessage(message_id=message.message_id, url=message.url, deduplicated=False)
 
 
 def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOptions) -> Message:
     """The message to publish: the original, changed where the retry call carries configuration headers."""
-    original = whole(entry.message)
+    original = entry.message
     now_ms = state.now_ms
     number = state.counters.messages + 1
-    timeout_ms = original.timeout_ms
+    timeout_ms = original.policy.timeout_ms
     if overrides.timeout_ms is not None:
         timeout_ms = limits.timeout_ms(state.accounts[original.account_id].account, overrides.timeout_ms)
-    callbacks = with_defaults(
-        overrides, MessageOptions(callback=original.callback, failure_callback=original.failure_callback)
-    )
+    options = with_callback_defaults(overrides, options_of(original.policy))
+    assert options.max_retries is not None
     given = delivered_headers(replace(overrides, content_type=None))
     return replace(
         original,
@@ -100,19 +197,15 @@ def _made_anew(state: StateView, entry: DeadLetterContent, overrides: MessageOpt
         not_before_ms=first_delivery_ms(overrides, now_ms),
         method=overrides.method or original.method,
         headers=headers_over(given, original.headers),
-        max_retries=original.max_retries if overrides.max_retries is None else overrides.max_retries,
-        retry_delay=overrides.retry_delay or original.retry_delay,
-        timeout_ms=timeout_ms,
-        callback=callbacks.callback,
-        failure_callback=callbacks.failure_callback,
-        labels=overrides.labels or original.labels,
-        redaction=overrides.redaction or original.redaction,
-        flow_control=overrides.flow_control or original.flow_control,
-        queue=overrides.queue or original.queue,
-        queue_slot=None,
-        created_by=CreatedBy.DEAD_LETTER,
-        from_dead_letter=entry.dead_letter_id,
-        not_applied=(),
+        policy=policy_of(options, max_retries=options.max_retries, timeout_ms=timeout_ms, queue=options.queue),
+        source=replace(
+            original.source,
+            queue_slot=None,
+            created_by=CreatedBy.DEAD_LETTER,
+            from_dead_letter=entry.dead_letter_id,
+            not_applied=(),
+            real_not_before_ms=None,
+        ),
     )
 
 

@@ -9,14 +9,12 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from emulator.core.commands import AddRule, OrderRules, RemoveRules
-from emulator.core.decision import Decision
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.facts import RuleAdded, RulesOrdered, RulesRemoved
-from emulator.core.identifiers import draw
-from emulator.core.model.answers import DestinationRule, Disturbance, Fault, ScriptedAnswer, ScriptedResponse
 from emulator.core.model.messages import Message, Progress
-from emulator.core.model.names import RuleId
-from emulator.core.state_view import StateView
+from emulator.core.model.resources import DestinationRule, Disturbance, Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core.record import Record, RuleId, draw
+from emulator.core.resource_facts import RuleAdded, RulesOrdered, RulesRemoved
+from emulator.core.state import Decision, StateView
 
 
 @lru_cache(maxsize=4096)
@@ -28,7 +26,7 @@ def _pattern(url: str) -> re.Pattern[str]:
 
 
 def matches_url(wanted: str, url: str) -> bool:
-    """Whether a URL is the one that is wanted: exactly, or by a glob whose `*` means any characters."""
+    """Whether a URL is as wanted: exactly, or by a glob whose `*` means any characters."""
     return wanted == url or ("*" in wanted and _pattern(wanted).fullmatch(url) is not None)
 
 
@@ -45,7 +43,7 @@ def answer_for(state: StateView, progress: Progress) -> ScriptedAnswer | None:
     """
     disturbing: list[DestinationRule] = []
     for rule in state.rules.values():
-        if _meets(state, rule, progress):
+        if _applies_to(state, rule, progress):
             if rule.answers:
                 return _answer(state, progress, rule, disturbing)
             disturbing.append(rule)
@@ -96,17 +94,17 @@ def _answer(
 _MOST_PLACES = 8
 
 
-def _meets(state: StateView, rule: DestinationRule, progress: Progress) -> bool:
+def _applies_to(state: StateView, rule: DestinationRule, progress: Progress) -> bool:
     """Whether a rule has uses left, is about the message, and meets its next attempt."""
     if (rule.times is not None and rule.used >= rule.times) or not matches(rule, progress.message):
         return False
-    if rule.spared and mark_of(progress.message, progress.retried + 1) in rule.spared:
+    if rule.exempt_attempts and attempt_key(progress.message, progress.dispatch.retried + 1) in rule.exempt_attempts:
         return False
     return rule.chance is None or _drawn(state, rule, progress, "meets") < rule.chance
 
 
-def mark_of(message: Message, number: int) -> str:
-    """How `spared` names an attempt: by the numbers of the message and of the attempt, `3.1`."""
+def attempt_key(message: Message, number: int) -> str:
+    """How `exempt_attempts` names an attempt: by the numbers of the message and of the attempt, `3.1`."""
     return f"{message.number}.{number}"
 
 
@@ -115,7 +113,7 @@ def _drawn(state: StateView, rule: DestinationRule, progress: Progress, purpose:
 
     It depends on nothing that was drawn before, so that a restart or a snapshot changes none.
     """
-    attempt = progress.retried + 1
+    attempt = progress.dispatch.retried + 1
     return draw(state.event_key, f"{rule.rule_id}/{purpose}/{attempt}", progress.message.number)
 
 
@@ -144,14 +142,14 @@ def postponed_until_ms(state: StateView, progress: Progress) -> int | None:
 
     Messages of a queue keep their order, which the service promises (D-422).
     """
-    if progress.message.queue is not None:
+    if progress.message.policy.queue is not None:
         return None
     decided = False
     for rule in state.rules.values():
-        if decided or not _meets(state, rule, progress):
+        if decided or not _applies_to(state, rule, progress):
             continue
         decided = rule.answers
-        if rule.reorder_ms is not None and progress.postponed < _places(state, rule, progress):
+        if rule.reorder_ms is not None and progress.dispatch.postponed < _places(state, rule, progress):
             return state.now_ms + _put_back_ms(state, rule, progress)
     return None
 
@@ -168,7 +166,7 @@ def _put_back_ms(state: StateView, rule: DestinationRule, progress: Progress) ->
 
 
 def _is_put_back(state: StateView, progress: Progress, rules: Iterable[DestinationRule]) -> bool:
-    return progress.message.queue is None and any(rule.reorder_ms is not None for rule in rules)
+    return progress.message.policy.queue is None and any(rule.reorder_ms is not None for rule in rules)
 
 
 # -- how long it takes ------------------------------------------------------------------------
@@ -205,7 +203,7 @@ def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
 
 
 def order_rules(state: StateView, command: OrderRules) -> Decision[None]:
-    """Each rule is named once, so that one that was added meanwhile gets no place that nobody chose (D-328)."""
+    """Each rule is named once, so that one that was added meanwhile gets a place only if one was chosen (D-328)."""
     wanted, there = command.rule_ids, tuple(state.rules)
     if sorted(wanted) != sorted(there):
         raise InvalidInput("ids", f"expected each of {', '.join(there) or 'no rules'} once, got {_named(wanted)}")
@@ -215,3 +213,61 @@ def order_rules(state: StateView, command: OrderRules) -> Decision[None]:
 
 def _named(rule_ids: tuple[RuleId, ...]) -> str:
     return ", ".join(rule_ids) or "none"
+
+
+# -- chaos --------------------------------------------------------------------------------------
+# Chaos: the destination rules that one number stands for.
+
+# The longest latency that is added, virtual time.
+_LATEST_MS = 5_000
+
+
+class Chaos(Record, rename={"exempt_attempts": "spared"}):
+    """How much goes wrong in a world: `level` from 0 to 1, and the attempts that are spared (`3.1`)."""
+
+    level: float = 0.0
+    exempt_attempts: tuple[str, ...] = ()
+
+
+def chaos_rules(chaos: Chaos) -> tuple[DestinationRule, ...]:
+    """The rules for all destinations that a level of chaos stands for, none for 0 (D-423).
+
+    Each attempt fails with about the chance of the level: half of these are answered 503, the others
+    are refused or time out. With the level's chance each, an attempt leaves behind others of
+    its instant, its answer takes up to five seconds, and a delivery is made twice.
+    """
+    if not chaos.level:
+        return ()
+    level = chaos.level
+    return (
+        _chaos_rule(chaos, level, duplicate_ms=0),
+        _chaos_rule(chaos, level, reorder_ms=0),
+        _chaos_rule(chaos, level, latest_ms=_LATEST_MS),
+        _chaos_rule(chaos, level / 2, responses=(ScriptedResponse(status=503),)),
+        _chaos_rule(chaos, level / 4, fault=Fault.REFUSED),
+        _chaos_rule(chaos, level / 4, fault=Fault.TIMEOUT),
+    )
+
+
+def _chaos_rule(
+    chaos: Chaos,
+    chance: float,
+    *,
+    duplicate_ms: int | None = None,
+    reorder_ms: int | None = None,
+    latest_ms: int | None = None,
+    responses: tuple[ScriptedResponse, ...] = (),
+    fault: Fault | None = None,
+) -> DestinationRule:
+    return DestinationRule(
+        rule_id=RuleId(""),
+        url="*",
+        method=None,
+        chance=chance,
+        exempt_attempts=chaos.exempt_attempts,
+        duplicate_ms=duplicate_ms,
+        reorder_ms=reorder_ms,
+        latest_ms=latest_ms,
+        responses=responses,
+        fault=fault,
+    )

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any, TypeVar
 
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, fields, replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model.names import Headers, QueueName
-from emulator.core.model.options import CallbackOptions, Destination, DestinationKind, MessageOptions
+from emulator.core.model.options import CallbackOptions, DeliveryPolicy, Destination, DestinationKind, MessageOptions
+from emulator.core.record import Headers, QueueName
+
+T = TypeVar("T", bound=Hashable)
 
 _HEADER_FIELDS = frozenset(("forwarded", "incoming"))
 _PLAIN_FIELDS = tuple(field.name for field in fields(MessageOptions) if field.name not in _HEADER_FIELDS)
 _NOTHING_SAID = MessageOptions()
 _CALLBACKS = ("callback", "failure_callback")
+# What a message keeps of its options; all but the first group it has as they are.
+_SETTLED_OPTIONS = ("max_retries", "timeout_ms", "queue")
+_KEPT_OPTIONS = tuple(field.name for field in fields(DeliveryPolicy))
+_POLICY_OPTIONS = tuple(name for name in _KEPT_OPTIONS if name not in _SETTLED_OPTIONS)
+_policy_options = attrgetter(*_POLICY_OPTIONS)
 
 
-def over(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
+def with_defaults(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
     """`options` where they say something, `defaults` where they do not; headers are joined by name (D-020)."""
     if defaults == _NOTHING_SAID:
         return options
@@ -38,15 +47,18 @@ def over(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
     )
 
 
-def with_defaults(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
-    """As `over`, and the callbacks too are put together option by option, whichever names their URL (D-020)."""
-    joined = over(options, defaults)
+def with_callback_defaults(options: MessageOptions, defaults: MessageOptions) -> MessageOptions:
+    """As `with_defaults`; the callbacks too are put together option by option, whichever names their URL (D-020)."""
+    joined = with_defaults(options, defaults)
     callbacks: dict[str, object] = {}
     for field in _CALLBACKS:
         named = getattr(options, field) or getattr(defaults, field)
         if named is not None:
             said, default = (callback_settings(each, field) or _NOTHING_SAID for each in (options, defaults))
-            callbacks |= {field: replace(named, options=with_defaults(said, default)), f"{field}_settings": None}
+            callbacks |= {
+                field: replace(named, options=with_callback_defaults(said, default)),
+                f"{field}_settings": None,
+            }
     return replace(joined, **callbacks) if callbacks else joined
 
 
@@ -76,13 +88,41 @@ def delivered_headers(options: MessageOptions) -> Headers:
         headers = (("Content-Type", options.content_type), *headers)
     if options.forward_incoming:
         headers = headers_over(headers, options.incoming)
-    return _shared(headers) if headers else headers
+    return shared(headers) if headers else headers
 
 
-# Messages that wait share equal headers: each request is read into headers of its own.
-@lru_cache(maxsize=256)
-def _shared(headers: Headers) -> Headers:
-    return headers
+@lru_cache(maxsize=1024)
+def shared(value: T) -> T:
+    """The same value, as one object for all who have an equal one.
+
+    Each request is read into objects of its own, and messages that wait differ in little.
+    """
+    return value
+
+
+def policy_of(
+    options: MessageOptions, *, max_retries: int, timeout_ms: int, queue: QueueName | None = None
+) -> DeliveryPolicy:
+    """How a message with these options is delivered; the keywords are what the account makes of the others."""
+    return _policy(max_retries, timeout_ms, queue, _policy_options(options))
+
+
+# By the values and not by the record: a publish that asks for nothing new makes none.
+@lru_cache(maxsize=1024)
+def _policy(max_retries: int, timeout_ms: int, queue: QueueName | None, asked: tuple[Any, ...]) -> DeliveryPolicy:
+    own = dict(zip(_POLICY_OPTIONS, asked, strict=True))
+    return DeliveryPolicy(max_retries=max_retries, timeout_ms=timeout_ms, queue=queue, **own)
+
+
+def options_of(policy: DeliveryPolicy) -> MessageOptions:
+    """The options that ask for a policy."""
+    return MessageOptions(**asdict(policy))
+
+
+def kept_options(options: MessageOptions, *others: str, without: Iterable[str]) -> MessageOptions:
+    """Of some options those that a message keeps for its deliveries, but for those `without`, and these others."""
+    chosen = {*_KEPT_OPTIONS, *others}.difference(without)
+    return MessageOptions(**{name: getattr(options, name) for name in chosen})
 
 
 def first_delivery_ms(options: MessageOptions, now_ms: int) -> int:
@@ -114,7 +154,7 @@ def applied_in_a_queue(options: MessageOptions, *, keeps_delay: bool) -> Message
 
 
 def queue_of_a_run(options: MessageOptions, queue: QueueName | None) -> QueueName | None:
-    """The queue that is named for a message of a run in vain: runs are in no queue (D-325)."""
+    """The queue that is named for a message of a run, and ignored: runs are in no queue (D-325)."""
     return None if options.workflow is None else queue or options.queue
 
 
@@ -123,7 +163,7 @@ def not_applied_in_a_queue(
 ) -> tuple[str, ...]:
     """Of the options that a queue does not apply, the header of each that was given. A delay of 0 is none.
 
-    The queue is `queue`, or else the one that the options name; without any, every option is applied. A
+    The queue is `queue`, or else that of the options; without any, every option is applied. A
     message of a run is in no queue (D-325).
     """
     if options.workflow is not None or (queue is None and options.queue is None):

@@ -6,36 +6,81 @@ turns a plan into facts and cannot refuse.
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from functools import lru_cache
 
 from msgspec.structs import replace
 
 from emulator.core.commands import Publish, PublishBatch, PublishItem
-from emulator.core.decision import Decision, account_state
 from emulator.core.errors import Refused
-from emulator.core.facts import MessageCreated, PublishDeduplicated, QueueWritten
-from emulator.core.identifiers import message_id as make_message_id
-from emulator.core.model.messages import BriefMessage, CreatedBy, Message
-from emulator.core.model.names import AccountId, GroupName, MessageId, ScheduleId
-from emulator.core.model.options import DestinationKind, MessageOptions, Method
-from emulator.core.model.resources import Endpoint
-from emulator.core.record import Record
-from emulator.core.replies import Accepted, BatchReply, DailyQuota, Published, PublishReply
-from emulator.core.rules import deduplication, limits
-from emulator.core.rules.attempts import bring_limits
+from emulator.core.message_facts import MessageCreated, PublishDeduplicated
+from emulator.core.model.messages import (
+    Accepted,
+    BatchReply,
+    CreatedBy,
+    DailyQuota,
+    Message,
+    PublishedMessage,
+    PublishReply,
+    Source,
+)
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
+from emulator.core.model.resources import Endpoint, new_queue
+from emulator.core.record import AccountId, GroupName, MessageId, Record, ScheduleId
+from emulator.core.record import message_id as make_message_id
+from emulator.core.resource_facts import QueueWritten
+from emulator.core.rules import limits
+from emulator.core.rules.attempts import set_flow_limits
 from emulator.core.rules.options import (
     applied_in_a_queue,
     check_answer_is_heard,
     delivered_headers,
     first_delivery_ms,
     not_applied_in_a_queue,
-    with_defaults,
+    policy_of,
+    with_callback_defaults,
 )
-from emulator.core.rules.queues import new_queue
-from emulator.core.rules.url_groups import destination_group
-from emulator.core.state_view import AccountView, StateView
+from emulator.core.rules.resources import destination_group
+from emulator.core.state import AccountView, Decision, StateView, account_state
 
-_RARE_OPTIONS = ("retry_delay", "callback", "failure_callback", "labels", "redaction", "flow_control")
+# -- deduplication ------------------------------------------------------------------------------
+# Which messages count as the same one.
+
+DEDUPLICATION_MS = 600_000  # Ten minutes for both kinds (D-023).
+
+
+def deduplication_key(destination: Destination, body: bytes, options: MessageOptions, endpoint: Endpoint) -> str | None:
+    """The key under which a message is deduplicated, or None if it asks for no deduplication.
+
+    The given id wins over the content. The content is the destination as named, the body, the
+    content type and the forwarded headers. Each endpoint of a group has keys of its own.
+    """
+    if options.deduplication_id is not None:
+        text = f"id:{options.deduplication_id}"
+    elif options.content_deduplication:
+        digest = hashlib.sha256()
+        texts = [destination.kind.value, destination.text, options.content_type or ""]
+        for name, value in sorted((name.lower(), value) for name, value in options.forwarded):
+            texts += [name, value]
+        for part in (body, *(text.encode("utf-8", "surrogatepass") for text in texts)):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        text = f"content:{digest.hexdigest()}"
+    else:
+        return None
+    if destination.kind is not DestinationKind.GROUP:
+        return text
+    # Two endpoints may share a URL as long as their names differ.
+    return f"{text}@{endpoint.name or ''}@{endpoint.url}"
+
+
+def earlier_message(owner: AccountView, key: str, now_ms: int) -> MessageId | None:
+    """The message that already stands for this key, if its window has not ended."""
+    found = owner.deduplications.get(key)
+    return found[0] if found is not None and now_ms < found[1] else None
+
+
+# -- publishing ---------------------------------------------------------------------------------
 
 
 class PublishPlan(Record):
@@ -91,7 +136,7 @@ def plan(
     if item.destination.kind is DestinationKind.GROUP:
         group_name = GroupName(item.destination.text)
         group = destination_group(owner, group_name)
-        options = with_defaults(options, group.defaults)
+        options = with_callback_defaults(options, group.defaults)
         endpoints = group.endpoints
     else:
         endpoints = (Endpoint(url=item.destination.url or item.destination.text, name=None),)
@@ -125,47 +170,53 @@ def carry_out(state: StateView, planned: PublishPlan) -> Decision[Accepted]:
     queue = planned.item.queue
     if queue is not None and queue not in owner.queues:
         yield QueueWritten(queue=new_queue(planned.account_id, queue, state.now_ms))
-    yield from bring_limits(state, planned.account_id, planned.options.flow_control)
-    published: list[Published] = []
+    yield from set_flow_limits(state, planned.account_id, planned.options.flow_control)
+    published: list[PublishedMessage] = []
     for endpoint in planned.endpoints:
         published.append((yield from _create(state, owner, planned, endpoint)))
     return Accepted(is_group=planned.url_group is not None, messages=tuple(published))
 
 
-def _rare_fields(planned: PublishPlan, endpoint: Endpoint) -> dict[str, Any]:
-    """The fields of a message that most have no value in; empty for those."""
-    item, options = planned.item, planned.options
-    found: dict[str, Any] = {}
-    for name in _RARE_OPTIONS:
-        value = getattr(options, name)
-        if value is not None and value != ():
-            found[name] = value
-    if planned.url_group is not None:
-        found |= {"url_group": planned.url_group, "endpoint_name": endpoint.name}
-    if item.queue is not None:
-        found["queue"] = item.queue
-    if planned.schedule_id is not None:
-        found["schedule_id"] = planned.schedule_id
-    if item.destination.kind is DestinationKind.API:
-        found["api"] = item.destination.text.removeprefix("api/")
-    if planned.not_applied:
-        found["not_applied"] = planned.not_applied
-    return found
+@lru_cache(maxsize=1024)
+def _source(
+    caller_ip: str,
+    created_by: CreatedBy,
+    url_group: GroupName | None,
+    endpoint_name: str | None,
+    schedule_id: ScheduleId | None,
+    api: str | None,
+    not_applied: tuple[str, ...],
+    real_not_before_ms: int | None,
+    traceparent: str | None,
+) -> Source:
+    """One object for all messages that come from the same."""
+    return Source(
+        caller_ip=caller_ip,
+        created_by=created_by,
+        url_group=url_group,
+        endpoint_name=endpoint_name,
+        schedule_id=schedule_id,
+        api=api,
+        not_applied=not_applied,
+        real_not_before_ms=real_not_before_ms,
+        traceparent=traceparent,
+    )
 
 
-def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint: Endpoint) -> Decision[Published]:
+def _create(
+    state: StateView, owner: AccountView, planned: PublishPlan, endpoint: Endpoint
+) -> Decision[PublishedMessage]:
     item, options = planned.item, planned.options
-    key = deduplication.key_of(item.destination, item.body, options, endpoint)
+    key = deduplication_key(item.destination, item.body, options, endpoint)
     if key is not None:
-        earlier = deduplication.earlier_message(owner, key, state.now_ms)
+        earlier = earlier_message(owner, key, state.now_ms)
         if earlier is not None:
             yield PublishDeduplicated(message_id=earlier, at_ms=state.now_ms)
-            return Published(message_id=earlier, url=endpoint.url, deduplicated=True)
+            return PublishedMessage(message_id=earlier, url=endpoint.url, deduplicated=True)
     account = owner.account
     now_ms = state.now_ms
     number = state.counters.messages + 1
-    rare = _rare_fields(planned, endpoint)
-    message = (Message if rare else BriefMessage)(
+    message = Message(
         message_id=MessageId(make_message_id(state.event_key, number)),
         number=number,
         account_id=planned.account_id,
@@ -175,13 +226,25 @@ def _create(state: StateView, owner: AccountView, planned: PublishPlan, endpoint
         method=options.method or Method.POST,
         headers=delivered_headers(options),
         body=item.body,
-        max_retries=limits.default_retries(account) if options.max_retries is None else options.max_retries,
-        timeout_ms=limits.timeout_ms(account, options.timeout_ms),
-        caller_ip=item.caller_ip,
-        created_by=planned.created_by,
-        **rare,
+        policy=policy_of(
+            options,
+            max_retries=limits.default_retries(account) if options.max_retries is None else options.max_retries,
+            timeout_ms=limits.timeout_ms(account, options.timeout_ms),
+            queue=item.queue,
+        ),
+        source=_source(
+            item.caller_ip,
+            planned.created_by,
+            planned.url_group,
+            None if planned.url_group is None else endpoint.name,
+            planned.schedule_id,
+            item.destination.api,
+            planned.not_applied,
+            options.not_before_ms if item.is_near_real_time else None,
+            item.traceparent,
+        ),
     )
     yield MessageCreated(
-        message=message, deduplication_key=key, deduplicate_until_ms=now_ms + deduplication.WINDOW_MS if key else 0
+        message=message, deduplication_key=key, deduplicate_until_ms=now_ms + DEDUPLICATION_MS if key else 0
     )
-    return Published(message_id=message.message_id, url=endpoint.url, deduplicated=False)
+    return PublishedMessage(message_id=message.message_id, url=endpoint.url, deduplicated=False)

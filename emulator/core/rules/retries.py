@@ -15,11 +15,10 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from emulator.core.facts import RetryScheduled
 from emulator.core.language import expressions
 from emulator.core.language.calendar import DAY_MS
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Message, Progress
+from emulator.core.message_facts import RetryScheduled
+from emulator.core.model.messages import AttemptOutcome, Message, Progress
 from emulator.core.record import Record
 
 
@@ -71,13 +70,13 @@ _HINTS_IN_ORDER = (
 
 def is_spent(progress: Progress, outcome: AttemptOutcome) -> bool:
     """Whether no retry follows a failed attempt: the message has had all it may have, or the answer forbids one."""
-    return outcome.non_retryable or progress.retried >= progress.message.max_retries
+    return outcome.non_retryable or progress.dispatch.retried >= progress.message.policy.max_retries
 
 
 def next_retry(progress: Progress, outcome: AttemptOutcome, now_ms: int) -> RetryScheduled:
     """The retry that follows a failed attempt, which came back now."""
     message = progress.message
-    delay = delay_after(message, outcome, retried=progress.retried, now_ms=now_ms)
+    delay = delay_after(message, outcome, retried=progress.dispatch.retried, now_ms=now_ms)
     return RetryScheduled(
         message_id=message.message_id, at_ms=now_ms, due_ms=now_ms + delay.delay_ms, reason=delay.reason.value
     )
@@ -86,7 +85,7 @@ def next_retry(progress: Progress, outcome: AttemptOutcome, now_ms: int) -> Retr
 def delay_after(message: Message, outcome: AttemptOutcome, *, retried: int, now_ms: int) -> RetryDelay:
     """The wait after a failed attempt of a message; see `delay_before_retry`."""
     return delay_before_retry(
-        expression=message.retry_delay,
+        expression=message.policy.retry_delay,
         retried=retried,
         response_headers=() if outcome.response is None else outcome.response.headers,
         now_ms=now_ms,

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from emulator.core.commands import DeleteSchedule, PublishItem, SetSchedulePaused, WriteSchedule
-from emulator.core.decision import Decision, account_state
 from emulator.core.errors import NotFound, Refused
-from emulator.core.facts import ScheduleDeleted, ScheduleFired, SchedulePaused, ScheduleResumed, ScheduleWritten
-from emulator.core.identifiers import schedule_id as make_schedule_id
 from emulator.core.language.cron import parse as parse_cron
 from emulator.core.model.messages import CreatedBy
-from emulator.core.model.names import AccountId, GroupName, ScheduleId
 from emulator.core.model.options import DestinationKind
 from emulator.core.model.resources import Schedule, ScheduleProgress
+from emulator.core.record import AccountId, GroupName, ScheduleId
+from emulator.core.record import schedule_id as make_schedule_id
+from emulator.core.resource_facts import (
+    ScheduleDeleted,
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleWritten,
+)
 from emulator.core.rules import limits, publishing
 from emulator.core.rules.options import check_answer_is_heard
-from emulator.core.rules.url_groups import destination_group
-from emulator.core.state_view import StateView, cron_of, split_subject
+from emulator.core.rules.resources import destination_group
+from emulator.core.state import Decision, StateView, account_state, cron_of, split_subject
 
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
@@ -72,13 +77,13 @@ def set_schedule_paused(state: StateView, command: SetSchedulePaused) -> Decisio
 
 
 def delete_schedule(state: StateView, command: DeleteSchedule) -> Decision[None]:
-    """Delete a schedule; its messages go on. Raises NotFound."""
+    """Delete a schedule; its messages are still delivered. Raises NotFound."""
     schedule(state, command.account_id, command.schedule_id)
     yield ScheduleDeleted(account_id=command.account_id, schedule_id=command.schedule_id, at_ms=state.now_ms)
 
 
 def fire(state: StateView, subject: str, due_ms: int) -> Decision[None]:
-    """A schedule is due: publish its message, or note why that was refused; either way it goes on (D-065)."""
+    """A schedule is due: publish its message, or note why that was refused; either way it continues (D-065)."""
     account_id, name = split_subject(subject)
     schedule_id = ScheduleId(name)
     progress = state.accounts[account_id].schedules[schedule_id]

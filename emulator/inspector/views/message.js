@@ -1,32 +1,51 @@
 // One message: where it stands and why, what it is tied to, and every attempt with what was sent and answered.
 
-import { asCurl } from "../api.js";
+import { messageAssertions } from "../assertions.js";
 import { h, replace } from "../dom.js";
-import { duration, instant, shortId } from "../format.js";
-import { action, closing, facts, problem, when } from "../list.js";
-import { chaosMark, copy, id, status } from "../parts.js";
-import { own, prefixOf } from "../service.js";
+import { bytes, duration, moment, shortId } from "../format.js";
+import {
+  action,
+  chaosMark,
+  closing,
+  copyCall,
+  copyChoice,
+  facts,
+  id,
+  link,
+  problem,
+  sentence,
+  status,
+  tag,
+  when,
+} from "../list.js";
 import { isGood } from "../timeline_rows.js";
+import { appSpans } from "./app_spans.js";
 import { bytesOf, exchange, flat, signature } from "./message_parts.js";
 
-// What every delivery carries besides what its publisher gave.
-const ADDED = /^(host|user-agent|accept-encoding|content-length)$|-region$/i;
-const LONGEST_BODY = 4_000;
-
 export function detail(context) {
-  const message = context.route.select, place = h("div.panel", { "aria-busy": "true" });
-  const lists = [["explain", `messages/${encodeURIComponent(message)}/explain`], ["attempts", "deliveries", { message_id: message, limit: 1000 }],
-    ["listed", "messages", { id: message, limit: 1 }]].map(([what, path, query]) => [`${what} ${message}`, path, query]);
+  const message = context.route.select;
+  const place = h("div.panel", { "aria-busy": "true" });
+  const lists = [
+    ["explain", `messages/${encodeURIComponent(message)}/explain`],
+    ["attempts", "deliveries", { message_id: message, limit: 1000 }],
+    ["listed", "messages", { id: message, limit: 1 }],
+  ].map(([what, path, query]) => [`${what} ${message}`, path, query]);
   let drawn = "";
   const draw = () => {
-    const found = lists.map(([name]) => context.state.lists[name]), text = JSON.stringify(found);
+    const found = lists.map(([name]) => context.state.lists[name]);
+    const text = JSON.stringify(found);
     // What is unfolded stays so, as long as nothing has changed.
     if (!found.every(Boolean) || !context.state.credentials || text === drawn) return;
     drawn = text;
     place.removeAttribute("aria-busy");
     const [explained, { deliveries = [] }, { messages: [listed] = [] }] = found;
-    replace(place, closing(context, id(message)),
-      explained.error ? problem(explained.error) : panel(context, explained, deliveries, listed ?? {}));
+    replace(
+      place,
+      closing(context, id(message)),
+      explained.error
+        ? problem(explained.error)
+        : panel(context, explained, deliveries, listed ?? {}),
+    );
   };
   for (const [name, path, query] of lists) {
     context.load(name, path, query, draw);
@@ -36,71 +55,205 @@ export function detail(context) {
 }
 
 function panel(context, explained, deliveries, listed) {
-  const { message_id: message, url, state, summary, reasons } = explained, [first] = deliveries, letter = listed.dead_letter_id;
-  const verify = first && asPytest(url, deliveries, context.state);
-  const act = (text, method, path, options, attributes) => action(context, text, () => context.act(text, method, `/v2/${path}`, options), attributes);
+  const { message_id: message, url, state, summary, reasons } = explained;
+  const [first] = deliveries;
+  const spansOf = appSpans(context, message, deliveries);
+  const letter = listed.dead_letter_id;
+  const run = first?.workflow_run_id ?? listed.workflow_run_id;
+  const step = first?.step ?? listed.step;
+  const act = (text, method, path, options, attributes) =>
+    action(context, text, () => context.act(text, method, `/v2/${path}`, options), attributes);
+  const { queue, schedule_id: schedule, url_group: group, flow_control_key: key } = listed;
   return [
-    facts([["Destination", h("bdi", url)], ["State", state.toLowerCase()], ["Why", h("bdi", summary)],
-      ["Labels", listed.labels?.map((label) => h("bdi.tag", label))]]),
-    h("div.buttons",
+    h("div.state-line", sentence(summary, context)),
+    h(
+      "div.buttons",
       /PENDING|HELD|ACTIVE|RETRYING/.test(state) && act("Cancel", "DELETE", `messages/${message}`),
-      letter && act("Retry from the dead letters", "POST", "dlq/retry", { query: { dlqIds: letter } }, { class: "main" }),
-      first && act("Publish again", "POST", `publish/${url}`, again(context.state, first, listed)),
-      verify && h("button", { onclick: () => copy(verify, "the assertion"), title: verify }, "Copy as pytest assertion")),
-    h("div", h("h3", "How it came here"),
-      h("ol", reasons.map((reason) => h("li", when(reason.at_ms, context), " ", h("bdi", reason.text), " ", ties(context, reason))))),
-    deliveries.map((delivery, at) => attempt(context, delivery, at === deliveries.length - 1)),
+      letter &&
+        act(
+          "Retry from the dead letters",
+          "POST",
+          "dlq/retry",
+          { query: { dlqIds: letter } },
+          { class: "main" },
+        ),
+      action(context, "Publish again…", () => context.go("publish", { again: message }), {
+        title: "Open the form filled in, to edit and send",
+      }),
+      first &&
+        copyChoice("assertion", messageAssertions(url, deliveries, context.state), {
+          said: "the assertion",
+        }),
+    ),
+    facts([
+      ["Destination", h("bdi", url)],
+      ["State", state.toLowerCase()],
+      ["Run", run && link("runs", run, { select: run, ...(step && { step }) })],
+      [
+        "Step",
+        run &&
+          (step ?? (listed.created_by === "failure_callback" ? "failure function" : "first call")),
+      ],
+      ["Queue", queue && link("queues", queue)],
+      ["Schedule", schedule && link("schedules", schedule, { select: schedule })],
+      ["URL group", group && link("groups", group)],
+      ["Flow control", key && link("queues", key)],
+      ["Labels", listed.labels?.map(tag)],
+    ]),
+    !first && unsent(context, message),
+    h(
+      "div",
+      h("h3", "How it came here"),
+      h(
+        "ol.reasons",
+        reasons.map((reason) =>
+          h(
+            "li",
+            when(reason.at_ms, context),
+            h("span", sentence(reason.text, context), " ", ties(context, reason)),
+          ),
+        ),
+      ),
+    ),
+    deliveries.map((delivery, at) =>
+      attempt(context, delivery, at === deliveries.length - 1, spansOf(delivery)),
+    ),
+  ];
+}
+
+/** What will be sent: read from the service, which hides what the message redacts. */
+function unsent(context, message) {
+  const place = h("section", { "aria-busy": "true" });
+  context
+    .call("GET", `/v2/messages/${encodeURIComponent(message)}`)
+    .then((found) => replace(place, toSend(context, found)))
+    // A message of another account, or one that is not found any more.
+    .catch(() => replace(place, h("p.dim", "What it holds is not known here.")))
+    .finally(() => place.removeAttribute("aria-busy"));
+  return place;
+}
+
+function toSend(context, found) {
+  const { body, bodyBase64: base64 } = found;
+  const flow = ["parallelism", "rate", "period"]
+    .filter((name) => found[name])
+    .map((name) => `${name} ${found[name]}${name === "period" ? " s" : ""}`);
+  return [
+    h("h3", "Not sent yet"),
+    facts([
+      ["Not before", when(found.notBefore, context)],
+      ["Retries", found.maxRetries],
+      ["Retry delay", found.retryDelayExpression && h("code", found.retryDelayExpression)],
+      ["Timeout", found.timeout && `${found.timeout} s`],
+      ["Callback", found.callback && h("bdi", found.callback)],
+      ["Failure callback", found.failureCallback && h("bdi", found.failureCallback)],
+      [
+        "Flow control",
+        found.flowControlKey && [found.flowControlKey, flow.length > 0 && ` (${flow.join(", ")})`],
+      ],
+    ]),
+    exchange("Request", `${found.method} ${found.url}`, {
+      headers: found.header ?? {},
+      body: body ?? (base64 ? null : ""),
+      body_base64: base64,
+    }),
   ];
 }
 
 /** Ways to what a reason speaks of: cause, effect, schedule. */
-function ties({ select }, { kind, source_message_id: source, message_id: made, schedule_id: schedule }) {
-  const link = (text, other) => other && h("button.quiet", { onclick: () => select(other) }, `→ ${text} ${shortId(other)}`);
-  return [link("caused by", source), link(kind === "callback" ? "callback" : "published again", made),
-    schedule && h("a", { href: `#/schedules?select=${encodeURIComponent(schedule)}` }, `→ schedule ${schedule}`)];
+function ties(
+  { select },
+  { kind, source_message_id: source, message_id: made, schedule_id: schedule },
+) {
+  const link = (text, other) =>
+    other && h("button.quiet", { onclick: () => select(other) }, `→ ${text} ${shortId(other)}`);
+  return [
+    link("caused by", source),
+    link(kind === "callback" ? "callback" : "published again", made),
+    schedule &&
+      h(
+        "a",
+        { href: `#/schedules?select=${encodeURIComponent(schedule)}` },
+        `→ schedule ${schedule}`,
+      ),
+  ];
 }
 
-function attempt(context, delivery, open) {
-  const { response, method, url, error, chaos } = delivery;
-  const sent = { method, path: "", headers: flat(delivery.headers), body: delivery.body };
-  return h("details", { open }, h("summary", `Attempt ${delivery.attempt} `,
-    status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
-    ` ${instant(delivery.at_ms, context.zone)}, ${duration(delivery.duration_ms)}, by ${delivery.via} `, chaosMark(chaos?.did)),
-  h("div.panel", error && problem(error), chaos && h("p.dim", `A rule spares this attempt with "except": ["${chaos.id}"].`), exchange("Request", `${method} ${url}`, delivery),
-    response && exchange("Response", response.status, response), signature(delivery, context.state),
-    h("div.buttons", h("button", { onclick: () => copy(asCurl(sent, url), "the request") }, "Copy request as curl"))));
+/** How long an attempt took: on the world's clock, which may stand still, and in real time, if it left at all. */
+const took = ({ duration_ms: virtual, took_ms: real }) =>
+  (virtual || real === null ? `${duration(virtual)} of the clock, ` : "") +
+  (real === null ? "" : `${duration(real)} of real time, `);
+
+/** When an attempt was made and how long it took, as the third part beside request and answer. */
+function timing(context, delivery) {
+  const { created_ms: created, at_ms: at, duration_ms: virtual, took_ms: real, via } = delivery;
+  const { forwarded_to: forwarded } = delivery;
+  const size = (exchanged) => bytes(exchanged ? bytesOf(exchanged).length : 0);
+  return h(
+    "div.timing",
+    h("h3", "Timing"),
+    facts([
+      ["Made", when(created, context)],
+      [
+        "Left",
+        [when(at, context), at > created && h("span.note", `${duration(at - created)} later`)],
+      ],
+      ["On the clock", duration(virtual)],
+      ["Real time", real === null ? "it did not leave" : duration(real)],
+      [
+        "Answered by",
+        forwarded ? [h("bdi", forwarded), ", by a rule that forwards"] : (VIAS[via] ?? via),
+      ],
+      ["Sent", size(delivery)],
+      ["Received", delivery.response && size(delivery.response)],
+    ]),
+  );
 }
 
-/** The options of a call that publishes the same once more. */
-function again(state, delivery, listed) {
-  const prefix = prefixOf(state), headers = own(state, { Method: delivery.method });
-  for (const [name, value] of Object.entries(flat(delivery.headers))) {
-    if (/^content-type$/i.test(name)) headers[name] = value;
-    else if (!ADDED.test(name) && !name.toLowerCase().startsWith(prefix.toLowerCase())) headers[`${prefix}Forward-${name}`] = value;
-  }
-  if (listed.max_attempts) headers[`${prefix}Retries`] = String(listed.max_attempts - 1);
-  if (listed.labels?.length) headers[`${prefix}Label`] = listed.labels.join(",");
-  return { headers, body: delivery.body ?? new Blob([bytesOf(delivery)]) };
-}
+const VIAS = {
+  network: "the network",
+  rule: "a destination rule",
+  capture: "nobody: captured",
+  mount: "the mounted application",
+};
 
-/** What happened, as the assertion of a test. */
-function asPytest(url, deliveries, state) {
-  const [{ method, created_ms: created }] = deliveries, { body, headers } = deliveries.at(-1);
-  const expected = { url, method, attempts: deliveries.length, at: deliveries.map(({ at_ms: at }) => at - created),
-    status: deliveries.map(({ response }) => response?.status ?? null) };
-  if (body !== null && body.length <= LONGEST_BODY) {
-    try {
-      expected.body_json = JSON.parse(body);
-    } catch {
-      expected.body = body;
-    }
-  }
-  if (headers[`${prefixOf(state)}Signature`]) expected.signed_with = "current";
-  return `emulator.verify(\n${Object.entries(expected).map(([name, value]) => `    ${name}=${python(value)},\n`).join("")})`;
-}
-
-function python(value) {
-  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (value && typeof value === "object") return `{${Object.entries(value).map((pair) => pair.map(python).join(": ")).join(", ")}}`;
-  return { null: "None", true: "True", false: "False" }[JSON.stringify(value)] ?? JSON.stringify(value);
+function attempt(context, delivery, open, spans) {
+  const { response, method, url, error, chaos, redelivery } = delivery;
+  // The whole URL stands in the place of a path, for the origin is not the emulator's.
+  const sent = { method, path: url, headers: flat(delivery.headers), body: delivery.body };
+  const { now, zone } = context;
+  return h(
+    "details.attempt",
+    { open },
+    h(
+      "summary",
+      h("strong", `Attempt ${delivery.attempt} `),
+      status(response?.status ?? "failed", response && isGood(response) ? "good" : "bad"),
+      ` ${moment(delivery.at_ms, now ?? undefined, zone)}, ${took(delivery)}by ${delivery.forwarded_to ?? delivery.via} `,
+      chaosMark(chaos?.did),
+      redelivery && tag("redelivery"),
+    ),
+    error && problem(error),
+    chaos && h("p.dim", `A rule spares this attempt with "except": ["${chaos.id}"].`),
+    h(
+      "div.sides",
+      exchange("Request", `${method} ${url}`, delivery),
+      response
+        ? exchange("Response", response.status, response)
+        : h("div", h("h3", "Response"), h("p.dim", "There was none.")),
+      timing(context, delivery),
+    ),
+    spans,
+    signature(delivery, context.state),
+    h(
+      "div.buttons",
+      action(
+        context,
+        "Redeliver",
+        () => context.act("Redeliver", "POST", `/_emulator/deliveries/${delivery.seq}/redeliver`),
+        { title: "Send this attempt again now; nothing of the message changes" },
+      ),
+      copyCall("Copy request as", sent, { origin: "", said: "the request" }),
+    ),
+  );
 }

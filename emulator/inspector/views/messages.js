@@ -2,43 +2,90 @@
 
 import { h } from "../dom.js";
 import { shortUrl } from "../format.js";
-import { action, badNote, link, listView, note, status, tag, teaches, when } from "../list.js";
+import {
+  action,
+  badNote,
+  link,
+  listView,
+  note,
+  sentence,
+  status,
+  tag,
+  teaches,
+  when,
+} from "../list.js";
 import { own } from "../service.js";
 export { detail } from "./message.js";
 
 const ENDED = new Set(["DELIVERED", "FAILED", "CANCELED"]);
-const STATES = [["", "any state"], ["live", "not ended"], ["pending", "delayed", "wait"], ["held", "waiting", "wait"], ["active", "active", "wait"],
-  ["retrying", "retrying", "bad"], ["delivered", "delivered", "good"], ["failed", "failed", "bad"], ["canceled", "canceled"]];
-const STEP = 200, MOST = 1000;
+const STATES = [
+  ["", "any state"],
+  ["live", "not ended"],
+  ["pending", "delayed", "wait"],
+  ["held", "waiting", "wait"],
+  ["active", "active", "wait"],
+  ["retrying", "retrying", "bad"],
+  ["delivered", "delivered", "good"],
+  ["failed", "failed", "bad"],
+  ["canceled", "canceled"],
+];
+const PAGE = 200;
 
 export function render(context, tools) {
-  let limit = STEP;
-  const more = h("button.quiet", { onclick: () => {
-    limit += STEP;
-    view.reload();
-  } }, "Show older messages");
-  const cut = h("p.dim", { hidden: true }, `The newest ${MOST} are shown: filter to see others.`);
   const view = listView(context, {
-    rows: "messages", query: () => ({ limit }), key: "message_id", open: "message_id",
-    filters: ["state", "url", "label", "schedule", "queue", "text"], options: { state: STATES },
-    empty: () => teaches("No message yet. This one is delivered after ten seconds of the clock:", "/v2/publish/https://app.example/orders",
-      { headers: { ...own(context.state, { Delay: "10s" }), "Content-Type": "application/json" }, body: '{"order": 7}' }),
-    drawn: (found, answer) => {
-      more.hidden = !answer.cursor || limit >= MOST;
-      cut.hidden = !answer.cursor || limit < MOST;
-    },
+    rows: "messages",
+    query: () => ({ limit: PAGE }),
+    key: "message_id",
+    open: "message_id",
+    filters: ["state", "url", "label", "schedule", "queue", "text"],
+    options: { state: STATES },
+    older: "messages",
+    empty: () =>
+      teaches(
+        "No message yet. This one is delivered after ten seconds of the clock:",
+        "/v2/publish/https://app.example/orders",
+        {
+          headers: { ...own(context.state, { Delay: "10s" }), "Content-Type": "application/json" },
+          body: '{"order": 7}',
+        },
+      ),
     columns: [
       ["Created", "when", "created_ms"],
-      ["Destination", "main", (message) => [`${message.method} ${shortUrl(message.url)}`, origin(message), message.labels.map(tag)]],
-      ["State", "words", (message) => [standing(message), message.next_ms !== null && h("span.dim", " next ", when(message.next_ms, context)),
-        message.waits && note(message.waits), (message.last_error || message.last_status >= 300) && badNote(message.last_result)]],
-      ["Attempts", "number", (message) => `${message.attempts}/${message.max_attempts}`],
-      ["Id", "id", "message_id"],
+      [
+        "Destination",
+        "main",
+        (message) => [
+          h("span.cut-line", { title: message.url }, `${message.method} ${shortUrl(message.url)}`),
+          origin(message),
+          message.labels.map(tag),
+        ],
+        "url",
+      ],
+      [
+        "State",
+        "words",
+        (message) => [
+          standing(message),
+          message.next_ms !== null && h("span.dim", " next ", when(message.next_ms, context)),
+          message.waits && note(sentence(message.waits, context)),
+          (message.last_error || message.last_status >= 300) && badNote(message.last_result),
+        ],
+        "state",
+      ],
+      [
+        "Attempts",
+        "number",
+        (message) => `${message.attempts}/${message.max_attempts}`,
+        "attempts",
+      ],
+      ["Id", "id extra", "message_id", null],
     ],
-    actions: ({ state, message_id }, deed) => !ENDED.has(state) && deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
+    actions: ({ state, message_id }, deed) =>
+      !ENDED.has(state) &&
+      deed("Cancel", message_id, "DELETE", `/v2/messages/${message_id}`, { ask: false }),
   });
   tools(action(context, "Publish…", () => context.go("publish")));
-  return [view.place, more, cut];
+  return view.place;
 }
 
 function standing(message) {
@@ -47,7 +94,14 @@ function standing(message) {
 }
 
 /** What made a message, with a way there. */
-function origin({ schedule_id: schedule, queue, url_group: group, created_by: by }) {
+function origin(message) {
+  const { schedule_id: schedule, queue, url_group: group, created_by: by } = message;
+  const { workflow_run_id: run, step } = message;
+  if (run)
+    return note(
+      link("runs", `run ${run}`, { select: run, ...(step && { step }) }),
+      ` · ${step ?? (by === "failure_callback" ? "failure function" : "first call")}`,
+    );
   if (schedule) return link("schedules", `schedule ${schedule}`, { select: schedule });
   if (queue) return link("queues", `queue ${queue}`);
   if (group) return link("groups", `group ${group}`);

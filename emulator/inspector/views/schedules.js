@@ -1,23 +1,77 @@
 // Schedules: when each fires, what came of the last time, and holding them up.
 
 import { h, replace } from "../dom.js";
-import { action, badNote, closing, deeds, facts, firing, id, link, listView, note, pauser, status, teaches, when } from "../list.js";
+import {
+  action,
+  badNote,
+  closing,
+  deeds,
+  facts,
+  firing,
+  id,
+  link,
+  listView,
+  note,
+  pauser,
+  status,
+  teaches,
+  when,
+} from "../list.js";
 import { own } from "../service.js";
 
 const FIRINGS = 10;
-const RESULTS = { SUCCESS: ["delivered", "good"], FAIL: ["failed", "bad"], IN_PROGRESS: ["in progress", "wait"] };
+const RESULTS = {
+  SUCCESS: ["delivered", "good"],
+  FAIL: ["failed", "bad"],
+  IN_PROGRESS: ["in progress", "wait"],
+};
 
 export function render(context, tools) {
   const view = listView(context, {
-    rows: "schedules", query: () => ({ firings: FIRINGS }), key: "schedule_id", open: "schedule_id",
-    empty: () => teaches("No schedule yet. This one publishes every day at nine in Berlin:", "/v2/schedules/https://app.example/report",
-      { headers: own(context.state, { Cron: "CRON_TZ=Europe/Berlin 0 9 * * *", "Schedule-Id": "daily-report" }) }),
+    rows: "schedules",
+    query: () => ({ firings: FIRINGS }),
+    key: "schedule_id",
+    open: "schedule_id",
+    empty: () =>
+      teaches(
+        "No schedule yet. This one publishes every day at nine in Berlin:",
+        "/v2/schedules/https://app.example/report",
+        {
+          headers: own(context.state, {
+            Cron: "CRON_TZ=Europe/Berlin 0 9 * * *",
+            "Schedule-Id": "daily-report",
+          }),
+        },
+      ),
     columns: [
-      ["Schedule", "main", (schedule) => [schedule.schedule_id, note(schedule.method, " ", schedule.destination)]],
-      ["Cron", "", (schedule) => h("code", schedule.cron)],
-      ["State", "", ({ paused, error }) => (paused ? status("paused", "wait") : error ? status("failing", "bad") : status("active", "good"))],
+      [
+        "Schedule",
+        "main",
+        (schedule) => [schedule.schedule_id, note(schedule.method, " ", schedule.destination)],
+        "schedule_id",
+      ],
+      ["Cron", "", (schedule) => h("code", schedule.cron), "cron"],
+      [
+        "State",
+        "",
+        ({ paused, error }) =>
+          paused
+            ? status("paused", "wait")
+            : error
+              ? status("failing", "bad")
+              : status("active", "good"),
+        ({ paused, error }) => (paused ? 2 : error ? 0 : 1),
+      ],
       ["Next", "when", "next_ms"],
-      ["Last", "", (schedule) => [when(schedule.last_ms, context), badNote(schedule.error) ?? note(results(schedule))]],
+      [
+        "Last",
+        "",
+        (schedule) => [
+          when(schedule.last_ms, context),
+          badNote(schedule.error) ?? note(results(schedule)),
+        ],
+        "last_ms",
+      ],
     ],
     actions: buttons,
   });
@@ -27,35 +81,86 @@ export function render(context, tools) {
 
 /** One schedule with its next firings. */
 export function detail(context) {
-  const place = h("div.panel"), name = context.route.select;
-  context.watch((state) => state.lists.schedules, (answer) => {
-    const schedule = answer?.schedules?.find((each) => each.schedule_id === name);
-    if (schedule) replace(place, panel(context, schedule));
-    else replace(place, answer && h("p.empty", "There is no such schedule any more."));
-  });
+  const place = h("div.panel");
+  const name = context.route.select;
+  context.watch(
+    (state) => state.lists.schedules,
+    (answer) => {
+      const schedule = answer?.schedules?.find((each) => each.schedule_id === name);
+      if (schedule) replace(place, panel(context, schedule));
+      else replace(place, answer && h("p.empty", "There is no such schedule any more."));
+    },
+  );
   return place;
 }
 
 function panel(context, schedule) {
-  const differs = schedule.time_zone !== context.zone, messages = Object.entries(schedule.last_messages);
+  const differs = schedule.time_zone !== context.zone;
+  const messages = Object.entries(schedule.last_messages);
   return [
     closing(context, schedule.schedule_id),
-    h("div.buttons", buttons(schedule, deeds(context, () => context.go("schedules", {}, schedule.schedule_id)))),
-    facts([["Destination", schedule.destination], ["Queue", schedule.queue], ["Labels", schedule.labels.join(", ")], ["Made", when(schedule.created_ms, context)],
-      ["Last error", schedule.error]]),
-    h("div", h("h3", `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""} `, link("when", "more", { expression: schedule.cron })),
+    h(
+      "div.buttons",
+      buttons(
+        schedule,
+        deeds(context, () => context.go("schedules", {}, schedule.schedule_id)),
+      ),
+    ),
+    facts([
+      ["Destination", schedule.destination],
+      ["Queue", schedule.queue],
+      ["Labels", schedule.labels.join(", ")],
+      ["Made", when(schedule.created_ms, context)],
+      ["Last error", schedule.error],
+    ]),
+    h(
+      "div",
+      h(
+        "h3",
+        `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""} `,
+        link("when", "more", { expression: schedule.cron }),
+      ),
       h("ol", schedule.firings.map(firing(context, schedule.time_zone))),
-      !schedule.firings.length && h("p.dim", schedule.paused ? "None while it is paused; they are not caught up." : "It does not fire any more.")),
-    messages.length > 0 && h("div", h("h3", "Messages of the last firing"), h("ol", messages.map(([message, result]) =>
-      h("li", id(message), " ", status(...RESULTS[result]), " ", link("messages", "open", { text: message, select: message }))))),
+      !schedule.firings.length &&
+        h(
+          "p.dim",
+          schedule.paused
+            ? "None while it is paused; they are not caught up."
+            : "It does not fire any more.",
+        ),
+    ),
+    messages.length > 0 &&
+      h(
+        "div",
+        h("h3", "Messages of the last firing"),
+        h(
+          "ol",
+          messages.map(([message, result]) =>
+            h(
+              "li",
+              id(message),
+              " ",
+              status(...RESULTS[result]),
+              " ",
+              link("messages", "open", { text: message, select: message }),
+            ),
+          ),
+        ),
+      ),
   ];
 }
 
 /** "2 delivered, 1 failed" */
 function results(schedule) {
   const made = Object.values(schedule.last_messages);
-  const counts = Object.entries(RESULTS).map(([name, [word]]) => [made.filter((each) => each === name).length, word]);
-  return counts.filter(([number]) => number).map((each) => each.join(" ")).join(", ");
+  const counts = Object.entries(RESULTS).map(([name, [word]]) => [
+    made.filter((each) => each === name).length,
+    word,
+  ]);
+  return counts
+    .filter(([number]) => number)
+    .map((each) => each.join(" "))
+    .join(", ");
 }
 
 function buttons({ schedule_id: name, paused }, deed) {

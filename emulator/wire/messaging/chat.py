@@ -9,9 +9,9 @@ import json
 from urllib.parse import urlsplit
 
 from emulator.core.errors import InvalidInput, Malformed
-from emulator.core.model.answers import Response
-from emulator.core.model.names import Headers
-from emulator.wire.messaging.destinations import parse_url
+from emulator.core.model.messages import Response
+from emulator.core.record import Headers
+from emulator.wire.urls import parse_url
 
 EVENT_STREAM = "text/event-stream"
 CONTENT = "This is the emulator's canned completion: no model was asked."
@@ -36,7 +36,7 @@ def completions_url(base: str) -> str:
 
 
 def canned(request: bytes, *, message_id: str, at_ms: int) -> Response:
-    """The answer to a chat request where nobody else gives one. The model is the one that the request names."""
+    """The default answer to a chat request. The model is that of the request."""
     try:
         model = _decoded(request).get("model")
     except Malformed:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from emulator.core.language.headers import canonical_name
-from emulator.core.language.spelling import is_alike, near
-from emulator.wire.dialect import BUILT_IN, Dialect, load
+from emulator.core.language.text import canonical_name, is_alike, near
+from emulator.wire.dialect import OWN_PREFIX, Dialect, load, owner_of
 from emulator.wire.messaging.options import OPTION_KEYS, is_option
 
 _ALIKE = 0.85
@@ -15,7 +14,6 @@ _LONGEST = 80
 TELEMETRY = "telemetry-"
 # The same of workflow clients, whose messages all have them, and perhaps the callbacks of these.
 _OF_WORKFLOW_CLIENTS = ("workflow-sdk-version", "workflow-sdk", "workflow-invoke-count")
-_OWN = "svc-emulator"
 
 
 @lru_cache(maxsize=4096)
@@ -25,12 +23,12 @@ def mistake(lower_name: str, dialect: Dialect) -> str | None:
     None for one that is right, or that means nothing to the service.
     """
     prefix = dialect.lower_prefix
-    if lower_name.startswith(_OWN):
+    if lower_name.startswith(OWN_PREFIX):
         return None
     if lower_name.startswith(prefix):
         suffix = lower_name[len(prefix) :]
         return None if _is_ignored(suffix) or is_option(suffix) else _unknown(lower_name, dialect)
-    if (other := dialect_of(lower_name)) is not None:
+    if (other := owner_of(lower_name)) is not None:
         key = lower_name[len(load(other).lower_prefix) :]
         if _is_ignored(key):
             return None
@@ -40,13 +38,6 @@ def mistake(lower_name: str, dialect: Dialect) -> str | None:
     if dashed.startswith(prefix) or is_alike(dashed, _names(dialect), _ALIKE):
         return _unknown(lower_name, dialect)
     return None
-
-
-def dialect_of(lower_name: str) -> str | None:
-    """The built-in dialect whose prefix a header has."""
-    if lower_name.startswith(_OWN):
-        return None  # The emulator's own headers have the same names in every dialect.
-    return next((name for name in BUILT_IN if lower_name.startswith(load(name).lower_prefix)), None)
 
 
 def _is_ignored(suffix: str) -> bool:

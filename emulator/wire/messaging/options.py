@@ -11,7 +11,7 @@ may stand (D-074), which headers can be forwarded (D-075).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -19,19 +19,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed
 from emulator.core.language import cron
-from emulator.core.language.excerpts import excerpt
-from emulator.core.language.headers import canonical_name
-from emulator.core.model.names import FlowKey, ScheduleId
+from emulator.core.language.text import canonical_name, excerpt
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions
-from emulator.core.record import Record
-from emulator.wire import credentials, names
-from emulator.wire.dialect import Dialect
-from emulator.wire.messaging import destinations, flow_values, run_options
+from emulator.core.record import FlowKey, Record, ScheduleId
+from emulator.wire import names, urls
+from emulator.wire.dialect import DOCUMENT_PREFIX, Dialect, load, owner_of, start_with
+from emulator.wire.messaging import flow_control, option_values
 from emulator.wire.messaging.option_values import VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
-from emulator.wire.parts import Pairs, RequestParts
+from emulator.wire.parts import Pairs, RequestParts, token_parameter
 
 T = TypeVar("T")
 
@@ -49,8 +47,8 @@ class RequestKind(Enum):
     DEAD_LETTER_RETRY = auto()
 
 
-class Unused(Record):
-    """What a request gave in vain, by the client's names.
+class Note(Record):
+    """The options and headers of a request that are ignored, by the client's names.
 
     `ignored` are options that mean nothing on this call (D-074), `dropped` are headers to forward
     that belong to the connection (D-075), `unknown` are names that are no option's.
@@ -61,51 +59,97 @@ class Unused(Record):
     unknown: tuple[str, ...] = ()
 
 
-# Called with what was given in vain, if anything was.
-Tell = Callable[[Unused], None]
+# Called if anything is ignored.
+LogNote = Callable[[Note], None]
 
 
-def tell_nobody(unused: Unused) -> None:
-    """For callers that have nobody to tell."""
+def discard_note(note: Note) -> None:
+    """For callers that log nothing."""
 
 
 def read_options(
-    parts: RequestParts, dialect: Dialect, *, kind: RequestKind, tell: Tell = tell_nobody
+    parts: RequestParts, dialect: Dialect, *, kind: RequestKind, log_note: LogNote = discard_note
 ) -> MessageOptions:
     """What the headers and the query of a request say about the message.
 
     Raises: InvalidInput naming the header or parameter as the client would write it.
     """
-    given = _Given(dialect)
-    try:
-        rest = given.add_headers(parts.headers)
-        given.add_query(parts.query)
-        # A token in the query leaves the Authorization header to the destination (D-079).
-        own_authorization = credentials.token_parameter(parts, dialect) is None
-        options = _top_options(given, rest, kind, own_authorization=own_authorization)
-    except InvalidInput as problem:
-        raise run_options.problem_of(problem, (*parts.headers, *parts.query), dialect) from None
-    given.report(tell)
-    return options
+    # A token in the query leaves the Authorization header to the destination (D-079).
+    own_authorization = token_parameter(parts, dialect) is None
+    return _read(parts.headers, parts.query, dialect, kind, log_note, own_authorization=own_authorization)
 
 
 def read_listed_options(
-    headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind, tell: Tell = tell_nobody
+    headers: Iterable[tuple[str, str]], dialect: Dialect, *, kind: RequestKind, log_note: LogNote = discard_note
 ) -> MessageOptions:
     """The same for headers from a JSON body, whose names may have any case.
 
     Raises: InvalidInput naming the header.
     """
-    given = _Given(dialect)
     lower = [(name.lower(), value) for name, value in headers]
+    return _read(lower, None, dialect, kind, log_note, own_authorization=False)
+
+
+def _read(
+    headers: Sequence[tuple[str, str]],
+    query: Pairs | None,
+    dialect: Dialect,
+    kind: RequestKind,
+    log_note: LogNote,
+    *,
+    own_authorization: bool,
+) -> MessageOptions:
+    """`query` is None for headers from a body: unknown ones are checked for typos here only."""
+    given = _Given(dialect)
     try:
-        rest = given.add_headers(lower)
-        given.add_strangers(rest)
-        options = _top_options(given, rest, kind, own_authorization=False)
+        rest = given.add_headers(headers)
+        if query is None:
+            given.unknown += [name for name, _ in rest]
+            _refuse_foreign(rest, dialect)
+        else:
+            given.add_query(query)
+            _refuse_foreign((*rest, *query), dialect)
+        options = _top_options(given, rest, kind, own_authorization=own_authorization)
     except InvalidInput as problem:
-        raise run_options.problem_of(problem, lower, dialect) from None
-    given.report(tell)
+        raise problem_of(problem, (*headers, *(query or ())), dialect) from None
+    given.report(log_note)
     return options
+
+
+def names_run(options: Iterable[tuple[str, str]], dialect: Dialect) -> bool:
+    """Whether headers, or parameters of the query, make their message part of a run; an empty value says nothing."""
+    wanted = dialect.lower_prefix + option_values.RUN_ID
+    return any(name.lower() == wanted and value.strip() for name, value in options)
+
+
+def problem_of(problem: InvalidInput, options: Iterable[tuple[str, str]], dialect: Dialect) -> InvalidInput:
+    """The refusal of a wrong value, another one for a message of a run (D-364)."""
+    if names_run(options, dialect):
+        return InvalidRunMessage(problem.field, problem.reason)
+    return problem
+
+
+def _refuse_foreign(pairs: Iterable[tuple[str, str]], dialect: Dialect) -> None:
+    """Raises: InvalidInput naming an option of another built-in dialect, which would do nothing here (D-529)."""
+    if dialect.takes_foreign_options:
+        return
+    for name, value in pairs:
+        owner = _owner_of_option(name.lower(), dialect)
+        if owner is not None and value.strip():
+            shown = canonical_name(name)
+            if shown.startswith(DOCUMENT_PREFIX):
+                # As such it would be read as the document's name for an option of this dialect.
+                shown = shown.lower()
+            raise InvalidInput(
+                shown, f"is of the dialect {owner}, this server speaks {dialect.name}: {start_with(owner)}"
+            )
+
+
+@lru_cache(maxsize=1024)
+def _owner_of_option(lower_name: str, dialect: Dialect) -> str | None:
+    """The other dialect that has an option of this name."""
+    owner = None if lower_name.startswith(dialect.lower_prefix) else owner_of(lower_name)
+    return owner if owner is not None and is_option(lower_name[len(load(owner).lower_prefix) :]) else None
 
 
 def read_cron(parts: RequestParts, dialect: Dialect) -> str:
@@ -131,8 +175,9 @@ def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None
 
 def _given_by(parts: RequestParts, dialect: Dialect) -> _Given:
     given = _Given(dialect)
-    given.add_headers(parts.headers)
+    rest = given.add_headers(parts.headers)
     given.add_query(parts.query)
+    _refuse_foreign((*rest, *parts.query), dialect)
     return given
 
 
@@ -140,7 +185,7 @@ _CRON, _SCHEDULE_ID = "cron", "schedule-id"
 _FLOW_CONTROL = ("flow-control-key", "flow-control-value")
 _CALLBACKS = ("callback", "failure-callback")
 # All others behind the prefix mean nothing here.
-_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS, *run_options.KEYS))
+_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS, *option_values.KEYS))
 
 # --- sorting: which message an option is about ----------------------------------------------------
 
@@ -154,6 +199,15 @@ def is_option(suffix: str) -> bool:
     """Whether a header's name behind the prefix means anything, for a message or for one of its callbacks."""
     key = _key_of(suffix)
     return key in _OPTIONS or key.startswith(_FORWARD)
+
+
+_LIST_OPTIONS = frozenset(("label", "redact-fields"))
+
+
+def is_list_option(name: str, dialect: Dialect) -> bool:
+    """Whether a header is an option, of a message or of a callback, whose value is a list with commas."""
+    lower = name.lower()
+    return lower.startswith(dialect.lower_prefix) and _key_of(lower[len(dialect.lower_prefix) :]) in _LIST_OPTIONS
 
 
 def _key_of(suffix: str) -> str:
@@ -175,7 +229,7 @@ class _Given:
     of an option together are the suffix of its header.
     """
 
-    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "_unknown")
+    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "unknown")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -184,7 +238,7 @@ class _Given:
         self._forwarded: dict[str, list[tuple[str, str]]] = {}
         self._ignored: list[str] = []
         self._dropped: list[str] = []
-        self._unknown: list[str] = []
+        self.unknown: list[str] = []
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Sort in the service's headers; the others come back."""
@@ -196,10 +250,6 @@ class _Given:
             else:
                 rest.append(pair)
         return rest
-
-    def add_strangers(self, headers: Iterable[tuple[str, str]]) -> None:
-        """Headers of a body that are not the service's: their names are looked at nowhere else."""
-        self._unknown += [name for name, _ in headers]
 
     def add_query(self, query: Pairs) -> None:
         """Sort in the service's query parameters."""
@@ -221,7 +271,7 @@ class _Given:
         is_forwarded = depth <= MAX_CALLBACK_DEPTH and key.startswith(_FORWARD)
         if not is_forwarded and (not text or (key not in _OPTIONS and depth <= MAX_CALLBACK_DEPTH)):
             if key not in _OPTIONS:
-                self._unknown.append(self._dialect.lower_prefix + suffix)
+                self.unknown.append(self._dialect.lower_prefix + suffix)
             return
         if from_query:
             self._from_query.add(suffix)
@@ -279,7 +329,7 @@ class _Given:
     def forwarded(self, path: str) -> Pairs:
         return tuple(self._forwarded.get(path, ()))
 
-    def pass_over_schedule_options(self, path: str) -> None:
+    def reject_schedule_options(self, path: str) -> None:
         """Only schedules have a cron expression, which is refused elsewhere, and an id, which is ignored (D-074)."""
         texts = self.at(path)
         if _CRON in texts:
@@ -287,11 +337,11 @@ class _Given:
         if _SCHEDULE_ID in texts:
             self._ignored.append(self.name(path + _SCHEDULE_ID))
 
-    def report(self, tell: Tell) -> None:
-        """Tell what was given in vain."""
-        if self._ignored or self._dropped or self._unknown:
+    def report(self, log_note: LogNote) -> None:
+        """Call `log_note` if anything is ignored."""
+        if self._ignored or self._dropped or self.unknown:
             dropped = tuple(dict.fromkeys(self._dropped))
-            tell(Unused(ignored=tuple(self._ignored), dropped=dropped, unknown=tuple(self._unknown)))
+            log_note(Note(ignored=tuple(self._ignored), dropped=dropped, unknown=tuple(self.unknown)))
 
 
 # --- reading: what the options say together -------------------------------------------------------
@@ -302,7 +352,7 @@ def _top_options(
 ) -> MessageOptions:
     """The options of the message itself; `own_authorization`: that header is for the service alone."""
     if kind is not RequestKind.SCHEDULE:
-        given.pass_over_schedule_options("")
+        given.reject_schedule_options("")
     content_type: str | None = None
     incoming: list[tuple[str, str]] = []
     for name, value in rest:
@@ -338,7 +388,7 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
         failure_callback=failure_callback,
         failure_callback_settings=failure_callback_settings,
         flow_control=_flow_control(given, path),
-        workflow=run_options.read(texts, partial(given.read, path)) if run_options.RUN_ID in texts else None,
+        workflow=option_values.read(texts, partial(given.read, path)) if option_values.RUN_ID in texts else None,
         **values,
     )
 
@@ -348,8 +398,8 @@ def _callback(given: _Given, parent: str, key: str) -> tuple[CallbackOptions | N
     path = f"{parent}{key}-"
     if key not in given.at(parent) and not given.concerns(path):
         return None, None
-    url = given.read(parent, key, destinations.parse_url)
-    given.pass_over_schedule_options(path)
+    url = given.read(parent, key, urls.parse_url)
+    given.reject_schedule_options(path)
     options = _options(given, path)
     if url is not None:
         return CallbackOptions(url=url, options=options), None
@@ -364,14 +414,16 @@ def _callback(given: _Given, parent: str, key: str) -> tuple[CallbackOptions | N
 def _flow_control(given: _Given, path: str) -> FlowControl | None:
     """The key and its limits; a key alone is counted and limits nothing (D-083)."""
     key = given.read(path, "flow-control-key", names.parse_free_text)
-    value = given.read(path, "flow-control-value", flow_values.parse_flow_control_value)
+    value = given.read(path, "flow-control-value", flow_control.parse_flow_control_value)
     if key is None:
         if value is not None:
             key_name = given.name(path + "flow-control-key")
             raise InvalidInput(given.name(path + "flow-control-value"), f"expected {key_name} beside it")
         return None
     if value is None:
-        return FlowControl(key=FlowKey(key), parallelism=None, rate=None, period_ms=flow_values.DEFAULT_PERIOD_S * 1000)
+        return FlowControl(
+            key=FlowKey(key), parallelism=None, rate=None, period_ms=flow_control.DEFAULT_PERIOD_S * 1000
+        )
     return FlowControl(
         key=FlowKey(key), parallelism=value.parallelism, rate=value.rate, period_ms=value.period_s * 1000
     )

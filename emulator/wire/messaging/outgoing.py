@@ -1,23 +1,109 @@
-"""The request headers of one attempt, complete and in order.
-
-The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
-Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
-"""
+"""The request of one attempt: its headers, complete and in order, and its signature."""
 
 from __future__ import annotations
 
 import base64
+import hmac
+from binascii import b2a_base64
 from functools import lru_cache
+from hashlib import sha256
 from typing import Protocol
 
-from emulator.core.language.headers import value_of
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Attempt, Message
-from emulator.core.model.names import Headers
+from msgspec import json
+
+from emulator.core.language.text import value_of
+from emulator.core.model.messages import Attempt, AttemptOutcome, Message
 from emulator.core.model.options import CallType, Method, RunPart
-from emulator.core.record import Record
-from emulator.wire.messaging.signing import sign
+from emulator.core.record import Headers, Record, jwt_id
 from emulator.wire.urls import read_target
+
+# -- signatures -------------------------------------------------------------------------------
+# The signature of a delivery: a JWT over the destination URL and the body.
+#
+# It is always HS256 with one header, so it is made here: a JWT library takes several times as long,
+# and objects to short keys, which a user's fixtures may have.
+
+LIFETIME_S = 300
+
+
+@lru_cache(maxsize=256)
+def _keyed(key: str) -> hmac.HMAC:
+    """The state of HMAC-SHA256 after its key; each signature begins with a copy."""
+    return hmac.new(key.encode(), digestmod=sha256)
+
+
+def sign(attempt: Attempt, *, issuer: str, wall_ms: int) -> str:
+    """The token of one attempt; each attempt is signed anew, with an id of its own.
+
+    Units: epoch ms in, seconds in the token. Raises: nothing. Source: as `claims_of`.
+    """
+    return encode(claims_of(attempt, issuer=issuer, wall_ms=wall_ms), attempt.signing_key)
+
+
+def claims_of(attempt: Attempt, *, issuer: str, wall_ms: int) -> dict[str, str | int]:
+    """What the token of an attempt says.
+
+    It is issued at the earlier of the virtual and the wall clock and expires 300 s after
+    the later one, so a receiver accepts it on either clock, wherever the virtual one stands (D-104),
+    and finds the virtual instant in one of them (D-505).
+    The `body` claim keeps its base64 padding; receivers compare it without.
+
+    Units: epoch ms in, seconds in the claims. Raises: nothing.
+    Source: interface document, Authentication 1; the claims are not shown there (D-112).
+    """
+    message = attempt.message
+    # Attempts are far fewer than 2^19; a duplicate has an id of its own, and so has each redelivery (D-421, D-705).
+    number = attempt.number + (attempt.is_duplicate << 19) + (attempt.redelivery << 20)
+    token_id = jwt_id(message.message_id.encode(), number)
+    return claims_for(
+        message.url, message.body, issuer=issuer, now_ms=attempt.at_ms, wall_ms=wall_ms, token_id=token_id
+    )
+
+
+def claims_for(url: str, body: bytes, *, issuer: str, now_ms: int, wall_ms: int, token_id: str) -> dict[str, str | int]:
+    """What the token of a request says that is sent now; see `claims_of`."""
+    return {
+        "iss": issuer,
+        "sub": url,
+        "exp": max(wall_ms, now_ms) // 1000 + LIFETIME_S,
+        "nbf": 0,
+        "iat": min(wall_ms, now_ms) // 1000,
+        "jti": token_id,
+        "body": _hash_of(body) if len(body) > _SHORT_BODY else _short_hash_of(body),
+    }
+
+
+def encode(claims: dict[str, str | int], key: str) -> str:
+    """Claims as a token, signed with a key. Raises: nothing."""
+    signed = _HEADER + _part(_encode(claims))
+    signature = _keyed(key).copy()
+    signature.update(signed)
+    return (signed + b"." + _part(signature.digest())).decode("ascii")
+
+
+def _part(content: bytes) -> bytes:
+    return b2a_base64(content, newline=False).translate(_URL_SAFE, b"=")
+
+
+def _hash_of(body: bytes) -> str:
+    return b2a_base64(sha256(body).digest(), newline=False).translate(_URL_SAFE).decode("ascii")
+
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+# Bodies up to so many bytes are remembered by their hashes: the messages of one schedule have the same one.
+_SHORT_BODY = 1024
+_short_hash_of = lru_cache(maxsize=256)(_hash_of)
+
+
+_HEADER = _part(b'{"alg":"HS256","typ":"JWT"}') + b"."
+_encode = json.Encoder().encode
+
+
+# -- requests ---------------------------------------------------------------------------------
+# The request headers of one attempt, complete and in order.
+#
+# The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
+# Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
 
 NON_RETRYABLE_STATUS = 489
 
@@ -91,12 +177,12 @@ def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str,
         (names.retried, str(attempt.number - 1)),
         (names.signature, signature),
     ]
-    if message.url_group is not None:
-        headers.append((names.topic_name, message.url_group))
-    if message.schedule_id is not None:
-        headers.append((names.schedule_id, message.schedule_id))
-    if message.caller_ip:
-        headers.append((names.caller_ip, message.caller_ip))
+    if message.source.url_group is not None:
+        headers.append((names.topic_name, message.source.url_group))
+    if message.source.schedule_id is not None:
+        headers.append((names.schedule_id, message.source.schedule_id))
+    if message.source.caller_ip:
+        headers.append((names.caller_ip, message.source.caller_ip))
     headers.append((names.region, _region(attempt.region)))
     if message.run is not None:
         headers = _of_run(headers, message.run, prefix)
@@ -120,6 +206,7 @@ def headers_of_attempt(
         signing_key=unsent.signing_key,
         region=unsent.region,
         is_duplicate=is_duplicate,
+        redelivery=outcome.redelivery,
     )
     signature = sign(attempt, issuer=unsent.issuer, wall_ms=unsent.wall_ms)
     return request_headers(attempt, dialect=unsent, signature=signature, url=unsent.url)

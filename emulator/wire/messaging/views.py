@@ -7,25 +7,23 @@ document, Svc-Redact-Fields. Header maps are canonical name -> list of values (D
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 
 from emulator.core.errors import Refused
-from emulator.core.language.headers import by_canonical_name
-from emulator.core.model.accounts import SigningKeys
-from emulator.core.model.messages import Message
-from emulator.core.model.names import Headers, ScheduleId
+from emulator.core.language.text import by_canonical_name
+from emulator.core.model.messages import Accepted, Message, PublishedMessage
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
-from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, UrlGroup
-from emulator.core.replies import Accepted, Published
-from emulator.core.rules import flow_control
+from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, SigningKeys, UrlGroup
+from emulator.core.record import Headers, ScheduleId
+from emulator.core.rules import attempts
+from emulator.core.rules.callbacks import decompressed
 from emulator.core.rules.options import delivered_headers
-from emulator.core.rules.responses import as_read
-from emulator.queries.history import DeadLetterEntry, Event, Page
+from emulator.queries.history import DeadLetterEntry, Event, MessageEvents, Page
 from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import error_json
-from emulator.wire.json_fields import Json
-from emulator.wire.redaction import redact_headers, redacted_text
+from emulator.wire.json_reader import Json
+from emulator.wire.redaction import redact_headers, shown_body, shown_response
 
 # -- publishing -------------------------------------------------------------------------------
 
@@ -42,7 +40,7 @@ def batch_reply(items: Sequence[Accepted | Refused], dialect: Dialect) -> list[J
     return [error_json(item, dialect) if isinstance(item, Refused) else accepted(item) for item in items]
 
 
-def _published(published: Published, *, with_url: bool = False) -> dict[str, Json]:
+def _published(published: PublishedMessage, *, with_url: bool = False) -> dict[str, Json]:
     view: dict[str, Json] = {"messageId": published.message_id}
     if with_url:
         view["url"] = published.url
@@ -60,34 +58,38 @@ def message(message: Message) -> dict[str, Json]:
         {
             "messageId": message.message_id,
             "url": message.url,
-            "topicName": message.url_group,
-            "endpointName": message.endpoint_name,
+            "topicName": message.source.url_group,
+            "endpointName": message.source.endpoint_name,
             "method": message.method.value,
-            "header": _headers(message.headers, message.redaction),
-            **_body(message.body, message.redaction),
-            "maxRetries": message.max_retries,
-            "retryDelayExpression": message.retry_delay,
+            "header": _headers(message.headers, message.policy.redaction),
+            **_body(message.body, message.policy.redaction),
+            "maxRetries": message.policy.max_retries,
+            "retryDelayExpression": message.policy.retry_delay,
             "notBefore": message.not_before_ms,
             "createdAt": message.created_ms,
-            **_callbacks(message.callback, message.failure_callback, message.redaction, name="Header"),
-            "queueName": message.queue,
-            "scheduleId": message.schedule_id,
-            "callerIP": message.caller_ip or None,
-            "api": message.api,
-            **_labels(message.labels),
-            **_flow_control(message.flow_control),
+            **_callbacks(
+                message.policy.callback, message.policy.failure_callback, message.policy.redaction, name="Header"
+            ),
+            "queueName": message.policy.queue,
+            "scheduleId": message.source.schedule_id,
+            "callerIP": message.source.caller_ip or None,
+            "api": message.source.api,
+            **_labels(message.policy.labels),
+            **_flow_control(message.policy.flow_control),
         }
     )
 
 
-def event(event: Event) -> dict[str, Json]:
-    """One entry of the event log.
+def event(event: Event, trim: int | None = None) -> dict[str, Json]:
+    """One entry of the event log; `trim` as in `trimmed`.
 
     Unlike elsewhere `body` is always base64, `timeout` is in milliseconds and the header maps of
     callbacks are in the plural. Two facts carry two names each, as readers of both exist (D-122).
     """
     message = event.message
-    response = None if event.response is None else as_read(event.response, message.headers)
+    response = (
+        None if event.response is None else shown_response(decompressed(event.response, message.headers), message)
+    )
     response_headers = None if response is None else by_canonical_name(response.headers)
     return _present(
         {
@@ -97,41 +99,80 @@ def event(event: Event) -> dict[str, Json]:
             "url": message.url,
             "error": event.error,
             "nextDeliveryTime": event.next_delivery_ms,
-            "topicName": message.url_group,
-            "endpointName": message.endpoint_name,
-            "queueName": message.queue,
-            "scheduleId": message.schedule_id,
-            "header": _headers(message.headers, message.redaction),
-            "body": _base64(_shown_body(message.body, message.redaction)),
+            "topicName": message.source.url_group,
+            "endpointName": message.source.endpoint_name,
+            "queueName": message.policy.queue,
+            "scheduleId": message.source.schedule_id,
+            "header": _headers(message.headers, message.policy.redaction),
+            "body": _base64_trimmed(shown_body(message.body, message.policy.redaction), trim),
             "responseStatus": None if response is None else response.status,
             "responseHeader": response_headers,
             "responseHeaders": response_headers,
-            "responseBody": None if response is None else _base64(response.body),
-            "timeout": message.timeout_ms,
+            "responseBody": None if response is None else _base64_trimmed(response.body, trim),
+            "timeout": message.policy.timeout_ms,
             "method": message.method.value,
-            "maxRetries": message.max_retries,
-            "retryDelayExpr": message.retry_delay,
-            "retryDelayExpression": message.retry_delay,
-            **_callbacks(message.callback, message.failure_callback, message.redaction, name="Headers"),
-            "callerIP": message.caller_ip or None,
-            "api": message.api,
-            **_labels(message.labels),
-            **_flow_control(message.flow_control),
+            "maxRetries": message.policy.max_retries,
+            "retryDelayExpr": message.policy.retry_delay,
+            "retryDelayExpression": message.policy.retry_delay,
+            **_callbacks(
+                message.policy.callback, message.policy.failure_callback, message.policy.redaction, name="Headers"
+            ),
+            "callerIP": message.source.caller_ip or None,
+            "api": message.source.api,
+            **_labels(message.policy.labels),
+            **_flow_control(message.policy.flow_control),
         }
     )
 
 
-def events_page(page: Page[Event], *keys: str) -> dict[str, Json]:
+def events_page(page: Page[Event], *keys: str, trim: int | None = None) -> dict[str, Json]:
     """A page of the event log under `events`, `logs` or both (D-089)."""
-    events = [event(entry) for entry in page.items]
+    events = [event(entry, trim) for entry in page.items]
     return _present({**dict.fromkeys(keys, events), "cursor": page.cursor})
 
 
-def dead_letter(entry: DeadLetterEntry) -> dict[str, Json]:
+def grouped_events_page(page: Page[MessageEvents], trim: int | None) -> dict[str, Json]:
+    """A page of messages, each a message record with its events (D-525)."""
+    messages = [
+        {**_trimmed_bodies(message(each.message), trim), "events": [event(entry, trim) for entry in each.events]}
+        for each in page.items
+    ]
+    return _present({"messages": messages, "cursor": page.cursor})
+
+
+def trimmed(content: bytes, trim: int | None) -> bytes | None:
+    """The first `trim` bytes of a body: all of it without a number, None with -1 (D-387)."""
+    if trim is None:
+        return content
+    return None if trim < 0 else content[:trim]
+
+
+def trimmed_text(text: str, trim: int | None) -> str | None:
+    """The same of a text in UTF-8; a character that would be cut in the middle is left out."""
+    if trim is None:
+        return text
+    return None if trim < 0 else text.encode("utf-8", "replace")[:trim].decode("utf-8", "ignore")
+
+
+_BODIES = ("body", "bodyBase64", "responseBody", "responseBodyBase64")
+
+
+def _trimmed_bodies(record: dict[str, Json], trim: int | None) -> dict[str, Json]:
+    """A record with its bodies cut; those in base64 are cut before they are encoded."""
+    shown: dict[str, Json] = {}
+    for name in _BODIES:
+        text = record.get(name)
+        if isinstance(text, str):
+            is_encoded = name.endswith("Base64")
+            shown[name] = _base64_trimmed(b64decode(text), trim) if is_encoded else trimmed_text(text, trim)
+    return _present({**record, **shown})
+
+
+def dead_letter(entry: DeadLetterEntry, trim: int | None = None) -> dict[str, Json]:
     """A message record with its last response; status 0 stands for no response at all (D-123)."""
     answer: dict[str, Json] = {"responseStatus": 0}
     if entry.outcome.response is not None:
-        response = as_read(entry.outcome.response, entry.message.headers)
+        response = shown_response(decompressed(entry.outcome.response, entry.message.headers), entry.message)
         plain = _body(response.body, None)
         answer = {
             "responseStatus": response.status,
@@ -139,12 +180,13 @@ def dead_letter(entry: DeadLetterEntry) -> dict[str, Json]:
             "responseBody": plain.get("body"),
             "responseBodyBase64": plain.get("bodyBase64"),
         }
-    return _present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
+    record = _present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
+    return _trimmed_bodies(record, trim)
 
 
-def dead_letters_page(page: Page[DeadLetterEntry]) -> dict[str, Json]:
-    """A page of the dead letter queue."""
-    return _present({"messages": [dead_letter(entry) for entry in page.items], "cursor": page.cursor})
+def dead_letters_page(page: Page[DeadLetterEntry], trim: int | None = None) -> dict[str, Json]:
+    """A page of the dead letter queue; `trim` as in `trimmed`."""
+    return _present({"messages": [dead_letter(entry, trim) for entry in page.items], "cursor": page.cursor})
 
 
 def cancelled(count: int) -> dict[str, Json]:
@@ -153,11 +195,11 @@ def cancelled(count: int) -> dict[str, Json]:
 
 
 def dead_letters_deleted(count: int, cursor: str | None) -> dict[str, Json]:
-    """How many dead letters were deleted, and where to go on if more match (D-134)."""
+    """How many dead letters were deleted, and the cursor to continue with if more match (D-134)."""
     return _present({"deleted": count, "cursor": cursor})
 
 
-def dead_letters_retried(messages: Sequence[Published], cursor: str | None) -> dict[str, Json]:
+def dead_letters_retried(messages: Sequence[PublishedMessage], cursor: str | None) -> dict[str, Json]:
     """The messages made from dead letters. Here alone the last page has a cursor, an empty one (D-134)."""
     return {"cursor": cursor or "", "responses": [_published(entry) for entry in messages]}
 
@@ -186,7 +228,9 @@ def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json
             "retryDelayExpression": options.retry_delay,
             **_callbacks(options.callback, options.failure_callback, options.redaction, name="Header"),
             "queueName": options.queue,
+            # Records and the public contract differ in the spelling (D-532).
             "callerIP": record.caller_ip or None,
+            "callerIp": record.caller_ip or None,
             **_labels(options.labels),
             **_flow_control(options.flow_control),
             "lastScheduleTime": progress.last_fired_ms,
@@ -235,18 +279,19 @@ def queue(queue: Queue, lag: int) -> dict[str, Json]:
 # -- flow control, keys -----------------------------------------------------------------------
 
 
-def flow_key(flow: FlowState, waiting: int, now_ms: int) -> dict[str, Json]:
-    """A flow control key. All fields are always there, 0 or false where nothing is set (D-125).
+def flow_key(flow: FlowState, count: int, waiting: int, now_ms: int) -> dict[str, Json]:
+    """A flow control key; `count` attempts of it have left. All fields are there, 0 or false where nothing is set.
 
     Units: `ratePeriod` in seconds, `ratePeriodStart` in seconds since the Unix epoch.
     """
+    # D-125
     return {
         "flowControlKey": flow.key,
         "waitListSize": waiting,
         "parallelismMax": flow.parallelism or 0,
-        "parallelismCount": flow.active,
+        "parallelismCount": count,
         "rateMax": flow.rate or 0,
-        "rateCount": flow_control.rate_count(flow, now_ms),
+        "rateCount": attempts.rate_count(flow, now_ms),
         "ratePeriod": 0 if flow.rate is None else flow.period_ms // 1000,
         "ratePeriodStart": flow.window_start_ms // 1000,
         "isPaused": flow.paused,
@@ -276,14 +321,9 @@ def _headers(headers: Headers, redaction: Redaction | None) -> dict[str, list[st
     return by_canonical_name(headers if redaction is None else redact_headers(headers, redaction))
 
 
-def _shown_body(body: bytes, redaction: Redaction | None) -> bytes:
-    """The body, or the marker that stands for it. An empty body hides nothing and stays empty."""
-    return redacted_text(body).encode() if body and redaction is not None and redaction.body else body
-
-
 def _body(body: bytes, redaction: Redaction | None) -> dict[str, Json]:
     """`body` if it is text, else `bodyBase64`; neither if there is none."""
-    shown = _shown_body(body, redaction)
+    shown = shown_body(body, redaction)
     if not shown:
         return {}
     try:
@@ -294,6 +334,10 @@ def _body(body: bytes, redaction: Redaction | None) -> dict[str, Json]:
 
 def _base64(content: bytes) -> str | None:
     return b64encode(content).decode() or None
+
+
+def _base64_trimmed(content: bytes, trim: int | None) -> str | None:
+    return _base64(trimmed(content, trim) or b"")
 
 
 def _callbacks(

@@ -2,41 +2,125 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
-from tests.harness.emulators import in_process
+from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 URL = "https://api.test/orders"
-LOGGER = "emulator.api.messaging.call"
+LOGGER = "emulator.api.messaging"
 
 
-@on_loop
-async def test_mistaken_names_are_warned_of_once_for_a_world(caplog: pytest.LogCaptureFixture) -> None:
-    async with in_process() as emulator:
-        other = (await emulator.control("POST", "/worlds", {"id": "w"})).json["credentials"]["queue"]["token"]
-        for token in (emulator.token, emulator.token, other):
-            headers = {"Svc-Rtries": "1", "Upstash-Delay": "1s", "X-Request-Id": "7"}
-            answer = await emulator.post(f"/v2/publish/{URL}?svc-dealy=1m&page=2", headers, token=token)
-            assert answer.status == 200
+@with_emulator()
+async def test_mistaken_names_are_warned_of_once_for_a_world(
+    emulator: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = (await emulator.control("POST", "/worlds", {"id": "w"})).json["credentials"]["queue"]["token"]
+    for token in (emulator.token, emulator.token, other):
+        headers = {"Svc-Rtries": "1", "Upstash-X": "1s", "X-Request-Id": "7"}
+        answer = await emulator.post(f"/v2/publish/{URL}?svc-dealy=1m&page=2", headers, token=token)
+        assert answer.status == 200
 
     texts = [each.getMessage() for each in caplog.records if each.name == LOGGER]
     expected = [
         "Svc-Rtries: unknown, did you mean Svc-Retries?",
-        "Upstash-Delay: is of the dialect upstash, this server speaks svc, did you mean Svc-Delay?",
+        "Upstash-X: is of the dialect upstash, this server speaks svc",
         "Svc-Dealy: unknown, did you mean Svc-Delay?",
     ]
     assert texts == [f"{text} (world {world})" for world in ("default", "w") for text in expected]
 
 
-@on_loop
-async def test_names_in_the_items_of_a_batch_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
-    async with in_process() as emulator:
-        item = {"destination": URL, "headers": {"Svc-Lable": "a", "Scv-Delay": "1s", "X-Tenant": "7"}}
-        assert (await emulator.post("/v2/batch", (), [item, item])).status == 200
+@with_emulator()
+async def test_names_in_the_items_of_a_batch_are_looked_at(
+    emulator: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    item = {"destination": URL, "headers": {"Svc-Lable": "a", "Scv-Delay": "1s", "X-Tenant": "7"}}
+    assert (await emulator.post("/v2/batch", (), [item, item])).status == 200
 
     texts = [each.getMessage() for each in caplog.records if each.name == LOGGER]
     assert texts == [
         "Svc-Lable: unknown, did you mean Svc-Label? (world default)",
         "Scv-Delay: unknown, did you mean Svc-Delay? (world default)",
     ]
+
+
+# -- the other dialect ------------------------------------------------------------------------
+
+USERS = {
+    "defaultUser": ("defaultPassword", "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r", "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs"),
+    "testUser1": ("testPassword", "sig_7GVPjvuwsfqF65iC8fSrs1dfYruM", "sig_5NoELc3EFnZn4DVS5bDs2Nk4b7Ua"),
+    "testUser2": ("testPassword", "sig_6jWGaWRxHsw4vMSPJprXadyvrybF", "sig_7qHbvhmahe5GwfePDiS5Lg3pi6Qx"),
+    "testUser3": ("testPassword", "sig_5T8FcSsynBjn9mMLBsXhpacRovJf", "sig_7GFR4YaDshFcqsxWRZpRB161jguD"),
+}
+
+
+def token_of(user: str) -> str:
+    return base64.b64encode(f'{{"UserID":"{user}","Password":"{USERS[user][0]}"}}'.encode()).decode()
+
+
+@with_emulator(dialect="upstash")
+async def test_every_published_user_is_an_account_of_the_default_world(emulator: InProcess) -> None:
+    """D-528."""
+    for user, (_, current, following) in USERS.items():
+        answer = await emulator.get("/v2/keys", token=token_of(user))
+        assert (answer.status, answer.json) == (200, {"current": current, "next": following})
+    await emulator.publish(URL)
+    for user, expected in (("defaultUser", 3), ("testUser1", 0)):
+        assert len((await emulator.get("/v2/events", token=token_of(user))).json["events"]) == expected
+    other = (await emulator.control("POST", "/worlds", {"id": "w"})).json["credentials"]["queue"]["token"]
+    assert other not in {token_of(user) for user in USERS}
+    assert len(emulator.emulation.worlds.get("default").state.accounts) == 5
+    assert len(emulator.emulation.worlds.get("w").state.accounts) == 2
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "header"),
+    [
+        ("svc", "upstash", "Upstash-Delay"),
+        ("svc", "upstash", "Upstash-Callback-Forward-X"),
+        ("upstash", "svc", "svc-cron"),
+    ],
+)
+@on_loop
+async def test_options_of_another_dialect_are_refused(dialect: str, name: str, header: str) -> None:
+    """D-529."""
+    async with in_process(dialect=dialect) as emulator:
+        item = {"destination": URL, "headers": {header: "1s"}}
+        for answer in (
+            await emulator.post(f"/v2/publish/{URL}", {header: "1s"}),
+            await emulator.post(f"/v2/publish/{URL}?{header.lower()}=1s"),
+            await emulator.post(f"/v2/enqueue/q/{URL}", {header: "1s"}),
+            await emulator.post(f"/v2/trigger/{URL}", {header: "1s"}),
+            # Without a cron expression of its own: what has the other name must not be taken for missing.
+            await emulator.post(f"/v2/schedules/{URL}", {header: "1s"}),
+        ):
+            assert (answer.status, answer.json["field"]) == (400, header)
+            assert f"start with --dialect {name}" in answer.json["error"]
+        [refused] = (await emulator.post("/v2/batch", (), [item])).json
+        assert refused["field"] == header
+        assert await emulator.deliveries() == []
+        harmless = {"Upstash-Telemetry-Sdk": "x", "Svc-Emulator-X": "1", header: " "}
+        assert (await emulator.post(f"/v2/publish/{URL}", harmless)).status == 200
+    async with in_process(dialect=dialect, foreign_options="ignore") as emulator:
+        assert (await emulator.post(f"/v2/publish/{URL}", {header: "1s"})).status == 200
+        assert len(await emulator.deliveries()) == 1
+
+
+@with_emulator()
+async def test_the_published_token_of_another_dialect_says_which_to_start(emulator: InProcess) -> None:
+    """D-529."""
+    for user in USERS:
+        answer = await emulator.get("/v2/keys", token=token_of(user))
+        assert answer.status == 401
+        assert answer.json["error"].endswith("published by the dialect upstash: start with --dialect upstash")
+
+
+@with_emulator()
+async def test_a_base_url_with_the_path_of_publish_is_told(emulator: InProcess) -> None:
+    """D-530."""
+    for path in (f"/v2/publish/v2/publish/{URL}", "/v2/publish/v2/queues", "/v2/publish//v2/batch"):
+        answer = await emulator.post(path)
+        assert (answer.status, answer.json["field"]) == (400, "destination")
+        assert "the base URL of the client has /v2/publish in it" in answer.json["error"]

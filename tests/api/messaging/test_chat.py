@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.emulators import InProcess, in_process
-from tests.harness.loops import on_loop
+from tests.harness.emulators import InProcess, with_emulator
 
 MODEL = "https://svc.example/llm/v1/chat/completions"
 BACK = "https://app.test/back"
@@ -45,142 +44,131 @@ async def deliveries(emulator: InProcess, url: str) -> list[dict[str, Any]]:
     return found
 
 
-@on_loop
-async def test_a_message_to_the_model_is_answered_and_called_back() -> None:
+@with_emulator()
+async def test_a_message_to_the_model_is_answered_and_called_back(emulator: InProcess) -> None:
     """D-085."""
-    async with in_process() as emulator:
-        sent = await emulator.post("/v2/publish/api/llm", {"Svc-Callback": BACK}, REQUEST)
-        assert sent.status == 200
-        record = (await emulator.get(f"/v2/messages/{sent.json['messageId']}")).json
-        assert (record["url"], record["api"]) == (MODEL, "llm")
-        [asked] = await deliveries(emulator, MODEL)
-        assert (asked["via"], json.loads(asked["body"])) == ("capture", REQUEST)
-        [told] = await deliveries(emulator, BACK)
-        callback = json.loads(told["body"])
-        assert (callback["url"], callback["api"], callback["status"]) == (MODEL, "llm", 200)
-        completion = json.loads(base64.b64decode(callback["body"]))
-        assert (completion["object"], completion["model"]) == ("chat.completion", "m")
-        events = (await emulator.get(f"/v2/events?messageId={sent.json['messageId']}")).json["events"]
-        assert {event["api"] for event in events} == {"llm"}
-        explained = await emulator.get(f"/_emulator/messages/{sent.json['messageId']}/explain", token=None)
-        assert "with a canned chat completion" in explained.json["summary"]
+    sent = await emulator.post("/v2/publish/api/llm", {"Svc-Callback": BACK}, REQUEST)
+    assert sent.status == 200
+    record = (await emulator.get(f"/v2/messages/{sent.json['messageId']}")).json
+    assert (record["url"], record["api"]) == (MODEL, "llm")
+    [asked] = await deliveries(emulator, MODEL)
+    assert (asked["via"], json.loads(asked["body"])) == ("capture", REQUEST)
+    [told] = await deliveries(emulator, BACK)
+    callback = json.loads(told["body"])
+    assert (callback["url"], callback["api"], callback["status"]) == (MODEL, "llm", 200)
+    completion = json.loads(base64.b64decode(callback["body"]))
+    assert (completion["object"], completion["model"]) == ("chat.completion", "m")
+    events = (await emulator.get(f"/v2/events?messageId={sent.json['messageId']}")).json["events"]
+    assert {event["api"] for event in events} == {"llm"}
+    explained = await emulator.get(f"/_emulator/messages/{sent.json['messageId']}/explain", token=None)
+    assert "with a canned chat completion" in explained.json["summary"]
 
 
-@on_loop
-async def test_the_model_is_asked_with_a_callback_only() -> None:
+@with_emulator()
+async def test_the_model_is_asked_with_a_callback_only(emulator: InProcess) -> None:
     """D-085."""
-    async with in_process() as emulator:
-        await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": BACK}]})
-        before = emulator.image()
-        for target, headers in (
-            ("/v2/publish/api/llm", {}),
-            ("/v2/publish/api/llm", {"Svc-Failure-Callback": BACK}),
-            ("/v2/enqueue/q/api/llm", {}),
-            ("/v2/schedules/api/llm", {"Svc-Cron": "* * * * *"}),
-        ):
-            answer = await emulator.post(target, headers, REQUEST)
-            assert (answer.status, answer.json["field"]) == (400, "Svc-Callback"), target
-        batch = await emulator.post("/v2/batch", (), [{"destination": "api/llm"}])
-        assert batch.json[0]["field"] == "Svc-Callback"
-        assert emulator.image() == before
+    await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": BACK}]})
+    before = emulator.image()
+    for target, headers in (
+        ("/v2/publish/api/llm", {}),
+        ("/v2/publish/api/llm", {"Svc-Failure-Callback": BACK}),
+        ("/v2/enqueue/q/api/llm", {}),
+        ("/v2/schedules/api/llm", {"Svc-Cron": "* * * * *"}),
+    ):
+        answer = await emulator.post(target, headers, REQUEST)
+        assert (answer.status, answer.json["field"]) == (400, "Svc-Callback"), target
+    batch = await emulator.post("/v2/batch", (), [{"destination": "api/llm"}])
+    assert batch.json[0]["field"] == "Svc-Callback"
+    assert emulator.image() == before
 
 
-@on_loop
-async def test_the_model_is_asked_by_queues_batches_and_schedules_too() -> None:
-    async with in_process() as emulator:
-        callback = {"Svc-Callback": BACK}
-        assert (await emulator.post("/v2/enqueue/q/api/llm", callback, REQUEST)).status == 200
-        item = {"destination": "api/llm", "headers": callback, "body": json.dumps(REQUEST)}
-        assert (await emulator.post("/v2/batch", (), [item])).json[0].keys() == {"messageId"}
-        made = await emulator.post("/v2/schedules/api/llm", {"Svc-Cron": "0 * * * *", **callback}, REQUEST)
-        record = (await emulator.get(f"/v2/schedules/{made.json['scheduleId']}")).json
-        assert record["destination"] == "api/llm"
-        await emulator.call("POST", "/_emulator/clock/advance", (), {"by": "1h"}, token=None)
-        assert len(await deliveries(emulator, MODEL)) == 3
-        assert len(await deliveries(emulator, BACK)) == 3
+@with_emulator()
+async def test_the_model_is_asked_by_queues_batches_and_schedules_too(emulator: InProcess) -> None:
+    callback = {"Svc-Callback": BACK}
+    assert (await emulator.post("/v2/enqueue/q/api/llm", callback, REQUEST)).status == 200
+    item = {"destination": "api/llm", "headers": callback, "body": json.dumps(REQUEST)}
+    assert (await emulator.post("/v2/batch", (), [item])).json[0].keys() == {"messageId"}
+    made = await emulator.post("/v2/schedules/api/llm", {"Svc-Cron": "0 * * * *", **callback}, REQUEST)
+    record = (await emulator.get(f"/v2/schedules/{made.json['scheduleId']}")).json
+    assert record["destination"] == "api/llm"
+    await emulator.call("POST", "/_emulator/clock/advance", (), {"by": "1h"}, token=None)
+    assert len(await deliveries(emulator, MODEL)) == 3
+    assert len(await deliveries(emulator, BACK)) == 3
 
 
-@on_loop
-async def test_a_chat_is_answered_in_the_same_call() -> None:
+@with_emulator()
+async def test_a_chat_is_answered_in_the_same_call(emulator: InProcess) -> None:
     """D-312."""
-    async with in_process() as emulator:
-        canned = await emulator.post(CHAT, (), REQUEST)
-        assert (canned.status, canned.headers["content-type"]) == (200, "application/json")
-        assert canned.json["choices"][0]["message"]["role"] == "assistant"
-        await answer_with_a_whale(emulator)
-        answer = await emulator.post(CHAT, (), REQUEST)
-        assert (answer.status, answer.json) == (200, COMPLETION)
-        assert answer.headers["x-ratelimit-limit-requests"] == "60"
-        asked = await deliveries(emulator, MODEL)
-        assert [each["via"] for each in asked] == ["capture", "rule"]
-        assert "Authorization" not in asked[1]["headers"]
+    canned = await emulator.post(CHAT, (), REQUEST)
+    assert (canned.status, canned.headers["content-type"]) == (200, "application/json")
+    assert canned.json["choices"][0]["message"]["role"] == "assistant"
+    await answer_with_a_whale(emulator)
+    answer = await emulator.post(CHAT, (), REQUEST)
+    assert (answer.status, answer.json) == (200, COMPLETION)
+    assert answer.headers["x-ratelimit-limit-requests"] == "60"
+    asked = await deliveries(emulator, MODEL)
+    assert [each["via"] for each in asked] == ["capture", "rule"]
+    assert "Authorization" not in asked[1]["headers"]
 
 
-@on_loop
-async def test_a_chat_may_be_a_stream() -> None:
+@with_emulator()
+async def test_a_chat_may_be_a_stream(emulator: InProcess) -> None:
     """D-312."""
-    async with in_process() as emulator:
-        await answer_with_a_whale(emulator)
-        answer = await emulator.post(CHAT, (), {**REQUEST, "stream": True})
-        assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
-        events = answer.body.decode().split("\n\n")
-        assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "a whale"
-        assert events[-2:] == ["data: [DONE]", ""]
+    await answer_with_a_whale(emulator)
+    answer = await emulator.post(CHAT, (), {**REQUEST, "stream": True})
+    assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+    events = answer.body.decode().split("\n\n")
+    assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "a whale"
+    assert events[-2:] == ["data: [DONE]", ""]
 
 
 @pytest.mark.parametrize("wants_stream", [False, True])
-@on_loop
-async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(wants_stream: bool) -> None:
+@with_emulator()
+async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(emulator: InProcess, wants_stream: bool) -> None:
     """D-440: the client of the chat asked for no gzip."""
     packed = base64.b64encode(gzip.compress(json.dumps(COMPLETION).encode(), mtime=0)).decode()
-    async with in_process() as emulator:
-        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-        await rule(emulator, respond={"status": 200, "headers": headers, "body_base64": packed})
-        answer = await emulator.post(CHAT, (), {**REQUEST, "stream": wants_stream})
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    await rule(emulator, respond={"status": 200, "headers": headers, "body_base64": packed})
+    answer = await emulator.post(CHAT, (), {**REQUEST, "stream": wants_stream})
     assert "content-encoding" not in answer.headers
     assert b'"a whale"' in answer.body
     assert answer.body.startswith(b"data: ") is wants_stream
 
 
-@on_loop
-async def test_a_chat_that_fails_leaves_no_dead_letter() -> None:
+@with_emulator()
+async def test_a_chat_that_fails_leaves_no_dead_letter(emulator: InProcess) -> None:
     """D-312."""
-    async with in_process() as emulator:
-        await rule(emulator, respond={"status": 429, "headers": {"Retry-After": "7"}, "body": "slow down"}, times=1)
-        await rule(emulator, fault="refused")
-        limited = await emulator.post(CHAT, (), REQUEST)
-        assert (limited.status, limited.body, limited.headers["retry-after"]) == (429, b"slow down", "7")
-        refused = await emulator.post(CHAT, (), {**REQUEST, "stream": True})
-        assert (refused.status, refused.json) == (502, {"error": "the model could not be asked: connection refused"})
-        assert (await emulator.get("/v2/dlq")).json == {"messages": []}
-        assert len(await deliveries(emulator, MODEL)) == 2
+    await rule(emulator, respond={"status": 429, "headers": {"Retry-After": "7"}, "body": "slow down"}, times=1)
+    await rule(emulator, fault="refused")
+    limited = await emulator.post(CHAT, (), REQUEST)
+    assert (limited.status, limited.body, limited.headers["retry-after"]) == (429, b"slow down", "7")
+    refused = await emulator.post(CHAT, (), {**REQUEST, "stream": True})
+    assert (refused.status, refused.json) == (502, {"error": "the model could not be asked: connection refused"})
+    assert (await emulator.get("/v2/dlq")).json == {"messages": []}
+    assert len(await deliveries(emulator, MODEL)) == 2
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", {"model": "m"}, {"messages": "hello"}, {"messages": [], "stream": 1}])
-@on_loop
-async def test_what_is_no_chat_request_is_refused(body: object) -> None:
+@with_emulator()
+async def test_what_is_no_chat_request_is_refused(emulator: InProcess, body: object) -> None:
     """D-312."""
-    async with in_process() as emulator:
-        before = emulator.image()
-        answer = await emulator.post(CHAT, (), body)
-        assert answer.status == 400
-        assert answer.json["field"] in ("body", "messages", "stream")
-        assert (await emulator.post(CHAT, (), REQUEST, token=emulator.read_only_token)).status == 403
-        assert emulator.image() == before
+    before = emulator.image()
+    answer = await emulator.post(CHAT, (), body)
+    assert answer.status == 400
+    assert answer.json["field"] in ("body", "messages", "stream")
+    assert (await emulator.post(CHAT, (), REQUEST, token=emulator.read_only_token)).status == 403
+    assert emulator.image() == before
 
 
-@on_loop
-async def test_a_chat_that_ends_without_an_answer_is_a_conflict() -> None:
-    async with in_process() as emulator:
-        await emulator.call(
-            "PUT", f"/_emulator/accounts/{emulator.world.account().id}", (), {"timeout": 3600}, token=None
-        )
-        await rule(emulator, respond={"status": 200, "latency": "1m"})
-        with emulator.world.watches.watch() as watch:
-            asking = asyncio.create_task(emulator.post(CHAT, (), REQUEST))
-            while not emulator.world.state.messages:
-                await watch.wait(1.0)
-            await emulator.call("POST", "/_emulator/reset", (), {}, token=None)
-            answer = await asking
-        assert answer.status == 409
-        assert "has ended without an answer" in answer.json["error"]
+@with_emulator()
+async def test_a_chat_that_ends_without_an_answer_is_a_conflict(emulator: InProcess) -> None:
+    await emulator.call("PUT", f"/_emulator/accounts/{emulator.world.account().id}", (), {"timeout": 3600}, token=None)
+    await rule(emulator, respond={"status": 200, "latency": "1m"})
+    with emulator.world.watches.watch() as watch:
+        asking = asyncio.create_task(emulator.post(CHAT, (), REQUEST))
+        while not emulator.world.state.messages:
+            await watch.wait(1.0)
+        await emulator.call("POST", "/_emulator/reset", (), {}, token=None)
+        answer = await asking
+    assert answer.status == 409
+    assert "has ended without an answer" in answer.json["error"]

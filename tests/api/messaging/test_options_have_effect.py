@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.emulators import InProcess, in_process
-from tests.harness.loops import on_loop
+from tests.harness.emulators import InProcess, with_emulator
 
 URL = "https://api.test/hook"
 DOWN = "https://down.test/hook"
@@ -228,82 +227,79 @@ GIVE: dict[str, Callable[[InProcess, Case], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize(("case", "kind"), CASES)
-@on_loop
-async def test_an_option_has_its_effect(case: Case, kind: str) -> None:
-    async with in_process() as emulator:
-        for rule in case.rules:
-            assert (await emulator.control("POST", "/destinations", rule)).status == 201
-        await emulator.rule(DOWN, respond={"status": 500})
-        await GIVE[kind](emulator, case)
-        await emulator.advance("5d")
-        events = (await emulator.get("/v2/events?order=earliestFirst")).json["events"]
-        seen = Seen(await emulator.deliveries(), events, events[0]["time"])
-        assert case.check(seen), json.dumps([seen.deliveries, seen.events], indent=1)[:4_000]
+@with_emulator()
+async def test_an_option_has_its_effect(emulator: InProcess, case: Case, kind: str) -> None:
+    for rule in case.rules:
+        assert (await emulator.control("POST", "/destinations", rule)).status == 201
+    await emulator.rule(DOWN, respond={"status": 500})
+    await GIVE[kind](emulator, case)
+    await emulator.advance("5d")
+    events = (await emulator.get("/v2/events?order=earliestFirst")).json["events"]
+    seen = Seen(await emulator.deliveries(), events, events[0]["time"])
+    assert case.check(seen), json.dumps([seen.deliveries, seen.events], indent=1)[:4_000]
 
 
 def test_the_table_holds_every_option_of_the_interface_document() -> None:
     assert OPTIONS.keys() >= set(DOCUMENTED)
 
 
-@on_loop
-async def test_cron_decides_when_a_schedule_fires() -> None:
-    async with in_process() as emulator:
-        await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "CRON_TZ=America/New_York 30 9 * * MON-FRI"})
-        await emulator.advance("7d")
-        fired = [delivery["at"] for delivery in await emulator.deliveries()]
-        # From Thursday, 1 January 2026; New York is five hours behind.
-        assert fired == [f"2026-01-0{day}T14:30:00.000Z" for day in (1, 2, 5, 6, 7)]
+@with_emulator()
+async def test_cron_decides_when_a_schedule_fires(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "CRON_TZ=America/New_York 30 9 * * MON-FRI"})
+    await emulator.advance("7d")
+    fired = [delivery["at"] for delivery in await emulator.deliveries()]
+    # From Thursday, 1 January 2026; New York is five hours behind.
+    assert fired == [f"2026-01-0{day}T14:30:00.000Z" for day in (1, 2, 5, 6, 7)]
 
 
-@on_loop
-async def test_a_schedule_id_names_the_schedule() -> None:
-    async with in_process() as emulator:
-        await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "my.id-1_x"})
-        assert (await emulator.get("/v2/schedules/my.id-1_x")).status == 200
+@with_emulator()
+async def test_a_schedule_id_names_the_schedule(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "my.id-1_x"})
+    assert (await emulator.get("/v2/schedules/my.id-1_x")).status == 200
 
 
-@on_loop
-async def test_content_based_deduplication_sends_the_same_content_once() -> None:
-    async with in_process() as emulator:
-        for value in ("true", "True"):
-            await emulator.post(f"/v2/publish/{URL}", {"Svc-Content-Based-Deduplication": value}, "x")
-        assert len(await emulator.deliveries()) == 1
+@with_emulator()
+async def test_content_based_deduplication_sends_the_same_content_once(emulator: InProcess) -> None:
+    for value in ("true", "True"):
+        await emulator.post(f"/v2/publish/{URL}", {"Svc-Content-Based-Deduplication": value}, "x")
+    assert len(await emulator.deliveries()) == 1
 
 
-@on_loop
-async def test_a_failure_callback_is_sent_once_with_the_dead_letters_id_and_a_callback_after_each_attempt() -> None:
-    async with in_process() as emulator:
-        await emulator.rule(DOWN, respond={"status": 503, "body": "sorry", "headers": {"X-A": "b"}})
-        options = {
-            "Svc-Retries": "1",
-            "Svc-Retry-Delay": "1000",
-            "Svc-Callback": SUCCESS,
-            "Svc-Failure-Callback": FAILURE,
-            "Content-Type": "text/plain",
-        }
-        message_id = await emulator.publish(DOWN, options, "payload")
-        await emulator.advance("1m")
-        told = [json.loads(delivery["body"]) for delivery in await emulator.deliveries(SUCCESS)]
-        (failed,) = [json.loads(delivery["body"]) for delivery in await emulator.deliveries(FAILURE)]
-        (entry,) = (await emulator.get("/v2/dlq")).json["messages"]
-        assert [each["retried"] for each in told] == [0, 1]
-        assert told[0] == {
-            "status": 503,
-            "header": {"X-A": ["b"]},
-            "body": base64.b64encode(b"sorry").decode(),
-            "retried": 0,
-            "maxRetries": 1,
-            "sourceMessageId": message_id,
-            "url": DOWN,
-            "method": "POST",
-            "sourceHeader": {"Content-Type": "text/plain"},
-            "sourceBody": base64.b64encode(b"payload").decode(),
-            "notBefore": "1767225600000",
-            "createdAt": "1767225600000",
-            "callerIP": "203.0.113.7",
-        }
-        assert failed == {**told[1], "dlqId": entry["dlqId"]}
-        assert all("dlqId" not in each for each in told)
+@with_emulator()
+async def test_a_failure_callback_is_sent_once_with_the_dead_letters_id_and_a_callback_after_each_attempt(
+    emulator: InProcess,
+) -> None:
+    await emulator.rule(DOWN, respond={"status": 503, "body": "sorry", "headers": {"X-A": "b"}})
+    options = {
+        "Svc-Retries": "1",
+        "Svc-Retry-Delay": "1000",
+        "Svc-Callback": SUCCESS,
+        "Svc-Failure-Callback": FAILURE,
+        "Content-Type": "text/plain",
+    }
+    message_id = await emulator.publish(DOWN, options, "payload")
+    await emulator.advance("1m")
+    told = [json.loads(delivery["body"]) for delivery in await emulator.deliveries(SUCCESS)]
+    (failed,) = [json.loads(delivery["body"]) for delivery in await emulator.deliveries(FAILURE)]
+    (entry,) = (await emulator.get("/v2/dlq")).json["messages"]
+    assert [each["retried"] for each in told] == [0, 1]
+    assert told[0] == {
+        "status": 503,
+        "header": {"X-A": ["b"]},
+        "body": base64.b64encode(b"sorry").decode(),
+        "retried": 0,
+        "maxRetries": 1,
+        "sourceMessageId": message_id,
+        "url": DOWN,
+        "method": "POST",
+        "sourceHeader": {"Content-Type": "text/plain"},
+        "sourceBody": base64.b64encode(b"payload").decode(),
+        "notBefore": "1767225600000",
+        "createdAt": "1767225600000",
+        "callerIP": "203.0.113.7",
+    }
+    assert failed == {**told[1], "dlqId": entry["dlqId"]}
+    assert all("dlqId" not in each for each in told)
 
 
 @pytest.mark.parametrize(
@@ -319,11 +315,12 @@ async def test_a_failure_callback_is_sent_once_with_the_dead_letters_id_and_a_ca
         ("Retry-After", "soon", 5),
     ],
 )
-@on_loop
-async def test_a_hint_of_the_response_decides_the_next_retry(header: str, value: str, wait_s: int) -> None:
-    async with in_process() as emulator:
-        await emulator.rule(DOWN, respond={"status": 429, "headers": {header: value}})
-        await emulator.publish(DOWN, {"Svc-Retries": "1", "Svc-Retry-Delay": "5000"})
-        await emulator.advance("1h")
-        first, second = await emulator.deliveries()
-        assert (second["at_ms"] - first["at_ms"]) // 1000 == wait_s
+@with_emulator()
+async def test_a_hint_of_the_response_decides_the_next_retry(
+    emulator: InProcess, header: str, value: str, wait_s: int
+) -> None:
+    await emulator.rule(DOWN, respond={"status": 429, "headers": {header: value}})
+    await emulator.publish(DOWN, {"Svc-Retries": "1", "Svc-Retry-Delay": "5000"})
+    await emulator.advance("1h")
+    first, second = await emulator.deliveries()
+    assert (second["at_ms"] - first["at_ms"]) // 1000 == wait_s

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.api.messaging import routes as messaging
 from emulator.core.commands import SetPlan
 from emulator.core.plans import PlanName
-from tests.harness.emulators import asgi_call, in_process
-from tests.harness.loops import on_loop
+from emulator.server.application import messaging_endpoints
+from tests.harness.emulators import InProcess, asgi_call, with_emulator
 
 # Every operation of the messaging API, with a path under which it can be called.
 OPERATIONS = {
@@ -53,162 +52,158 @@ CALLS = [(method, target) for methods, target in OPERATIONS.values() for method 
 PATHS = [(methods, target) for methods, target in OPERATIONS.values()]
 
 
-@on_loop
-async def test_the_table_holds_every_operation_of_the_messaging_api() -> None:
+@with_emulator()
+async def test_the_table_holds_every_operation_of_the_messaging_api(emulator: InProcess) -> None:
     """D-055."""
-    async with in_process() as emulator:
-        found = {
-            path: sorted(endpoint.methods) for path, endpoint in messaging.endpoints(emulator.emulation.worlds).items()
-        }
+    found = {
+        path: sorted(endpoint.methods) for path, endpoint in messaging_endpoints(emulator.emulation.worlds).items()
+    }
     assert found == {path: sorted(methods) for path, (methods, _) in OPERATIONS.items()}
 
 
-@on_loop
-async def test_no_or_a_wrong_token_is_401_with_the_services_words() -> None:
-    async with in_process() as emulator:
-        before = emulator.image()
-        for method, target in CALLS:
-            for authorization in ("Bearer nobody", f"Basic {emulator.token}", "Bearer", ""):
-                headers = {"Authorization": authorization} if authorization else {}
-                answer = await emulator.call(method, target, headers, token=None)
-                assert answer.status == 401, (method, target, answer.body)
-                assert answer.json == {"error": "unable to authenticate: invalid token"}
-                assert answer.headers["www-authenticate"] == "Bearer"
-        assert emulator.image() == before
+@with_emulator()
+async def test_no_or_a_wrong_token_is_401_with_the_services_words(emulator: InProcess) -> None:
+    before = emulator.image()
+    for method, target in CALLS:
+        for authorization in ("Bearer nobody", f"Basic {emulator.token}", "Bearer", ""):
+            headers = {"Authorization": authorization} if authorization else {}
+            answer = await emulator.call(method, target, headers, token=None)
+            assert answer.status == 401, (method, target, answer.body)
+            assert answer.json == {"error": "unable to authenticate: invalid token"}
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert emulator.image() == before
 
 
-@on_loop
-async def test_the_read_only_token_reads_and_is_403_on_every_write() -> None:
+@with_emulator()
+async def test_the_read_only_token_reads_and_is_403_on_every_write(emulator: InProcess) -> None:
     """D-053."""
-    async with in_process() as emulator:
-        before = emulator.image()
-        for method, target in CALLS:
-            answer = await emulator.call(method, target, token=emulator.read_only_token)
-            if method == "GET" and target != "/v2/keys":
-                assert answer.status in (200, 404), (target, answer.body)
-            else:
-                assert answer.status == 403, (method, target, answer.body)
-                assert answer.json.keys() == {"error"}
-        assert emulator.image() == before
+    before = emulator.image()
+    for method, target in CALLS:
+        answer = await emulator.call(method, target, token=emulator.read_only_token)
+        if method == "GET" and target != "/v2/keys":
+            assert answer.status in (200, 404), (target, answer.body)
+        else:
+            assert answer.status == 403, (method, target, answer.body)
+            assert answer.json.keys() == {"error"}
+    assert emulator.image() == before
 
 
-@on_loop
-async def test_the_token_may_come_in_the_query() -> None:
-    async with in_process() as emulator:
-        for target in ("/v2/events", "/v2/queues", "/v2/dlq"):
-            answer = await emulator.get(f"{target}?queue_token={emulator.token}", token=None)
-            assert answer.status == 200, answer.body
-        answer = await emulator.post(f"/v2/publish/https://x.test/a?queue_token={emulator.token}&b=1", token=None)
-        assert answer.status == 200
-        # The service's own parameter is not the destination's.
-        (delivery,) = await emulator.deliveries()
-        assert delivery["url"] == "https://x.test/a?b=1"
+@with_emulator()
+async def test_the_token_may_come_in_the_query(emulator: InProcess) -> None:
+    for target in ("/v2/events", "/v2/queues", "/v2/dlq"):
+        answer = await emulator.get(f"{target}?queue_token={emulator.token}", token=None)
+        assert answer.status == 200, answer.body
+    answer = await emulator.post(f"/v2/publish/https://x.test/a?queue_token={emulator.token}&b=1", token=None)
+    assert answer.status == 200
+    # The service's own parameter is not the destination's.
+    (delivery,) = await emulator.deliveries()
+    assert delivery["url"] == "https://x.test/a?b=1"
 
 
-@on_loop
-async def test_the_token_in_the_query_wins_and_leaves_the_header_to_the_destination() -> None:
-    async with in_process() as emulator:
-        answer = await emulator.post(
-            f"/v2/publish/https://x.test/a?queue_token={emulator.token}&svc-header-forward=true",
-            {"Authorization": "Bearer of-the-destination"},
-            token=None,
-        )
-        assert answer.status == 200
-        (delivery,) = await emulator.deliveries()
-        assert delivery["headers"]["Authorization"] == ["Bearer of-the-destination"]
-        twice = await emulator.get(f"/v2/events?queue_token={emulator.token}&queue_token=x", token=None)
-        assert (twice.status, twice.json["field"]) == (400, "queue_token")
+@with_emulator()
+async def test_the_token_in_the_query_wins_and_leaves_the_header_to_the_destination(emulator: InProcess) -> None:
+    answer = await emulator.post(
+        f"/v2/publish/https://x.test/a?queue_token={emulator.token}&svc-header-forward=true",
+        {"Authorization": "Bearer of-the-destination"},
+        token=None,
+    )
+    assert answer.status == 200
+    (delivery,) = await emulator.deliveries()
+    assert delivery["headers"]["Authorization"] == ["Bearer of-the-destination"]
+    twice = await emulator.get(f"/v2/events?queue_token={emulator.token}&queue_token=x", token=None)
+    assert (twice.status, twice.json["field"]) == (400, "queue_token")
 
 
-@on_loop
-async def test_a_wrong_method_is_405_with_those_there_are() -> None:
-    async with in_process() as emulator:
-        for methods, target in PATHS:
-            for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - set(methods):
-                if (method, target) == ("POST", "/v2/schedules"):
-                    continue  # It lacks a destination.
-                answer = await emulator.call(method, target)
-                assert answer.status == 405, (method, target, answer.status)
-                assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
-
-
-@pytest.mark.parametrize("target", ["/v2/publish", "/v2/enqueue/q", "/v2/schedules"])
-@on_loop
-async def test_a_path_without_its_destination_is_400_and_says_so(target: str) -> None:
-    """D-310."""
-    async with in_process() as emulator:
-        for spelling in (target, f"{target}/", f"{target}/?svc-cron=*+*+*+*+*", f"{target}?a=b"):
-            answer = await emulator.post(spelling)
-            refusal = {"error": "destination: a non-empty destination must be provided", "field": "destination"}
-            assert (answer.status, answer.json) == (400, refusal), spelling
-            assert (await emulator.post(spelling, token=None)).status == 401
-        assert (await emulator.call("PUT", f"{target}/")).status == 405
-
-
-@on_loop
-async def test_enqueue_without_a_queue_is_400_and_says_so() -> None:
-    """D-310."""
-    async with in_process() as emulator:
-        for target in ("/v2/enqueue", "/v2/enqueue/", "/v2/enqueue?a=b", "/v2/enqueue//https://app.example.com"):
-            answer = await emulator.post(target)
-            assert (answer.status, answer.json["field"]) == (400, "queueName"), target
-        assert (await emulator.get("/v2/enqueue")).status == 405
-
-
-@on_loop
-async def test_an_encoded_slash_is_a_part_of_the_name() -> None:
-    """D-303."""
-    async with in_process() as emulator:
-        for method, target, status, field in (
-            ("GET", "/v2/schedules/a%2Fb", 400, "scheduleId"),
-            ("DELETE", "/v2/schedules/a%2fb", 400, "scheduleId"),
-            ("POST", "/v2/schedules/a%2Fb/pause", 400, "scheduleId"),
-            ("GET", "/v2/queues/a%2Fb", 400, "queueName"),
-            ("POST", "/v2/enqueue/a%2Fb/https://app.example.com", 400, "queueName"),
-            ("GET", "/v2/topics/a%2Fendpoints", 400, "url_group_name"),
-            ("GET", "/v2/messages/msg_%2F", 404, None),
-            ("GET", "/v2/dlq/a%2Fb", 404, None),
-            ("DELETE", "/_emulator/snapshots/a%2Fb", 400, "name"),
-            ("GET", "/v2%2Fkeys", 404, None),
-        ):
+@with_emulator()
+async def test_a_wrong_method_is_405_with_those_there_are(emulator: InProcess) -> None:
+    for methods, target in PATHS:
+        for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - set(methods):
             answer = await emulator.call(method, target)
-            assert (answer.status, answer.json.get("field")) == (status, field), (target, answer.body)
-        url = "https://app.example.com/a%2Fb"
-        assert (await emulator.post(f"/v2/publish/{url}")).status == 200
-        assert [each["url"] for each in await emulator.deliveries()] == ["https://app.example.com/a%2Fb"]
-        keyed = {"Svc-Flow-Control-Key": "a/b", "Svc-Flow-Control-Value": "rate=1"}
-        assert (await emulator.post("/v2/publish/https://app.example.com", keyed)).status == 200
-        assert (await emulator.get("/v2/flowControl/a%2Fb")).json["flowControlKey"] == "a/b"
+            assert answer.status == 405, (method, target, answer.status)
+            assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
+
+
+@pytest.mark.parametrize("target", ["/v2/publish", "/v2/enqueue/q"])
+@with_emulator()
+async def test_a_path_without_its_destination_is_400_and_says_so(emulator: InProcess, target: str) -> None:
+    """D-310."""
+    for spelling in (target, f"{target}/", f"{target}/?svc-cron=*+*+*+*+*", f"{target}?a=b"):
+        answer = await emulator.post(spelling)
+        refusal = {"error": "destination: a non-empty destination must be provided", "field": "destination"}
+        assert (answer.status, answer.json) == (400, refusal), spelling
+        assert (await emulator.post(spelling, token=None)).status == 401
+    assert (await emulator.call("PUT", f"{target}/")).status == 405
+
+
+@with_emulator()
+async def test_a_schedule_without_its_destination_is_405_and_says_so(emulator: InProcess) -> None:
+    """D-536."""
+    for target in ("/v2/schedules", "/v2/schedules/", "/v2/Schedules?svc-cron=*+*+*+*+*"):
+        answer = await emulator.post(target)
+        refusal = {"error": "destination: a non-empty destination must be provided", "field": "destination"}
+        assert (answer.status, answer.json, answer.headers["allow"]) == (405, refusal, "GET"), target
+
+
+@with_emulator()
+async def test_enqueue_without_a_queue_is_400_and_says_so(emulator: InProcess) -> None:
+    """D-310."""
+    for target in ("/v2/enqueue", "/v2/enqueue/", "/v2/enqueue?a=b", "/v2/enqueue//https://app.example.com"):
+        answer = await emulator.post(target)
+        assert (answer.status, answer.json["field"]) == (400, "queueName"), target
+    assert (await emulator.get("/v2/enqueue")).status == 405
+
+
+@with_emulator()
+async def test_an_encoded_slash_is_a_part_of_the_name(emulator: InProcess) -> None:
+    """D-303."""
+    for method, target, status, field in (
+        ("GET", "/v2/schedules/a%2Fb", 400, "scheduleId"),
+        ("DELETE", "/v2/schedules/a%2fb", 400, "scheduleId"),
+        ("POST", "/v2/schedules/a%2Fb/pause", 400, "scheduleId"),
+        ("GET", "/v2/queues/a%2Fb", 400, "queueName"),
+        ("POST", "/v2/enqueue/a%2Fb/https://app.example.com", 400, "queueName"),
+        ("GET", "/v2/topics/a%2Fendpoints", 400, "url_group_name"),
+        ("GET", "/v2/messages/msg_%2F", 404, None),
+        ("GET", "/v2/dlq/a%2Fb", 404, None),
+        ("DELETE", "/_emulator/snapshots/a%2Fb", 400, "name"),
+        ("GET", "/v2%2Fkeys", 404, None),
+    ):
+        answer = await emulator.call(method, target)
+        assert (answer.status, answer.json.get("field")) == (status, field), (target, answer.body)
+    url = "https://app.example.com/a%2Fb"
+    assert (await emulator.post(f"/v2/publish/{url}")).status == 200
+    assert [each["url"] for each in await emulator.deliveries()] == ["https://app.example.com/a%2Fb"]
+    keyed = {"Svc-Flow-Control-Key": "a/b", "Svc-Flow-Control-Value": "rate=1"}
+    assert (await emulator.post("/v2/publish/https://app.example.com", keyed)).status == 200
+    assert (await emulator.get("/v2/flowControl/a%2Fb")).json["flowControlKey"] == "a/b"
 
 
 @pytest.mark.parametrize(
     "target", ["/", "/v2", "/v2/", "/v1/publish/https://x.test", "/v2/publishing", "/v2/keys/x", "/v2/keys%0A"]
 )
-@on_loop
-async def test_an_unknown_path_is_404_and_a_json_error(target: str) -> None:
+@with_emulator()
+async def test_an_unknown_path_is_404_and_a_json_error(emulator: InProcess, target: str) -> None:
     """D-054."""
-    async with in_process() as emulator:
-        answer = await emulator.get(target)
-        assert answer.status == 404
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json.keys() == {"error"}
+    answer = await emulator.get(target)
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json.keys() == {"error"}
 
 
-@on_loop
-async def test_static_words_have_any_case_and_collections_may_end_in_a_slash() -> None:
+@with_emulator()
+async def test_static_words_have_any_case_and_collections_may_end_in_a_slash(emulator: InProcess) -> None:
     """D-003."""
-    async with in_process() as emulator:
-        for methods, target in PATHS:
-            if methods[0] == "GET" and target.count("/") == 2:
-                for spelling in (f"{target}/", target.upper().replace("/V2", "/v2"), target.lower()):
-                    answer = await emulator.get(spelling)
-                    assert answer.status == 200, (spelling, answer.body)
-        assert (await emulator.post("/V2/Publish/https://x.test/Path")).status == 200
-        assert (await emulator.post("/v2/Enqueue/Q/https://x.test/Path")).status == 200
-        # Only the fixed words: a name keeps its case.
-        assert (await emulator.get("/v2/queues/Q")).status == 200
-        assert (await emulator.get("/v2/queues/q")).status == 404
-        assert (await emulator.delete("/v2/messages/")).json == {"cancelled": 0}
+    for methods, target in PATHS:
+        if methods[0] == "GET" and target.count("/") == 2:
+            for spelling in (f"{target}/", target.upper().replace("/V2", "/v2"), target.lower()):
+                answer = await emulator.get(spelling)
+                assert answer.status == 200, (spelling, answer.body)
+    assert (await emulator.post("/V2/Publish/https://x.test/Path")).status == 200
+    assert (await emulator.post("/v2/Enqueue/Q/https://x.test/Path")).status == 200
+    # Only the fixed words: a name keeps its case.
+    assert (await emulator.get("/v2/queues/Q")).status == 200
+    assert (await emulator.get("/v2/queues/q")).status == 404
+    assert (await emulator.delete("/v2/messages/")).json == {"cancelled": 0}
 
 
 @pytest.mark.parametrize(
@@ -231,64 +226,58 @@ async def test_static_words_have_any_case_and_collections_may_end_in_a_slash() -
         ("POST", "/v2/dlq/retry/1-1", "dlq message 1-1 not found"),
     ],
 )
-@on_loop
-async def test_an_unknown_id_is_404_and_named(method: str, target: str, error: str) -> None:
-    async with in_process() as emulator:
-        answer = await emulator.call(method, target)
-        assert (answer.status, answer.json) == (404, {"error": error})
+@with_emulator()
+async def test_an_unknown_id_is_404_and_named(emulator: InProcess, method: str, target: str, error: str) -> None:
+    answer = await emulator.call(method, target)
+    assert (answer.status, answer.json) == (404, {"error": error})
 
 
 @pytest.mark.parametrize("target", ["/v2/topics/g", "/v2/queues/q"])
-@on_loop
-async def test_deleting_a_queue_or_a_group_that_is_not_there_is_fine(target: str) -> None:
-    async with in_process() as emulator:
-        assert (await emulator.delete(target)).status == 200
+@with_emulator()
+async def test_deleting_a_queue_or_a_group_that_is_not_there_is_fine(emulator: InProcess, target: str) -> None:
+    assert (await emulator.delete(target)).status == 200
 
 
-@on_loop
-async def test_one_account_cannot_see_anothers_things() -> None:
-    async with in_process() as emulator:
-        other = (await emulator.control("POST", "/worlds", {"id": "other"})).json["credentials"]["queue"]["token"]
-        message_id = await emulator.publish("https://x.test/a", {"Svc-Delay": "1h"})
-        await emulator.post("/v2/queues", (), {"queueName": "q"})
-        for target in (f"/v2/messages/{message_id}", "/v2/queues/q"):
-            assert (await emulator.get(target)).status == 200
-            assert (await emulator.get(target, token=other)).status == 404
-        assert (await emulator.get("/v2/events", token=other)).json == {"events": []}
-        assert (await emulator.delete("/v2/messages", token=other)).json == {"cancelled": 0}
+@with_emulator()
+async def test_one_account_cannot_see_anothers_things(emulator: InProcess) -> None:
+    other = (await emulator.control("POST", "/worlds", {"id": "other"})).json["credentials"]["queue"]["token"]
+    message_id = await emulator.publish("https://x.test/a", {"Svc-Delay": "1h"})
+    await emulator.post("/v2/queues", (), {"queueName": "q"})
+    for target in (f"/v2/messages/{message_id}", "/v2/queues/q"):
+        assert (await emulator.get(target)).status == 200
+        assert (await emulator.get(target, token=other)).status == 404
+    assert (await emulator.get("/v2/events", token=other)).json == {"events": []}
+    assert (await emulator.delete("/v2/messages", token=other)).json == {"cancelled": 0}
 
 
-@on_loop
-async def test_a_body_over_the_plans_size_is_413() -> None:
-    async with in_process(plan="free") as emulator:
-        answer = await emulator.post("/v2/publish/https://x.test/a", (), b"x" * (1_048_576 + 1))
-        assert answer.status == 413
-        assert answer.json == {"error": "quota maxMessageSize exceeded, current limit: 1048576"}
-        assert (await emulator.post("/v2/publish/https://x.test/a", (), b"x" * 1_048_576)).status == 200
+@with_emulator(plan="free")
+async def test_a_body_over_the_plans_size_is_413(emulator: InProcess) -> None:
+    answer = await emulator.post("/v2/publish/https://x.test/a", (), b"x" * (1_048_576 + 1))
+    assert answer.status == 413
+    assert answer.json == {"error": "quota maxMessageSize exceeded, current limit: 1048576"}
+    assert (await emulator.post("/v2/publish/https://x.test/a", (), b"x" * 1_048_576)).status == 200
 
 
-@on_loop
-async def test_a_request_over_100_megabytes_is_413_by_its_announced_length() -> None:
-    async with in_process() as emulator:
-        headers = [("Authorization", f"Bearer {emulator.token}"), ("Content-Length", str(100 * 1024 * 1024 + 1))]
-        answer = await asgi_call(emulator.emulation.app, "POST", b"/v2/batch", headers, b"", "127.0.0.1")
-        assert answer.status == 413
+@with_emulator()
+async def test_a_request_over_100_megabytes_is_413_by_its_announced_length(emulator: InProcess) -> None:
+    headers = [("Authorization", f"Bearer {emulator.token}"), ("Content-Length", str(100 * 1024 * 1024 + 1))]
+    answer = await asgi_call(emulator.emulation.app, "POST", b"/v2/batch", headers, b"", "127.0.0.1")
+    assert answer.status == 413
 
 
-@on_loop
-async def test_a_frozen_clock_counts_no_calls_unless_the_limit_was_set() -> None:
+@with_emulator(plan="free")
+async def test_a_frozen_clock_counts_no_calls_unless_the_limit_was_set(emulator: InProcess) -> None:
     """D-032."""
-    async with in_process(plan="free") as emulator:
-        for _ in range(120):
-            assert (await emulator.get("/v2/queues")).status == 200
-        account_id = emulator.world.account().id
-        await emulator.control("PUT", f"/accounts/{account_id}", {"max_retries": 3})
+    for _ in range(120):
         assert (await emulator.get("/v2/queues")).status == 200
-        await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_second": 0})
-        refused = await emulator.get("/v2/queues")
-        assert (refused.status, refused.headers["burst-ratelimit-limit"]) == (429, "0")
-        fixtures = {"accounts": [{"max_requests_per_second": 0}]}
-        await emulator.control("POST", "/reset", {"fixtures": fixtures})
-        assert (await emulator.get("/v2/queues")).status == 429
-        await emulator.world.submit(SetPlan(account_id=emulator.world.account().id, plan=PlanName.FREE))
-        assert (await emulator.get("/v2/queues")).status == 200
+    account_id = emulator.world.account().id
+    await emulator.control("PUT", f"/accounts/{account_id}", {"max_retries": 3})
+    assert (await emulator.get("/v2/queues")).status == 200
+    await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_second": 0})
+    refused = await emulator.get("/v2/queues")
+    assert (refused.status, refused.headers["burst-ratelimit-limit"]) == (429, "0")
+    fixtures = {"accounts": [{"max_requests_per_second": 0}]}
+    await emulator.control("POST", "/reset", {"fixtures": fixtures})
+    assert (await emulator.get("/v2/queues")).status == 429
+    await emulator.world.submit(SetPlan(account_id=emulator.world.account().id, plan=PlanName.FREE))
+    assert (await emulator.get("/v2/queues")).status == 200

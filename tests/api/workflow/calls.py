@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tests.harness.emulators import Answer, InProcess
@@ -46,7 +48,13 @@ async def steps(emulator: InProcess, run_id: str = RUN) -> list[bytes]:
     return [base64.b64decode(each["body"]) for each in answer.json]
 
 
-async def wait(emulator: InProcess, event_id: str = "ev", run_id: str = RUN, **changes: Any) -> Answer:
+async def wait(
+    emulator: InProcess,
+    event_id: str = "ev",
+    run_id: str = RUN,
+    more: Mapping[str, str] = MappingProxyType({}),
+    **changes: Any,
+) -> Answer:
     body = {
         "url": FLOW,
         "timeout": "20s",
@@ -56,4 +64,4 @@ async def wait(emulator: InProcess, event_id: str = "ev", run_id: str = RUN, **c
         "step": {"stepId": 1, "stepName": "w", "stepType": "Wait", "concurrent": 1},
         **changes,
     }
-    return await emulator.post(f"/v2/wait/{event_id}", headers(run_id), body)
+    return await emulator.post(f"/v2/wait/{event_id}", {**headers(run_id), **more}, body)

@@ -1,4 +1,4 @@
-"""Runs by HTTP: what the calls carry, reading, ending and cancelling, and what is refused how."""
+"""Runs, and how they are triggered."""
 
 from __future__ import annotations
 
@@ -9,80 +9,98 @@ import jwt
 import pytest
 
 from tests.api.workflow.calls import FLOW, RUN, add, answer_as_workflow, begin, headers, steps
-from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.workflow_runs import ANSWER, CRM, Flow
 
+# -- runs by HTTP: what the calls carry, reading, ending and cancelling, and what is refused how ---
+
 
 @pytest.mark.parametrize(("dialect", "prefix"), [("svc", "Svc-"), ("upstash", "Upstash-")])
-def test_calls_of_a_run_name_it(dialect: str, prefix: str) -> None:
+@on_loop
+async def test_calls_of_a_run_name_it(dialect: str, prefix: str) -> None:
     """D-367."""
-
-    @on_loop
-    async def test() -> None:
-        async with in_process(dialect=dialect) as emulator:
-            await answer_as_workflow(emulator, prefix=prefix)
-            own = headers(init=True, prefix=prefix) | {f"{prefix}Forward-{prefix}Workflow-Init": "maybe"}
-            published = await emulator.post(f"/v2/publish/{FLOW}", own, '{"a":1}')
-            assert published.status == 200
-            (delivery,) = await emulator.deliveries()
-            sent = delivery["headers"]
-            assert {name: sent[f"{prefix}{name}"] for name in ("Workflow-RunId", "Workflow-Init", "Workflow-Url")} == {
-                "Workflow-RunId": [RUN],
-                "Workflow-Init": ["true"],
-                "Workflow-Url": [FLOW],
-            }
-            assert sent[f"{prefix}Workflow-CreatedAt"] == [str(EPOCH_MS)]
-            assert sent[f"{prefix}Workflow-Sdk-Version"] == ["1"]
-            message_id = published.json["messageId"]
-            assert delivery["body"] == json.dumps(
-                [{"messageId": message_id, "body": base64.b64encode(b'{"a":1}').decode(), "callType": "step"}],
-                separators=(",", ":"),
-            )
-            key = emulator.world.account().signing_keys.current
-            claims = jwt.decode(sent[f"{prefix}Signature"][0], key, ["HS256"], options={"verify_exp": False})
-            assert claims["sub"] == FLOW
-
-    test()
-
-
-@on_loop
-async def test_a_run_is_read_and_ended_by_its_id() -> None:
-    """D-363."""
-    async with in_process() as emulator:
-        await answer_as_workflow(emulator)
-        first = (await begin(emulator)).json["messageId"]
-        await add(emulator, 1)
-        found = (await emulator.get(f"/v2/workflows/runs/{RUN}")).json
-        assert found[0] == {
-            "messageId": first,
-            "body": base64.b64encode(b'{"a":1}').decode(),
-            "callType": "step",
+    async with in_process(dialect=dialect) as emulator:
+        await answer_as_workflow(emulator, prefix=prefix)
+        own = headers(init=True, prefix=prefix) | {f"{prefix}Forward-{prefix}Workflow-Init": "maybe"}
+        published = await emulator.post(f"/v2/publish/{FLOW}", own, '{"a":1}')
+        assert published.status == 200
+        (delivery,) = await emulator.deliveries()
+        sent = delivery["headers"]
+        assert {name: sent[f"{prefix}{name}"] for name in ("Workflow-RunId", "Workflow-Init", "Workflow-Url")} == {
+            "Workflow-RunId": [RUN],
+            "Workflow-Init": ["true"],
+            "Workflow-Url": [FLOW],
         }
-        assert json.loads(base64.b64decode(found[1]["body"]))["out"] == '"é"'
-        target = f"/v2/workflows/runs/{RUN}"
-        for _ in range(2):
-            answer = await emulator.delete(f"{target}?cancel=false", body='"result"')
-            assert (answer.status, answer.body) == (200, b"")
-        assert (await emulator.delete(target)).status == 200
-        assert (await emulator.get(target)).status == 404
-        for query in ("", "?cancel=true", "?cancel=false"):
-            assert (await emulator.delete(f"/v2/workflows/runs/wfr_never{query}")).status == 404
-        wrong = await emulator.delete(f"{target}?cancel=perhaps")
-        assert (wrong.status, wrong.json["field"]) == (400, "cancel")
+        assert sent[f"{prefix}Workflow-CreatedAt"] == [str(EPOCH_MS)]
+        assert sent[f"{prefix}Workflow-Sdk-Version"] == ["1"]
+        message_id = published.json["messageId"]
+        assert delivery["body"] == json.dumps(
+            [{"messageId": message_id, "body": base64.b64encode(b'{"a":1}').decode(), "callType": "step"}],
+            separators=(",", ":"),
+        )
+        key = emulator.world.account().signing_keys.current
+        claims = jwt.decode(sent[f"{prefix}Signature"][0], key, ["HS256"], options={"verify_exp": False})
+        assert claims["sub"] == FLOW
 
 
-@on_loop
-async def test_a_second_init_is_a_duplicate_and_a_step_too_late_is_400() -> None:
-    async with in_process() as emulator:
-        await answer_as_workflow(emulator)
-        first = (await begin(emulator)).json
-        assert (await begin(emulator)).json == {**first, "deduplicated": True}
-        batch = [{"destination": FLOW, "headers": {k.lower(): v for k, v in headers(init=True).items()}, "body": "x"}]
-        assert (await emulator.post("/v2/batch", body=batch)).json == [{**first, "deduplicated": True}]
-        assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 200
-        late = await add(emulator, 1)
-        assert (late.status, late.json) == (400, {"error": f"workflow run {RUN} has ended, or never began"})
+@with_emulator()
+async def test_parallel_steps_cost_what_they_are(emulator: InProcess) -> None:
+    """D-560, D-562: what is kept of a run grows with its steps, and not with their square."""
+    await answer_as_workflow(emulator)
+    await begin(emulator)
+    item = {"destination": FLOW, "headers": headers(), "body": "x" * 500}
+    published = (await emulator.post("/v2/batch", {"Content-Type": "application/json"}, json.dumps([item] * 400))).json
+    stored = sum(len(row[0]) for row in await emulator.world._store.rows("SELECT definition FROM messages", ()))
+    assert 400 * 500 < stored < 401 * 2_000
+    # They are shown with all that they deliver, alone and in the journal, and pages are short instead.
+    last = published[-1]["messageId"]
+    shown = (await emulator.get(f"/v2/messages/{last}")).json["body"]
+    assert [each["messageId"] for each in json.loads(shown)][1:] == [each["messageId"] for each in published]
+    cursor, pages, seen = "", 0, []
+    while cursor is not None:
+        page = (await emulator.control("GET", f"/deliveries?limit=1000{cursor and f'&cursor={cursor}'}")).json
+        seen += [len(json.loads(each["body"])) for each in page["deliveries"]]
+        assert sum(len(each["body"]) for each in page["deliveries"]) <= 16 * 1024 * 1024
+        cursor, pages = page["cursor"], pages + 1
+    assert (seen, pages) == (list(range(1, 402)), 4)
+
+
+@with_emulator()
+async def test_a_run_is_read_and_ended_by_its_id(emulator: InProcess) -> None:
+    """D-363."""
+    await answer_as_workflow(emulator)
+    first = (await begin(emulator)).json["messageId"]
+    await add(emulator, 1)
+    found = (await emulator.get(f"/v2/workflows/runs/{RUN}")).json
+    assert found[0] == {
+        "messageId": first,
+        "body": base64.b64encode(b'{"a":1}').decode(),
+        "callType": "step",
+    }
+    assert json.loads(base64.b64decode(found[1]["body"]))["out"] == '"é"'
+    target = f"/v2/workflows/runs/{RUN}"
+    for _ in range(2):
+        answer = await emulator.delete(f"{target}?cancel=false", body='"result"')
+        assert (answer.status, answer.body) == (200, b"")
+    assert (await emulator.delete(target)).status == 200
+    assert (await emulator.get(target)).status == 404
+    for query in ("", "?cancel=true", "?cancel=false"):
+        assert (await emulator.delete(f"/v2/workflows/runs/wfr_never{query}")).status == 404
+    wrong = await emulator.delete(f"{target}?cancel=perhaps")
+    assert (wrong.status, wrong.json["field"]) == (400, "cancel")
+
+
+@with_emulator()
+async def test_a_second_init_is_a_duplicate_and_a_step_too_late_is_400(emulator: InProcess) -> None:
+    await answer_as_workflow(emulator)
+    first = (await begin(emulator)).json
+    assert (await begin(emulator)).json == {**first, "deduplicated": True}
+    batch = [{"destination": FLOW, "headers": {k.lower(): v for k, v in headers(init=True).items()}, "body": "x"}]
+    assert (await emulator.post("/v2/batch", body=batch)).json == [{**first, "deduplicated": True}]
+    assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 200
+    late = await add(emulator, 1)
+    assert (late.status, late.json) == (400, {"error": f"workflow run {RUN} has ended, or never began"})
 
 
 @pytest.mark.parametrize(
@@ -97,22 +115,17 @@ async def test_a_second_init_is_a_duplicate_and_a_step_too_late_is_400() -> None
         ("Svc-Failure-Callback-Retries", "many"),
     ],
 )
-def test_wrong_values_of_a_message_of_a_run_are_412(name: str, value: str) -> None:
+@with_emulator()
+async def test_wrong_values_of_a_message_of_a_run_are_412(emulator: InProcess, name: str, value: str) -> None:
     """D-364."""
-
-    @on_loop
-    async def test() -> None:
-        async with in_process() as emulator:
-            given = {**headers(init=True), "Svc-Failure-Callback": FLOW, name: value}
-            alone = await emulator.post(f"/v2/publish/{FLOW}", given)
-            assert (alone.status, alone.json["field"]) == (412, name)
-            in_batch = await emulator.post(
-                "/v2/batch", body=[{"destination": "https://other.test"}, {"destination": FLOW, "headers": given}]
-            )
-            assert (in_batch.status, in_batch.json["field"]) == (412, name)
-            assert await emulator.deliveries() == []
-
-    test()
+    given = {**headers(init=True), "Svc-Failure-Callback": FLOW, name: value}
+    alone = await emulator.post(f"/v2/publish/{FLOW}", given)
+    assert (alone.status, alone.json["field"]) == (412, name)
+    in_batch = await emulator.post(
+        "/v2/batch", body=[{"destination": "https://other.test"}, {"destination": FLOW, "headers": given}]
+    )
+    assert (in_batch.status, in_batch.json["field"]) == (412, name)
+    assert await emulator.deliveries() == []
 
 
 @pytest.mark.parametrize(
@@ -127,113 +140,109 @@ def test_wrong_values_of_a_message_of_a_run_are_412(name: str, value: str) -> No
         (f"/v2/publish/{FLOW}?svc-workflow-runid=&svc-retries=x", 400, "svc-retries"),
     ],
 )
-@on_loop
-async def test_a_run_that_is_named_in_the_query_is_a_run(target: str, status: int, field: str) -> None:
+@with_emulator()
+async def test_a_run_that_is_named_in_the_query_is_a_run(
+    emulator: InProcess, target: str, status: int, field: str
+) -> None:
     """D-364."""
-    async with in_process() as emulator:
-        answer = await emulator.post(target, (), "{}")
-        assert (answer.status, answer.json["field"]) == (status, field)
-        assert await emulator.deliveries() == []
+    answer = await emulator.post(target, (), "{}")
+    assert (answer.status, answer.json["field"]) == (status, field)
+    assert await emulator.deliveries() == []
 
 
-@on_loop
-async def test_a_batch_that_cannot_be_read_is_412_if_it_names_a_run() -> None:
+@with_emulator()
+async def test_a_batch_that_cannot_be_read_is_412_if_it_names_a_run(emulator: InProcess) -> None:
     """D-364."""
-    async with in_process() as emulator:
-        item = {"destination": FLOW, "headers": headers(init=True), "body": {"not": "a text"}}
-        answer = await emulator.post("/v2/batch", body=[item])
-        assert (answer.status, answer.json["field"]) == (412, "[0].body")
-        del item["headers"]
-        assert (await emulator.post("/v2/batch", body=[item])).status == 400
+    item = {"destination": FLOW, "headers": headers(init=True), "body": {"not": "a text"}}
+    answer = await emulator.post("/v2/batch", body=[item])
+    assert (answer.status, answer.json["field"]) == (412, "[0].body")
+    del item["headers"]
+    assert (await emulator.post("/v2/batch", body=[item])).status == 400
 
 
-@on_loop
-async def test_a_wrong_destination_of_a_message_of_a_run_is_412() -> None:
+@with_emulator()
+async def test_a_wrong_destination_of_a_message_of_a_run_is_412(emulator: InProcess) -> None:
     """D-364."""
-    async with in_process() as emulator:
-        for target in ("/v2/publish/nowhere!", "/v2/publish/a-group", "/v2/trigger/nowhere!", "/v2/trigger/a-group"):
-            answer = await emulator.post(target, headers(init=True))
-            assert (answer.status, answer.json["field"]) == (412, "destination"), target
-        for target in ("/v2/batch", "/v2/batch/trigger"):
-            answer = await emulator.post(target, body=[{"destination": "nowhere!", "headers": headers(init=True)}])
-            assert (answer.status, answer.json["field"]) == (412, "destination"), target
+    for target in ("/v2/publish/nowhere!", "/v2/publish/a-group", "/v2/trigger/nowhere!", "/v2/trigger/a-group"):
+        answer = await emulator.post(target, headers(init=True))
+        assert (answer.status, answer.json["field"]) == (412, "destination"), target
+    for target in ("/v2/batch", "/v2/batch/trigger"):
+        answer = await emulator.post(target, body=[{"destination": "nowhere!", "headers": headers(init=True)}])
+        assert (answer.status, answer.json["field"]) == (412, "destination"), target
 
 
-@on_loop
-async def test_many_runs_are_cancelled() -> None:
+@with_emulator()
+async def test_many_runs_are_cancelled(emulator: InProcess) -> None:
     """D-377."""
-    async with in_process() as emulator:
-        await answer_as_workflow(emulator)
-        for number in range(3):
-            await begin(emulator, f"wfr_{number}", **{"Svc-Label": f"l{number}"})
-        for query, count in (
-            ("?workflowRunIds=wfr_0&workflowRunIds=wfr_9&label=none", 1),
-            ("?label=l1,l9", 1),
-            ("?flowControlKey=k8&flowControlKey=k9", 0),
-            ("?workflowUrl=https://other.test/a,b", 0),
-            ("?workflowUrl=https://other.test/a,b,https://app.test/&count=5", 1),
-            ("", 0),
-        ):
-            answer = await emulator.delete(f"/v2/workflows/runs{query}")
-            assert (answer.status, answer.json) == (200, {"cancelled": count}), query
-        for query, field in (
-            ("?workflowrunid=wfr_0", "workflowrunid"),
-            ("?count=0", "count"),
-            ("?workflowUrl=", "workflowUrl"),
-            ("?callerIp=", "callerIp"),
-            ("?fromDate=yesterday", "fromDate"),
-            ("?workflowUrlExactMatch=2", "workflowUrlExactMatch"),
-        ):
-            answer = await emulator.delete(f"/v2/workflows/runs{query}")
-            assert (answer.status, answer.json["field"]) == (400, field)
+    await answer_as_workflow(emulator)
+    for number in range(3):
+        await begin(emulator, f"wfr_{number}", **{"Svc-Label": f"l{number}"})
+    for query, count in (
+        ("?workflowRunIds=wfr_0&workflowRunIds=wfr_9&label=none", 1),
+        ("?label=l1,l9", 1),
+        ("?flowControlKey=k8&flowControlKey=k9", 0),
+        ("?workflowUrl=https://other.test/a,b", 0),
+        ("?workflowUrl=https://other.test/a,b,https://app.test/&count=5", 1),
+        ("", 0),
+    ):
+        answer = await emulator.delete(f"/v2/workflows/runs{query}")
+        assert (answer.status, answer.json) == (200, {"cancelled": count}), query
+    for query, field in (
+        ("?workflowrunid=wfr_0", "workflowrunid"),
+        ("?count=0", "count"),
+        ("?workflowUrl=", "workflowUrl"),
+        ("?callerIp=", "callerIp"),
+        ("?fromDate=yesterday", "fromDate"),
+        ("?workflowUrlExactMatch=2", "workflowUrlExactMatch"),
+    ):
+        answer = await emulator.delete(f"/v2/workflows/runs{query}")
+        assert (answer.status, answer.json["field"]) == (400, field)
 
 
-@on_loop
-async def test_an_invoked_run_returns_to_its_invoker() -> None:
-    async with in_process() as emulator:
-        await answer_as_workflow(emulator)
-        await begin(emulator)
-        body = {
-            "body": "payload",
-            "headers": {"Svc-Workflow-RunId": [RUN], "Svc-Workflow-Runid": [RUN], "Svc-Retries": ["1"]},
-            "workflowRunId": RUN,
-            "workflowRunCreatedAt": EPOCH_MS,
-            "workflowUrl": FLOW,
-            "step": {"stepId": 1, "stepName": "inv", "stepType": "Invoke", "concurrent": 1},
-        }
-        child = headers("wfr_child", init=True, **{"Svc-Workflow-Invoke": "true"})
-        answer = await emulator.post("/v2/publish/https://app.test/child", child, body)
-        assert answer.status == 200
-        assert await steps(emulator, "wfr_child") == [b"payload"]
-        await emulator.delete("/v2/workflows/runs/wfr_child?cancel=false", body='{"x":"é"}')
-        told = json.loads((await steps(emulator))[-1])
-        assert json.loads(told["out"]) == {"isFailed": False, "isCanceled": False, "body": '{"x":"é"}'}
-        for wrong, field in (({**body, "workflowUrl": "x"}, "workflowUrl"), ({"step": {}}, "workflowRunId")):
-            refused = await emulator.post("/v2/publish/https://app.test/child", child, wrong)
-            assert (refused.status, refused.json["field"]) == (412, field)
+@with_emulator()
+async def test_an_invoked_run_returns_to_its_invoker(emulator: InProcess) -> None:
+    await answer_as_workflow(emulator)
+    await begin(emulator)
+    body = {
+        "body": "payload",
+        "headers": {"Svc-Workflow-RunId": [RUN], "Svc-Workflow-Runid": [RUN], "Svc-Retries": ["1"]},
+        "workflowRunId": RUN,
+        "workflowRunCreatedAt": EPOCH_MS,
+        "workflowUrl": FLOW,
+        "step": {"stepId": 1, "stepName": "inv", "stepType": "Invoke", "concurrent": 1},
+    }
+    child = headers("wfr_child", init=True, **{"Svc-Workflow-Invoke": "true"})
+    answer = await emulator.post("/v2/publish/https://app.test/child", child, body)
+    assert answer.status == 200
+    assert await steps(emulator, "wfr_child") == [b"payload"]
+    await emulator.delete("/v2/workflows/runs/wfr_child?cancel=false", body='{"x":"é"}')
+    told = json.loads((await steps(emulator))[-1])
+    assert json.loads(told["out"]) == {"isFailed": False, "isCanceled": False, "body": '{"x":"é"}'}
+    for wrong, field in (({**body, "workflowUrl": "x"}, "workflowUrl"), ({"step": {}}, "workflowRunId")):
+        refused = await emulator.post("/v2/publish/https://app.test/child", child, wrong)
+        assert (refused.status, refused.json["field"]) == (412, field)
 
 
 @pytest.mark.slow
-@on_loop
-async def test_runs_survive_a_restored_snapshot_and_not_a_reset() -> None:
-    async with in_process() as emulator:
-        await answer_as_workflow(emulator)
-        await begin(emulator)
-        await add(emulator, 1, **{"Svc-Delay": "1h"})
-        assert (await emulator.control("POST", "/snapshots", {"name": "s"})).status == 201
-        await emulator.delete(f"/v2/workflows/runs/{RUN}")
-        assert (await emulator.control("POST", "/snapshots/s/restore")).status == 200
-        assert len(await steps(emulator)) == 2
-        assert (await emulator.advance("1h"))["deliveries"] == 1
-        await emulator.control("POST", "/reset")
-        assert (await emulator.get(f"/v2/workflows/runs/{RUN}")).status == 404
-        assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 404
+@with_emulator()
+async def test_runs_survive_a_restored_snapshot_and_not_a_reset(emulator: InProcess) -> None:
+    await answer_as_workflow(emulator)
+    await begin(emulator)
+    await add(emulator, 1, **{"Svc-Delay": "1h"})
+    assert (await emulator.control("POST", "/snapshots", {"name": "s"})).status == 201
+    await emulator.delete(f"/v2/workflows/runs/{RUN}")
+    assert (await emulator.control("POST", "/snapshots/s/restore")).status == 200
+    assert len(await steps(emulator)) == 2
+    assert (await emulator.advance("1h"))["deliveries"] == 1
+    await emulator.control("POST", "/reset")
+    assert (await emulator.get(f"/v2/workflows/runs/{RUN}")).status == 404
+    assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 404
 
 
 # -- invoked runs ----------------------------------------------------------------------------
 
 
-async def invoke(emulator: InProcess, child: Flow, parent_ms: int = EPOCH_MS) -> Answer:
+async def invoke(emulator: InProcess, child: Flow, parent_ms: int = EPOCH_MS, redact: str = "") -> Answer:
     """A step of `wfr_one` invokes another run."""
     body = {
         "body": "payload",
@@ -244,22 +253,41 @@ async def invoke(emulator: InProcess, child: Flow, parent_ms: int = EPOCH_MS) ->
         "step": {"stepId": 1, "stepName": "invoke", "stepType": "Invoke", "concurrent": 1},
     }
     await emulator.rule(CRM, respond=ANSWER)
-    own = {"Svc-Workflow-Url": CRM, "Svc-Workflow-Invoke": "true"}
+    own = {"Svc-Workflow-Url": CRM, "Svc-Workflow-Invoke": "true", "Svc-Redact-Fields": redact}
     return await emulator.post(f"/v2/publish/{CRM}", headers(child.run_id, init=True) | own, body)
 
 
-@on_loop
-async def test_an_invoked_run_and_its_invoker_know_each_other() -> None:
+@pytest.mark.parametrize(("outer", "invoked"), [(True, False), (False, True)])
+@with_emulator()
+async def test_an_invoked_run_hides_what_it_redacts_itself(emulator: InProcess, outer: bool, invoked: bool) -> None:
+    """D-515: a run's redaction is about its own logs and messages."""
+    parent, child = Flow(emulator), Flow(emulator, "wfr_child")
+    await parent.start(Svc_Redact_Fields="body" if outer else "")
+    await invoke(emulator, child, redact="body" if invoked else "")
+    await child.finish({"ok": "result"})
+    step = (await parent.log())["steps"][1]["steps"][0]
+    run = await child.log()
+    shown = [(await emulator.control("GET", f"/runs/{each}")).json for each in ("wfr_one", "wfr_child")]
+    assert step["invokedWorkflowRunBody"].startswith("REDACTED:") is outer
+    assert step["out"].startswith("REDACTED:") is outer
+    assert run["steps"][0]["steps"][0]["out"].startswith("REDACTED:") is invoked
+    assert run["workflowRunResponse"].startswith("REDACTED:") is invoked
+    assert shown[0]["steps"][1]["steps"][0]["out"].startswith("REDACTED:") is outer
+    assert shown[1]["payload"].startswith("REDACTED:") is invoked
+    assert shown[1]["result"].startswith("REDACTED:") is invoked
+
+
+@with_emulator()
+async def test_an_invoked_run_and_its_invoker_know_each_other(emulator: InProcess) -> None:
     """A run that has failed does not end the run that it invoked, whose end completes the step."""
-    async with in_process() as emulator:
-        parent = Flow(emulator)
-        await parent.start()
-        child = Flow(emulator, "wfr_child")
-        await invoke(emulator, child)
-        under_way = (await parent.log())["steps"][1]["steps"][0]
-        await child.finish({"ok": 1})
-        done = (await parent.log())["steps"][1]["steps"][0]
-        invoked = await child.log()
+    parent = Flow(emulator)
+    await parent.start()
+    child = Flow(emulator, "wfr_child")
+    await invoke(emulator, child)
+    under_way = (await parent.log())["steps"][1]["steps"][0]
+    await child.finish({"ok": 1})
+    done = (await parent.log())["steps"][1]["steps"][0]
+    invoked = await child.log()
     assert under_way == under_way | {
         "state": "STEP_PROGRESS",
         "invokedWorkflowRunId": "wfr_child",
@@ -275,27 +303,108 @@ async def test_an_invoked_run_and_its_invoker_know_each_other() -> None:
     }
 
 
-@on_loop
-async def test_a_run_that_is_invoked_on_its_way_keeps_its_log() -> None:
+@with_emulator()
+async def test_a_run_that_is_invoked_on_its_way_keeps_its_log(emulator: InProcess) -> None:
     """D-450. The invoking step begins after the run that it waits for; of two such steps one is refused."""
-    async with in_process() as emulator:
-        child = Flow(emulator, "wfr_child")
-        await child.start()
-        await emulator.advance("10s")
-        await child.step(1, "one")
-        await emulator.advance("10s")
-        before = await child.log()
-        parent = Flow(emulator)
-        await parent.start()
-        assert (await invoke(emulator, child, EPOCH_MS + 20_000)).json["deduplicated"] is True
-        (step,) = (await parent.log())["steps"][1]["steps"]
-        assert (step["state"], step["invokedWorkflowRunId"]) == ("STEP_PROGRESS", "wfr_child")
-        assert step["createdAt"] == EPOCH_MS + 20_000
-        invoked = await child.log()
-        assert invoked.pop("invoker")["workflowRunId"] == "wfr_one"
-        assert invoked == before
-        refused = await invoke(emulator, Flow(emulator, "wfr_one"), EPOCH_MS + 20_000)
-        assert (refused.status, refused.json["field"]) == (412, "Svc-Workflow-RunId")
-        await child.finish({"ok": 1})
-        (step,) = (await parent.log())["steps"][1]["steps"]
+    child = Flow(emulator, "wfr_child")
+    await child.start()
+    await emulator.advance("10s")
+    await child.step(1, "one")
+    await emulator.advance("10s")
+    before = await child.log()
+    parent = Flow(emulator)
+    await parent.start()
+    assert (await invoke(emulator, child, EPOCH_MS + 20_000)).json["deduplicated"] is True
+    (step,) = (await parent.log())["steps"][1]["steps"]
+    assert (step["state"], step["invokedWorkflowRunId"]) == ("STEP_PROGRESS", "wfr_child")
+    assert step["createdAt"] == EPOCH_MS + 20_000
+    invoked = await child.log()
+    assert invoked.pop("invoker")["workflowRunId"] == "wfr_one"
+    assert invoked == before
+    refused = await invoke(emulator, Flow(emulator, "wfr_one"), EPOCH_MS + 20_000)
+    assert (refused.status, refused.json["field"]) == (412, "Svc-Workflow-RunId")
+    await child.finish({"ok": 1})
+    (step,) = (await parent.log())["steps"][1]["steps"]
     assert (step["state"], json.loads(step["out"])["body"]) == ("STEP_SUCCESS", '{"ok": 1}')
+
+
+# -- triggers by HTTP ------------------------------------------------------------------------------
+
+
+@with_emulator()
+async def test_runs_are_triggered_by_http(emulator: InProcess) -> None:
+    """D-370."""
+    # Captured, so that the runs continue without the second half of the handshake.
+    options = {"Svc-Workflow-RunId": RUN, "Svc-Forward-X-Own": "1", "Svc-Delay": "10s"}
+    answer = await emulator.post(f"/v2/trigger/{FLOW}?q=1", options, '{"a":1}')
+    assert (answer.status, answer.json) == (200, {"workflowRunId": RUN, "workflowCreatedAt": EPOCH_MS})
+    assert await emulator.deliveries() == []
+    await emulator.advance("10s")
+    (delivery,) = await emulator.deliveries()
+    assert delivery["url"] == f"{FLOW}?q=1"
+    assert delivery["headers"]["Svc-Workflow-Unknown-Sdk"] == ["true"]
+    assert delivery["headers"]["Svc-Workflow-Init"] == ["true"]
+    assert delivery["headers"]["X-Own"] == ["1"]
+    items = [{"destination": FLOW}, {"destination": FLOW, "headers": {"svc-workflow-runid": RUN}, "body": "x"}]
+    many = await emulator.post("/v2/batch/trigger", body=items)
+    assert many.status == 201
+    assert many.json[1] == {"workflowRunId": RUN, "workflowCreatedAt": EPOCH_MS, "deduplicated": True}
+    assert many.json[0]["workflowRunId"].startswith("wfr_")
+    assert "deduplicated" not in many.json[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "named_by", "body"),
+    [
+        pytest.param("/v2/batch/trigger", {}, [{"destination": FLOW, "queue": "q"}], id="batch-of-triggers"),
+        pytest.param(f"/v2/trigger/{FLOW}", {"Svc-Queue-Name": "q"}, b"", id="trigger"),
+        pytest.param(
+            "/v2/batch",
+            {},
+            [{"destination": FLOW, "queue": "q", "headers": headers(init=True, Svc_Delay="1h")}],
+            id="batch",
+        ),
+        pytest.param(f"/v2/enqueue/q/{FLOW}", headers(init=True, Svc_Delay="1h"), b"", id="enqueue"),
+        pytest.param(f"/v2/publish/{FLOW}", headers(init=True, Svc_Queue_Name="q"), b"", id="publish"),
+    ],
+)
+@with_emulator()
+async def test_a_queue_that_is_named_for_a_run_is_not_applied_and_told(
+    emulator: InProcess, target: str, named_by: dict[str, str], body: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-325."""
+    assert (await emulator.post(target, named_by, body)).status in (200, 201)
+    assert (await emulator.get("/v2/queues")).json == []
+    told = [message for message in caplog.messages if "not applied" in message]
+    assert told == [f"queue q is not applied: runs are in no queue (to {FLOW})"]
+
+
+@with_emulator()
+async def test_wrong_triggers_begin_nothing(emulator: InProcess) -> None:
+    """D-375."""
+    await answer_as_workflow(emulator)
+    for target, body, status, field in (
+        ("/v2/trigger/nowhere!", b"", 400, "destination"),
+        ("/v2/trigger/a-group", b"", 400, "destination"),
+        ("/v2/trigger/api/llm", b"", 400, "destination"),
+        ("/v2/trigger", b"", 400, "destination"),
+        ("/v2/batch/trigger", b"[]x", 400, "body"),
+        ("/v2/batch/trigger", b'[{"destination":"https://a.test"},{"destination":""}]', 400, "destination"),
+        ("/v2/batch/trigger", b'[{"destination":"a-group"}]', 400, "destination"),
+    ):
+        answer = await emulator.post(target, body=body)
+        assert (answer.status, answer.json["field"]) == (status, field), target
+    wrong = await emulator.post(f"/v2/trigger/{FLOW}", {"Svc-Retries": "x"})
+    assert (wrong.status, wrong.json["field"]) == (400, "Svc-Retries")
+    assert await emulator.deliveries() == []
+
+
+@with_emulator()
+async def test_a_run_has_the_payload_of_its_handshake_alone(emulator: InProcess) -> None:
+    """D-452. In its logs, and so in a run that it is resumed as."""
+    await emulator.post(f"/v2/trigger/{FLOW}", {"Svc-Workflow-RunId": RUN}, "first")
+    own = headers(init=True, Svc_Workflow_Trigger_By_Sdk="true")
+    await emulator.post(f"/v2/publish/{FLOW}", own, "own")
+    await add(emulator, 1)
+    (run,) = (await emulator.get("/v2/workflows/logs")).json["runs"]
+    assert [[step["out"] for step in group["steps"]] for group in run["steps"][:2]] == [["own"], ['"é"']]

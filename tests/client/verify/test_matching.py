@@ -1,12 +1,18 @@
-"""Which messages are as expected, and in what the nearest of the others is not (D-250)."""
+"""What a test expects: matching and expectations."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta, timezone
+from http import HTTPStatus
+from types import CodeType
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
+from emulator.client.verify.differences import bytes_difference, json_differences, text_difference
+from emulator.client.verify.expectations import NOTHING, Expected, ExpectedTime, expectation
 from tests.client.deliveries import (
     CURRENT,
     NEXT,
@@ -16,8 +22,15 @@ from tests.client.deliveries import (
     message_id,
     signature,
 )
+from tests.client.mistakes import mistakes
+from tests.harness.emulators import EPOCH_MS
+
+# -- which messages are as expected, and in what the nearest of the others is not (D-250) ----------
+
 
 HOOK = "https://app.test/hook"
+
+
 RETRIED = [
     delivery(status=503),
     delivery(after_s=10, attempt=2, status=None),
@@ -28,7 +41,6 @@ RETRIED = [
 @pytest.mark.parametrize(
     "expected",
     [
-        {},
         {"url": HOOK},
         {"url": "https://*/hook"},
         {"message_id": message_id("a")},
@@ -277,3 +289,209 @@ def test_the_nearest_message_is_told(expected: dict[str, Any], nearest: str) -> 
     assert mismatch is not None
     assert mismatch.nearest is not None
     assert mismatch.nearest.message.last.message_id == message_id(nearest)
+
+
+# -- what is expected, as a sentence, and what differs, in lines that a person can read ------------
+
+
+def read(**expected: Any) -> Any:
+    wanted: Expected = expected  # type: ignore[assignment]  # what the types forbid is tested too
+    return expectation(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "times"),
+    [
+        pytest.param("10s", (ExpectedTime(10_000),), id="one duration"),
+        pytest.param(
+            ["0s", "1m30s", "1d"], (ExpectedTime(0), ExpectedTime(90_000), ExpectedTime(86_400_000)), id="durations"
+        ),
+        pytest.param(timedelta(seconds=1.5), (ExpectedTime(1500),), id="timedelta"),
+        pytest.param("2026-01-01T00:00:10Z", (ExpectedTime(EPOCH_MS + 10_000, absolute=True),), id="time"),
+        pytest.param("2026-01-02", (ExpectedTime(EPOCH_MS + 86_400_000, absolute=True),), id="date"),
+        pytest.param(datetime(2026, 1, 1, tzinfo=UTC), (ExpectedTime(EPOCH_MS, absolute=True),), id="datetime"),
+        pytest.param(
+            datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))),
+            (ExpectedTime(EPOCH_MS, absolute=True),),
+            id="datetime of another zone",
+        ),
+    ],
+)
+def test_at_takes_durations_since_the_message_was_made_and_instants(
+    value: Any, times: tuple[ExpectedTime, ...]
+) -> None:
+    assert read(at=value).at == times
+
+
+def test_a_status_is_that_of_the_last_attempt_and_a_list_has_one_of_each() -> None:
+    assert read(status=200).status == 200
+    assert read(status=[503, None]).status == (503, None)
+    assert str(read(status=HTTPStatus.OK)) == "a message, answered 200"
+
+
+def test_what_is_none_is_not_expected_but_for_json() -> None:
+    nothing = dict.fromkeys(set(Expected.__annotations__) - {"body_json", "times"})
+
+    assert read(**nothing, times=1).aspects == ()
+    assert read(**nothing, times=1).body_json is NOTHING
+    assert read(body_json=None).aspects == ("body_json",)
+
+
+@pytest.mark.parametrize(
+    ("expected", "sentence"),
+    [
+        ({"times": 0}, "no message"),
+        (
+            {"label": "red", "queue": "mail", "schedule_id": "s", "attempts": 0, "pending": True},
+            "a message with the label red of the queue mail of the schedule s that was never tried, that waits",
+        ),
+        ({"url": "https://a.test/", "pending": False}, "a message to https://a.test/, that has ended"),
+        ({"times": 1}, "exactly 1 message"),
+        ({"times": 2, "url": "https://app.test/*"}, "exactly 2 messages to https://app.test/*"),
+        (
+            {"message_id": "msg_1", "url": "https://app.test/", "method": "put", "attempts": 1, "at": "0s"},
+            "a message with the id msg_1 to https://app.test/ by PUT in 1 attempt at +0s",
+        ),
+        (
+            {"at": ["0s", "2026-01-01"], "status": [None, 200], "outcome": "delivered"},
+            "a message at +0s and 2026-01-01T00:00:00.000Z, answered nothing and 200, that succeeded",
+        ),
+        (
+            {"status": 500, "outcome": "failed", "body": b"x", "headers": {"X-A": "1"}, "signed_with": "next"},
+            "a message, answered 500, that failed, with the given body and headers, signed with the next key",
+        ),
+    ],
+)
+def test_an_expectation_is_the_object_of_a_sentence(expected: dict[str, Any], sentence: str) -> None:
+    assert str(read(**expected)) == sentence
+
+
+@mistakes(
+    r"""
+{'url': 7} -> TypeError: url: expected a text, got 7
+{'url': ''} -> ValueError: url: expected a text, got an empty one
+{'message_id': b'x'} -> TypeError: message_id: expected a text, got b'x'
+{} -> TypeError: verify: expected something to hold the messages against, such as url=, message_id= or times=
+{'url': None}
+    -> TypeError: verify: expected something to hold the messages against, such as url=, message_id= or times=
+{'attempts': -1} -> ValueError: attempts: expected an integer of at least 0, got -1
+{'attempts': 0, 'status': 200}
+    -> ValueError: status: expected none beside attempts=0, a message that was never tried has sent nothing
+{'pending': 1} -> TypeError: pending: expected True or False, got 1
+{'label': ''} -> ValueError: label: expected a text, got an empty one
+{'queue': 7} -> TypeError: queue: expected a text, got 7
+{'attempts': True} -> TypeError: attempts: expected an integer, got True
+{'times': -1} -> ValueError: times: expected an integer of at least 0, got -1
+{'status': 42} -> ValueError: status: expected an integer from 100 to 999, got 42
+{'status': '200'} -> TypeError: status: expected an integer, got '200'
+{'status': [200, 'x']} -> TypeError: status[1]: expected an integer, got 'x'
+{'status': []} -> ValueError: status: expected the status of at least one attempt, got an empty list
+{'at': []} -> ValueError: at: expected the start of at least one attempt, got an empty list
+{'at': 1.5}
+    -> TypeError: at: expected a duration such as "10s", or an instant, got 1.5 without a unit, did you mean
+    timedelta(seconds=1.5)?
+{'at': ['0s', '10x']}
+    -> ValueError: at[1]: expected a duration such as 10s or 1d10h30m, each of the units ms, s, m, h, d, w at most
+    once, got '10x'
+{'at': '2026-13-01'}
+    -> ValueError: at: expected an ISO 8601 time such as 2026-01-01T00:00:00Z, or integer milliseconds, got
+    '2026-13-01'
+{'at': timedelta(seconds=-1)} -> ValueError: at: expected 0 or more, got datetime.timedelta(days=-1, seconds=86399)
+{'attempts': 2, 'at': ['0s']} -> ValueError: at: lists 1 attempt, but attempts=2
+{'attempts': 1, 'status': [200, 200]} -> ValueError: status: lists 2 attempts, but attempts=1
+{'at': ['0s'], 'status': [200, 200]} -> ValueError: status: lists 2 attempts, but at lists 1
+{'outcome': 'ok'} -> ValueError: outcome: expected one of succeeded, delivered, failed, got 'ok'
+{'signed_with': 'old'} -> ValueError: signed_with: expected one of current, next, got 'old'
+{'body': {'a': 1}} -> TypeError: body: expected bytes or a text, got {'a': 1}; is body_json meant?
+{'body': b'', 'body_json': 1} -> TypeError: body_json: expected body or body_json, got both
+{'headers': 'X'} -> TypeError: headers: expected a mapping, got 'X'
+{'headers': {1: 'x'}} -> TypeError: headers: expected a header's name, got 1
+{'headers': {'A': 1}} -> TypeError: headers: A: expected a text, a compiled pattern or None, got 1
+{'headers': {'A': re.compile(b'x')}}
+    -> TypeError: headers: A: expected a text, a compiled pattern or None, got re.compile(b'x')
+{'after': 'x'}
+    -> TypeError: after: verify knows no such keyword; it knows url, message_id, method, label, queue, schedule_id,
+    times, pending, attempts, at, status, outcome, body, body_json, headers, signed_with
+{'attempt': 2} -> TypeError: attempt: verify knows no such keyword, did you mean attempts?
+{'json': 1} -> TypeError: json: verify knows no such keyword, did you mean body_json?
+"""
+)
+def test_a_keyword_that_cannot_be_meant_is_named(call: CodeType, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        read(**eval(call, {"re": re, "timedelta": timedelta}))
+
+
+# -- what differs between two values, in lines that a person can read ------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "lines"),
+    [
+        pytest.param({"a": [1, None, "x"]}, {"a": [1.0, None, "x"]}, [], id="equal"),
+        pytest.param({"b": 1, "a": 2}, {"a": 2, "b": 1}, [], id="any order of keys"),
+        pytest.param((1, 2), [1, 2], [], id="a tuple is a list"),
+        pytest.param({"user": {"id": 7}}, {"user": {"id": 8}}, ["$.user.id: expected 7, got 8"], id="value"),
+        pytest.param(1, True, ["$: expected 1, got true"], id="true is not 1"),
+        pytest.param(False, 0, ["$: expected false, got 0"], id="0 is not false"),
+        pytest.param(None, {}, ["$: expected null, got {}"], id="null"),
+        pytest.param({}, [], ["$: expected {}, got []"], id="object and list"),
+        pytest.param("1", 1, ['$: expected "1", got 1'], id="text and number"),
+        pytest.param({"a": 1}, {}, ["$.a: missing, expected 1"], id="missing"),
+        pytest.param({}, {"a": [1]}, ["$.a: unexpected, got [1]"], id="unexpected"),
+        pytest.param(
+            {"name": "Ann"},
+            {"nmae": "Ann"},
+            ['$.name: missing, expected "Ann"; there is "nmae"', '$.nmae: unexpected, got "Ann"'],
+            id="misspelt",
+        ),
+        pytest.param(
+            {"items": [1, 2, 3]},
+            {"items": [1, 4]},
+            [
+                "$.items: expected a list of 3, got one of 2",
+                "$.items[1]: expected 2, got 4",
+                "$.items[2]: missing, expected 3",
+            ],
+            id="shorter list",
+        ),
+        pytest.param(
+            [{}],
+            [{"a b": 1}, 2],
+            [
+                "$: expected a list of 1, got one of 2",
+                '$[0]["a b"]: unexpected, got 1',
+                "$[1]: unexpected, got 2",
+            ],
+            id="longer list, a key that is no word",
+        ),
+        pytest.param({"id": ANY, "n": ANY}, {"id": "x", "n": {}}, [], id="anything"),
+        pytest.param({"n": pytest.approx(0.3)}, {"n": 0.1 + 0.2}, [], id="approximately"),
+        pytest.param({"n": {1, 2}}, {"n": [1, 2]}, ["$.n: expected {1, 2}, got [1, 2]"], id="what is no JSON"),
+        pytest.param("x" * 80, 1, [f'$: expected "{"x" * 56}..., got 1'], id="a long value is cut"),
+        pytest.param("\ud800", "\x07", ['$: expected "\\ud800", got "\\u0007"'], id="what cannot be printed"),
+        pytest.param("é", "ë", ['$: expected "é", got "ë"'], id="what can be printed"),
+    ],
+)
+def test_json_differs_by_path(expected: Any, got: Any, lines: list[str]) -> None:
+    assert list(json_differences(expected, got)) == lines
+
+
+def test_of_long_texts_the_part_is_shown_where_they_begin_to_differ() -> None:
+    begin = "The quick brown fox jumps over the lazy dog and then over "
+
+    assert text_difference(begin + "the fence.", begin + "the hedge, out of sight, and was not seen again.") == (
+        'expected ..." then over the fence.", '
+        'got ..." then over the hedge, out of sight, and was not seen again.": '
+        "they differ from character 62 on (68 and 106 characters long)"
+    )
+    assert text_difference("a" + begin + "the wall", "b" + begin + "the wall") == (
+        'expected "aThe quick brown fox jumps over the lazy dog "..., '
+        'got "bThe quick brown fox jumps over the lazy dog "...: they differ from character 0 on'
+    )
+
+
+def test_bodies_are_compared_as_text_if_they_are_text_and_as_bytes_if_not() -> None:
+    assert bytes_difference(b"yes", b"no") == 'expected "yes", got "no"'
+    assert bytes_difference(b"\xff\x00\x01", b"\xff\x00\x02\x03") == (
+        "expected 3 bytes, got 4, which differ from byte 2 on: expected b'\\x01', got b'\\x02\\x03'"
+    )

@@ -1,4 +1,4 @@
-"""What a test is told when a message was not delivered as it expects: the texts, whole."""
+"""The whole texts of a failure: a message was not delivered as a test expects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model.answers import Via
-from tests.client.deliveries import NEXT, delivery, due, message_id, signature, told
+from emulator.core.model.messages import Via
+from tests.client.deliveries import NEXT, delivery, due, lines, message_id, signature, told
 
 RETRY = due(
     22,
@@ -43,9 +43,7 @@ def test_a_message_that_differs_in_much() -> None:
         signed_with="current",
     )
 
-    assert (
-        "\n" + text + "\n"
-        == """
+    assert lines(text) == lines("""
 Expected a message to https://app.test/hook in 3 attempts at +0s, +10s and +40s, answered 200, with
 the given body_json and headers, signed with the current key; the nearest differs in attempts, at,
 status, body_json, headers and signed_with.
@@ -78,16 +76,13 @@ emulator.clock.advance("30s")
 Still to come:
   2026-01-01 00:00:22  in 10s  msg_..rder  to https://app.test/hook: retry 2 of 3: 10000 * retried
                                            with retried = 2 is 20000 ms -> 20s
-"""
-    )
+""")
 
 
 def test_a_single_difference_stands_in_the_first_line() -> None:
     text = told([order(status=500)], url="https://app.test/hook", status=200, attempts=1)
 
-    assert (
-        "\n" + text + "\n"
-        == """
+    assert lines(text) == lines("""
 Expected a message to https://app.test/hook in 1 attempt, answered 200; the nearest differs in
 status: expected 200, got 500.
 
@@ -101,22 +96,18 @@ Nearest: msg_7YoJx-------------------------------------------order
 1 attempt of 1 message; the clock is at 2026-01-01T00:00:00.000Z, frozen
   virtual time (UTC)   after  message     try  destination                 by    answer
 > 2026-01-01 00:00:00  +0s    msg_..rder  1    POST https://app.test/hook  rule  500
-"""
-    )
+""")
 
 
 def test_nothing_was_published() -> None:
-    assert (
-        "\n" + told([], url="https://app.test/hook") + "\n"
-        == """
+    assert lines(told([], url="https://app.test/hook")) == lines("""
 Expected a message to https://app.test/hook; nothing has been delivered.
 
 Nothing is waiting either. Was it published to this world? Its address and token are emulator.url
 and emulator.token, as in emulator.env.
 
 Nothing delivered; the clock is at 2026-01-01T00:00:00.000Z, frozen
-"""
-    )
+""")
 
 
 def test_nothing_was_delivered_so_far() -> None:
@@ -128,9 +119,7 @@ def test_nothing_was_delivered_so_far() -> None:
         url="https://app.test/remind",
     )
 
-    assert (
-        "\n" + told([], items=[reminder], url="https://app.test/*") + "\n"
-        == """
+    assert lines(told([], items=[reminder], url="https://app.test/*")) == lines("""
 Expected a message to https://app.test/*; nothing has been delivered.
 
 The clock is frozen at 2026-01-01T00:00:00.000Z, and the next message there is due in 1d0.5s:
@@ -141,8 +130,7 @@ Nothing delivered; the clock is at 2026-01-01T00:00:00.000Z, frozen
 Still to come:
   2026-01-02 00:00:00.500  in 1d0.5s  msg_..nder  to https://app.test/remind: the first attempt,
                                                   1d0.5s after the message was made
-"""
-    )
+""")
 
 
 def test_another_url() -> None:
@@ -152,9 +140,7 @@ def test_another_url() -> None:
         delivery("nearer", url="https://app.test/hooks", created_s=1),
     ]
 
-    assert (
-        "\n" + told(deliveries, url="https://app.test/hook") + "\n"
-        == """
+    assert lines(told(deliveries, url="https://app.test/hook")) == lines("""
 Expected a message to https://app.test/hook; none went there, the nearest went to
 https://app.test/hooks.
 
@@ -177,24 +163,20 @@ message), and to 2 other URLs.
   2026-01-01 00:00:00  +0s    msg_..ar-5  1    POST https://other.test/5    rule  200
   2026-01-01 00:00:00  +0s    msg_..near  1    POST https://app.test/hooks  rule  200
 > 2026-01-01 00:00:01  +0s    msg_..arer  1    POST https://app.test/hooks  rule  200
-"""
-    )
+""")
 
 
 def test_too_many() -> None:
     deliveries = [order(), delivery("other", url="https://other.test/")]
 
-    assert (
-        "\n" + told(deliveries, url="https://app.test/*", times=0) + "\n"
-        == """
+    assert lines(told(deliveries, url="https://app.test/*", times=0)) == lines("""
 Expected no message to https://app.test/*, found 1.
 
 2 attempts of 2 messages; the clock is at 2026-01-01T00:00:00.000Z, frozen
   virtual time (UTC)   after  message     try  destination                 by    answer
 > 2026-01-01 00:00:00  +0s    msg_..rder  1    POST https://app.test/hook  rule  200
   2026-01-01 00:00:00  +0s    msg_..ther  1    POST https://other.test/    rule  200
-"""
-    )
+""")
 
 
 def test_too_few() -> None:
@@ -209,9 +191,7 @@ def test_too_few() -> None:
         times=2,
     )
 
-    assert (
-        "\n" + text + "\n"
-        == """
+    assert lines(text) == lines("""
 Expected exactly 2 messages to https://app.test/*, answered 200, found 1; the nearest other one
 differs in status: expected 200, got 500.
 
@@ -232,8 +212,7 @@ emulator.clock.advance("12s")
 
 Still to come:
   2026-01-01 00:00:13  in 12s  msg_..ling  to https://app.test/hook: retry 1 of 3
-"""
-    )
+""")
 
 
 # -- hints ------------------------------------------------------------------------------------
@@ -247,7 +226,7 @@ def hints(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "hint"),
+    ("snapshot", "hint"),
     [
         pytest.param(
             {"items": [RETRY]},
@@ -290,8 +269,8 @@ def hints(text: str) -> str:
         pytest.param({"rate": 1}, "", id="a clock that runs with nothing to come"),
     ],
 )
-def test_what_time_would_bring(surroundings: dict[str, Any], hint: str) -> None:
-    assert hints(told([order(status=500)], url="https://app.test/hook", status=200, **surroundings)) == hint
+def test_what_time_would_bring(snapshot: dict[str, Any], hint: str) -> None:
+    assert hints(told([order(status=500)], url="https://app.test/hook", status=200, **snapshot)) == hint
 
 
 def test_a_retry_to_another_url_is_not_what_to_wait_for() -> None:

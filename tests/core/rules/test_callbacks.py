@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
+import zlib
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import facts
+from emulator.core import message_facts
 from emulator.core.errors import InvalidInput
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Method, Redaction
 from emulator.core.model.resources import Endpoint
 from emulator.core.rules import callbacks
+from emulator.core.rules.callbacks import decompressed
 from tests.harness.simulations import (
     DAY,
     SECOND,
@@ -97,13 +101,6 @@ def test_a_callback_follows_every_attempt_until_one_succeeds() -> None:
     assert [message.created_ms - world.began_ms for message in world.sent_to(BACK)] == [0, 1_000, 2_000]
 
 
-def test_retries_are_exhausted_when_retried_equals_max_retries() -> None:
-    world = World(answering=by_url({URL: answered(500)}))
-    world.publish(URL, callback=callback(BACK), max_retries=2, retry_delay="1000")
-    world.run_until(DAY)
-    assert [(body["retried"], body["maxRetries"]) for body in bodies(world)] == [(0, 2), (1, 2), (2, 2)]
-
-
 def test_the_failure_callback_comes_once_with_the_dead_letter() -> None:
     world = World(answering=by_url({URL: answered(500, body=b"broken")}))
     message_id = world.publish(
@@ -145,20 +142,12 @@ def test_without_a_response_the_status_is_zero_and_the_body_says_why() -> None:
     assert base64.b64decode(body["body"]) == b"connection refused"
 
 
-def test_a_long_response_is_cut_at_the_message_size_of_the_plan() -> None:
-    world = World(make_account(max_message_size=4), answering=by_url({URL: answered(body=b"123456")}))
-    world.publish(URL, callback=callback(BACK), body=b"abcd")
+def test_a_long_response_is_cut_at_the_message_size_of_the_plan_whatever_its_bytes() -> None:
+    world = World(make_account(max_message_size=4), answering=by_url({URL: answered(body=b"\xff\x003456")}))
+    world.publish(URL, callback=callback(BACK), body=b"\xfebcd")
     (body,) = bodies(world)
-    assert base64.b64decode(body["body"]) == b"1234"
-    assert base64.b64decode(body["sourceBody"]) == b"abcd"
-
-
-def test_bytes_that_are_no_text_survive() -> None:
-    world = World(answering=by_url({URL: answered(body=b"\xff\x00")}))
-    world.publish(URL, callback=callback(BACK), body=b"\xfe")
-    (body,) = bodies(world)
-    assert base64.b64decode(body["body"]) == b"\xff\x00"
-    assert base64.b64decode(body["sourceBody"]) == b"\xfe"
+    assert base64.b64decode(body["body"]) == b"\xff\x0034"
+    assert base64.b64decode(body["sourceBody"]) == b"\xfebcd"
 
 
 def test_several_source_headers_of_one_name_become_one_string() -> None:
@@ -177,10 +166,10 @@ def test_a_callback_is_a_posted_json_message_with_the_retries_of_its_source() ->
     (message,) = world.sent_to(BACK)
     assert message.method is Method.POST
     assert message.headers == (("Content-Type", "application/json"),)
-    assert (message.max_retries, message.retry_delay) == (7, "1000")
-    assert message.source_message_id == source
-    assert message.caller_ip == "203.0.113.7"
-    assert (message.callback, message.failure_callback) == (None, None)
+    assert (message.policy.max_retries, message.policy.retry_delay) == (7, "1000")
+    assert message.source.source_message_id == source
+    assert message.source.caller_ip == "203.0.113.7"
+    assert (message.policy.callback, message.policy.failure_callback) == (None, None)
     assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
 
 
@@ -202,9 +191,9 @@ def test_the_callback_own_configuration_wins() -> None:
     )
     (message,) = world.sent_to(BACK)
     assert message.method is Method.PATCH
-    assert (message.max_retries, message.retry_delay, message.timeout_ms) == (0, "5", 9_000)
+    assert (message.policy.max_retries, message.policy.retry_delay, message.policy.timeout_ms) == (0, "5", 9_000)
     assert message.headers == (("X-Key", "secret"), ("Content-Type", "application/json"))
-    assert message.labels == ("called",)
+    assert message.policy.labels == ("called",)
 
 
 def test_a_callback_content_type_of_its_own_replaces_the_json_one() -> None:
@@ -252,7 +241,7 @@ def test_what_the_source_hides_its_callback_hides_too() -> None:
     world = World()
     hidden = Redaction(body=False, all_headers=False, header_names=("authorization",))
     world.publish(URL, redaction=hidden, callback=callback(BACK))
-    assert world.sent_to(BACK)[0].redaction == replace(hidden, body=True)
+    assert world.sent_to(BACK)[0].policy.redaction == replace(hidden, body=True)
 
 
 def test_own_redaction_of_a_callback_adds_to_that_of_its_source() -> None:
@@ -265,8 +254,8 @@ def test_own_redaction_of_a_callback_adds_to_that_of_its_source() -> None:
     world.publish(URL, redaction=hidden, callback=called)
     world.publish("https://api.example.com/open", callback=called)
     inherited = Redaction(body=True, all_headers=False, header_names=("authorization", "x-own"))
-    assert [message.redaction for message in world.sent_to(BACK)] == [inherited, own]
-    assert [message.redaction for message in world.sent_to("https://app.test/second")] == [
+    assert [message.policy.redaction for message in world.sent_to(BACK)] == [inherited, own]
+    assert [message.policy.redaction for message in world.sent_to("https://app.test/second")] == [
         inherited,
         replace(own, body=True),
     ]
@@ -326,19 +315,12 @@ def test_a_callback_delay_of_zero_is_accepted() -> None:
     assert len(bodies(world)) == 1
 
 
-def test_a_callback_with_too_many_retries_is_refused() -> None:
-    world = World()
-    with pytest.raises(InvalidInput) as refusal:
-        world.publish(URL, failure_callback=callback(BACK, max_retries=21))
-    assert refusal.value.text == "Svc-Failure-Callback-Retries: quota maxRetries exceeded, current limit: 20"
-
-
 def test_the_failure_callback_stands_after_the_dead_letter_in_the_facts() -> None:
     world = World(answering=always(answered(500)))
     world.publish(URL, max_retries=0, failure_callback=callback(FAILED, max_retries=0))
     kinds = [type(fact) for fact in world.facts]
-    created = [index for index, kind in enumerate(kinds) if kind is facts.MessageCreated]
-    assert kinds.index(facts.MessageFailed) < created[1]
+    created = [index for index, kind in enumerate(kinds) if kind is message_facts.MessageCreated]
+    assert kinds.index(message_facts.MessageFailed) < created[1]
 
 
 def test_the_json_of_a_callback_is_what_javascript_writes() -> None:
@@ -349,3 +331,47 @@ def test_the_json_of_a_callback_is_what_javascript_writes() -> None:
     world.publish(URL, callback=callback(BACK))
     (message,) = world.sent_to(BACK)
     assert message.body == json.dumps(json.loads(message.body), separators=(",", ":")).encode()
+
+
+# -- responses as the service reads them --------------------------------------------------------
+
+TEXT = b'{"done": true}' * 10
+PACKED = gzip.compress(TEXT, mtime=0)
+
+
+def packed(body: bytes = PACKED, *encodings: str) -> Response:
+    named = [("content-ENCODING", each) for each in encodings or ("gzip",)]
+    return Response(status=200, headers=(("X-Own", "1"), *named, ("Content-Length", str(len(body)))), body=body)
+
+
+def test_what_was_asked_for_in_gzip_is_unpacked() -> None:
+    """D-440: so the headers about the packed body are gone."""
+    assert decompressed(packed(), ()) == Response(status=200, headers=(("X-Own", "1"),), body=TEXT)
+    assert decompressed(packed(PACKED, " GZip "), (("X-Accept", "a"),)).body == TEXT
+    assert decompressed(packed(PACKED * 2), ()).body == TEXT * 2
+    assert decompressed(packed(b""), ()).body == b""
+
+
+@pytest.mark.parametrize(
+    ("response", "requested"),
+    [
+        pytest.param(packed(), (("accept-Encoding", "gzip"),), id="the publisher asked"),
+        pytest.param(packed(PACKED[:-3]), (), id="cut short"),
+        pytest.param(packed(b"not gzip!"), (), id="no gzip"),
+        pytest.param(packed(PACKED + b"x"), (), id="something behind it"),
+        pytest.param(packed(zlib.compress(TEXT), "deflate"), (), id="another encoding"),
+        pytest.param(packed(PACKED, "gzip", "gzip"), (), id="packed twice"),
+        pytest.param(Response(status=200, headers=(), body=PACKED), (), id="a file"),
+    ],
+)
+def test_everything_else_stays_as_it_was_received(response: Response, requested: tuple[tuple[str, str], ...]) -> None:
+    """D-440."""
+    assert decompressed(response, requested) is response
+
+
+def test_of_a_large_body_the_beginning_is_read() -> None:
+    """D-440: a small response may hold a thousand times its size."""
+    bomb = gzip.compress(bytes(64 * 1024 * 1024), mtime=0)
+    assert len(decompressed(packed(bomb), (), 1000).body) == 1000
+    assert decompressed(packed(), (), 20).body == TEXT[:20]
+    assert len(decompressed(packed(bomb), ()).body) == 10 * 1024 * 1024

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core import commands, facts
-from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model.answers import Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core import commands, message_facts
+from emulator.core.errors import InvalidInput
 from emulator.core.model.messages import Message
-from emulator.core.model.names import RuleId
 from emulator.core.model.options import Method
+from emulator.core.model.resources import Fault, ScriptedAnswer, ScriptedResponse
+from emulator.core.record import RuleId
 from emulator.core.rules import destination_rules
+from emulator.core.rules.destination_rules import Chaos, chaos_rules
 from tests.harness.simulations import DAY, World, always, answered, rule, unreachable
 
 URL = "https://api.example.com/hook"
@@ -33,6 +34,10 @@ def message(url: str = URL, method: Method = Method.POST) -> Message:
         pytest.param("https://api.example.com/*", "https://api.example.org/x", False, id="another-host"),
         pytest.param("*", URL, True, id="everything"),
         pytest.param("https://*.example.com/*", URL, True, id="several-stars"),
+        pytest.param("*/b/*/d", "https://api.test/a/b/c/d", True, id="stars-among-slashes"),
+        pytest.param("**/a/**/d", "https://api.test/a/b/c/d", True, id="double-stars"),
+        pytest.param("*/b/*/b/*", "https://api.test/a/b/c/d", False, id="once-is-not-twice"),
+        pytest.param("https://h.test/a*", "https://h.test/a", True, id="a-star-at-the-end-matches-nothing"),
         pytest.param("https://api?example.com/*", URL, False, id="only-the-star-is-special"),
         pytest.param("https://api.example.com/a.c*", "https://api.example.com/abc", False, id="a-dot-is-a-dot"),
         pytest.param("https://h.test/*", "https://h.test/*", True, id="a-star-in-the-url-itself"),
@@ -55,7 +60,7 @@ def test_the_first_rule_that_matches_decides() -> None:
     first = world.add_rule("https://api.example.com/*", responses=(TEAPOT,))
     world.add_rule(URL, responses=(ScriptedResponse(status=500),))
     world.publish(URL)
-    (started,) = world.all(facts.AttemptStarted)
+    (started,) = world.all(message_facts.AttemptStarted)
     assert started.answer == ScriptedAnswer(rule_id=first, respond=TEAPOT)
 
 
@@ -65,7 +70,7 @@ def test_a_rule_that_is_used_up_leaves_attempts_to_the_next() -> None:
     second = world.add_rule("https://*", fault=Fault.RESET, times=1)
     world.publish(URL, max_retries=3, retry_delay="1000")
     world.run_until(DAY)
-    answers = [fact.answer for fact in world.all(facts.AttemptStarted)]
+    answers = [fact.answer for fact in world.all(message_facts.AttemptStarted)]
     assert [None if each is None else each.rule_id for each in answers] == [first, first, second, None]
     assert [each.used for each in world.simulation.state.rules.values()] == [2, 1]
 
@@ -78,7 +83,7 @@ def test_a_sequence_gives_one_response_to_each_attempt_and_repeats_the_last() ->
     world.run_until(DAY)
     statuses = [
         fact.answer.respond.status
-        for fact in world.all(facts.AttemptStarted)
+        for fact in world.all(message_facts.AttemptStarted)
         if fact.answer is not None and fact.answer.respond is not None
     ]
     assert statuses == [500, 502, 204, 204, 204]
@@ -90,7 +95,13 @@ def test_a_sequence_ends_with_its_times() -> None:
     world.add_rule(URL, responses=responses, is_sequence=True, times=3)
     world.publish(URL, max_retries=4, retry_delay="1000")
     world.run_until(DAY)
-    assert [fact.answer is not None for fact in world.all(facts.AttemptStarted)] == [True, True, True, False, False]
+    assert [fact.answer is not None for fact in world.all(message_facts.AttemptStarted)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_the_latency_of_a_response_of_a_sequence_is_its_own() -> None:
@@ -99,7 +110,7 @@ def test_the_latency_of_a_response_of_a_sequence_is_its_own() -> None:
     world.add_rule(URL, responses=responses, is_sequence=True)
     first, second = world.publish(URL), world.publish(URL)
     world.run_until(DAY)
-    ended = {fact.message_id: fact.at_ms - world.began_ms for fact in world.all(facts.MessageDelivered)}
+    ended = {fact.message_id: fact.at_ms - world.began_ms for fact in world.all(message_facts.MessageDelivered)}
     assert ended == {first: 3_000, second: 0}
 
 
@@ -130,25 +141,12 @@ def test_rules_are_numbered_and_numbers_are_not_given_twice() -> None:
     assert list(world.simulation.state.rules) == ["rule_1", "rule_3"]
 
 
-def test_removing_all_rules_of_none_changes_nothing() -> None:
-    world = World()
-    world.do(commands.RemoveRules(rule_id=None))
-    assert world.facts == []
-
-
 def test_removing_all_rules() -> None:
     world = World()
     world.add_rule(URL)
     world.add_rule(URL)
     world.do(commands.RemoveRules(rule_id=None))
     assert world.simulation.state.rules == {}
-
-
-def test_a_rule_that_is_not_there_is_not_found() -> None:
-    world = World()
-    with pytest.raises(NotFound) as refusal:
-        world.do(commands.RemoveRules(rule_id=RuleId("rule_9")))
-    assert refusal.value.text == "destination rule rule_9 not found"
 
 
 def test_rules_are_tried_in_the_order_they_are_put_in() -> None:
@@ -158,16 +156,8 @@ def test_rules_are_tried_in_the_order_they_are_put_in() -> None:
     second = world.add_rule(URL, fault=Fault.RESET)
     world.do(commands.OrderRules(rule_ids=(second, first)))
     world.publish(URL)
-    assert [fact.answer.rule_id for fact in world.all(facts.AttemptStarted) if fact.answer] == [second]
+    assert [fact.answer.rule_id for fact in world.all(message_facts.AttemptStarted) if fact.answer] == [second]
     assert [rule.used for rule in world.simulation.state.rules.values()] == [1, 0]
-
-
-def test_an_order_that_is_there_already_changes_nothing() -> None:
-    world = World()
-    rule_id = world.add_rule(URL)
-    world.facts.clear()
-    world.do(commands.OrderRules(rule_ids=(rule_id,)))
-    assert world.facts == []
 
 
 @pytest.mark.parametrize("ids", [(), ("rule_1",), ("rule_1", "rule_2", "rule_2"), ("rule_1", "rule_9")])
@@ -195,7 +185,7 @@ def test_callbacks_are_decided_by_rules_like_any_message() -> None:
     world = World(answering=always(unreachable()))
     rule_id = world.add_rule(URL, fault=Fault.REFUSED, times=1)
     world.publish(URL, max_retries=0)
-    (started,) = world.all(facts.AttemptStarted)
+    (started,) = world.all(message_facts.AttemptStarted)
     assert started.answer == ScriptedAnswer(rule_id=rule_id, fault=Fault.REFUSED)
 
 
@@ -209,7 +199,7 @@ def decided(seed: int, **changes: object) -> list[ScriptedAnswer | None]:
     for _ in range(40):
         world.publish(URL, delay_ms=1_000)
     world.run_for(DAY)
-    started = {each.message_id: each.answer for each in world.all(facts.AttemptStarted) if each.number == 1}
+    started = {each.message_id: each.answer for each in world.all(message_facts.AttemptStarted) if each.number == 1}
     return [started[message_id] for message_id in world.messages]
 
 
@@ -229,7 +219,7 @@ def test_chance_0_meets_nothing_and_chance_1_everything() -> None:
 def test_what_an_attempt_meets_does_not_depend_on_other_messages() -> None:
     """D-420."""
     everything = decided(1, fault=Fault.RESET, chance=0.5)
-    spared = decided(1, fault=Fault.RESET, chance=0.5, spared=tuple(f"{number}.1" for number in range(1, 21)))
+    spared = decided(1, fault=Fault.RESET, chance=0.5, exempt_attempts=tuple(f"{number}.1" for number in range(1, 21)))
     assert spared == [None] * 20 + everything[20:]
 
 
@@ -246,7 +236,7 @@ def test_a_rule_that_only_disturbs_leaves_the_answer_to_the_next() -> None:
     world.add_rule("*", duplicate_ms=0, latency_ms=5)
     world.add_rule("*", responses=(TEAPOT,))
     world.publish(URL)
-    (started,) = world.all(facts.AttemptStarted)
+    (started,) = world.all(message_facts.AttemptStarted)
     assert started.answer is not None
     assert started.answer.respond == TEAPOT
     assert (started.answer.latency_ms, started.answer.duplicate_ms) == (5, 0)
@@ -259,7 +249,7 @@ def order(seed: int, **changes: object) -> list[str]:
     for name in "abcd":
         world.publish(f"https://api.example.com/{name}", delay_ms=1_000)
     world.run_for(DAY)
-    return [world.messages[each.message_id].url[-1] for each in world.all(facts.AttemptStarted)]
+    return [world.messages[each.message_id].url[-1] for each in world.all(message_facts.AttemptStarted)]
 
 
 def test_simultaneous_deliveries_leave_in_an_order_of_the_seed() -> None:
@@ -276,8 +266,8 @@ def test_a_delivery_may_be_put_back_for_a_while() -> None:
     world.add_rule("*", reorder_ms=2_000)
     world.publish(URL, delay_ms=1_000)
     world.run_for(DAY)
-    (postponed,) = world.all(facts.DeliveryPostponed)
-    (started,) = world.all(facts.AttemptStarted)
+    (postponed,) = world.all(message_facts.DeliveryPostponed)
+    (started,) = world.all(message_facts.AttemptStarted)
     assert world.began_ms + 1_000 < started.at_ms == postponed.due_ms <= world.began_ms + 3_000
 
 
@@ -287,4 +277,42 @@ def test_messages_of_a_queue_keep_their_order() -> None:
     world.write_queue("q")
     world.add_rule("*", reorder_ms=0)
     world.enqueue("q", URL)
-    assert world.all(facts.DeliveryPostponed) == []
+    assert world.all(message_facts.DeliveryPostponed) == []
+
+
+# -- chaos --------------------------------------------------------------------------------------
+
+
+def test_no_chaos_is_no_rule() -> None:
+    """D-423."""
+    assert chaos_rules(Chaos()) == ()
+
+
+def test_a_level_stands_for_these_rules() -> None:
+    """D-423."""
+    found = [
+        (rule.chance, rule.duplicate_ms, rule.reorder_ms, rule.latest_ms, len(rule.responses), rule.fault)
+        for rule in chaos_rules(Chaos(level=0.2))
+    ]
+    assert found == [
+        (0.2, 0, None, None, 0, None),
+        (0.2, None, 0, None, 0, None),
+        (0.2, None, None, 5_000, 0, None),
+        (0.1, None, None, None, 1, None),
+        (0.05, None, None, None, 0, Fault.REFUSED),
+        (0.05, None, None, None, 0, Fault.TIMEOUT),
+    ]
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5])
+def test_about_as_many_attempts_fail_as_the_level_says(level: float) -> None:
+    """D-423."""
+    world = World()
+    for each in chaos_rules(Chaos(level=level)):
+        world.do(commands.AddRule(rule=each))
+    for number in range(400):
+        world.publish(f"https://api.example.com/{number}", delay_ms=1_000)
+    world.run_for(DAY)
+    first = [each.answer for each in world.all(message_facts.AttemptStarted) if each.number == 1]
+    share = sum(answer is not None and answer.decides for answer in first) / 400
+    assert level * 0.6 < share < level * 1.4

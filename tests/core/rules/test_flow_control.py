@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core import facts
-from emulator.core.model.answers import ScriptedResponse
-from emulator.core.model.names import FlowKey
-from emulator.core.model.resources import FlowState
-from emulator.core.rules.flow_control import rate_count
+from emulator.core import message_facts
+from emulator.core.model.resources import FlowState, ScriptedResponse
+from emulator.core.record import FlowKey
+from emulator.core.rules.attempts import rate_count
 from tests.harness.simulations import (
     DAY,
     HOUR,
@@ -59,13 +58,6 @@ def test_a_message_that_waits_for_its_retry_holds_no_slot_of_its_key() -> None:
     world.publish(URL, flow_control=limits, retry_delay="60000")
     world.publish("https://next.test/", flow_control=limits)
     assert world.starts() == [(URL, 1, 0), ("https://next.test/", 1, 0)]
-
-
-def test_keys_do_not_wait_for_each_other() -> None:
-    world = World(answering=None)
-    world.publish("https://a.test/", flow_control=flow("a", parallelism=1))
-    world.publish("https://b.test/", flow_control=flow("b", parallelism=1))
-    assert len(world.starts()) == 2
 
 
 def test_limits_belong_to_the_key_and_not_to_the_url() -> None:
@@ -144,11 +136,6 @@ def test_nothing_waits_for_the_end_of_a_period_that_nobody_needs() -> None:
     world = World()
     world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
     assert world.next_due_ms is None
-
-
-def test_nothing_waits_for_the_end_of_a_period_when_the_last_of_the_line_is_canceled() -> None:
-    world = World()
-    world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
     world.cancel(world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE)))
     assert world.next_due_ms is None
 
@@ -259,7 +246,9 @@ def test_the_holds_say_what_a_message_waits_for() -> None:
     world.publish(URL, flow_control=flow("k", parallelism=5, rate=1, period_ms=DAY))
     world.publish(URL, flow_control=flow("k", parallelism=5, rate=1, period_ms=DAY))
     world.publish(URL)
-    holds = [(fact.hold.kind.value, fact.hold.name, fact.hold.reason.value) for fact in world.all(facts.MessageHeld)]
+    holds = [
+        (fact.hold.kind.value, fact.hold.name, fact.hold.reason.value) for fact in world.all(message_facts.MessageHeld)
+    ]
     assert holds == [("flow_control", "k", "rate"), ("global", "", "parallelism")]
 
 
@@ -268,4 +257,4 @@ def test_callbacks_do_not_inherit_the_flow_control_of_their_source(status: int) 
     """D-019."""
     world = World(answering=by_url({URL: answered(status)}))
     world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1), callback=callback("https://back.test/"))
-    assert world.sent_to("https://back.test/")[0].flow_control is None
+    assert world.sent_to("https://back.test/")[0].policy.flow_control is None

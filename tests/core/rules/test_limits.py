@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput, PayloadTooLarge, QuotaExceeded, Refused
-from emulator.core.model.accounts import Plan
+from emulator.core.model.resources import Plan
 from emulator.core.rules import limits
-from tests.harness.simulations import DAY, HOUR, SECOND, World, callback, make_account
+from emulator.core.rules.limits import events_since_ms, is_readable, readable_until_ms
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, SECOND, World, callback, make_account
 
 URL = "https://api.example.com/hook"
 BACK = "https://back.test/"
@@ -30,49 +31,44 @@ def refused(world: World, act: Callable[[], object]) -> Refused:
 
 
 @pytest.mark.parametrize(
-    ("options", "field", "text"),
+    ("options", "field", "reason"),
     [
         pytest.param(
-            {"delay_ms": 604_800_001},
-            "Svc-Delay",
-            "Svc-Delay: quota maxDelay exceeded, current limit: 604800",
-            id="delay",
+            {"delay_ms": 604_800_001}, "Svc-Delay", "quota maxDelay exceeded, current limit: 604800", id="delay"
         ),
         pytest.param(
             {"not_before_ms": 1_767_225_600_000 + 604_800_001},
             "Svc-Not-Before",
-            "Svc-Not-Before: quota maxDelay exceeded, current limit: 604800",
+            "quota maxDelay exceeded, current limit: 604800",
             id="not-before",
         ),
-        pytest.param(
-            {"max_retries": 6}, "Svc-Retries", "Svc-Retries: quota maxRetries exceeded, current limit: 5", id="retries"
-        ),
+        pytest.param({"max_retries": 6}, "Svc-Retries", "quota maxRetries exceeded, current limit: 5", id="retries"),
         pytest.param(
             {"callback": callback(BACK, max_retries=6)},
             "Svc-Callback-Retries",
-            "Svc-Callback-Retries: quota maxRetries exceeded, current limit: 5",
+            "quota maxRetries exceeded, current limit: 5",
             id="callback-retries",
         ),
         pytest.param(
             {"failure_callback": callback(BACK, callback=callback(BACK, max_retries=6))},
             "Svc-Failure-Callback-Callback-Retries",
-            "Svc-Failure-Callback-Callback-Retries: quota maxRetries exceeded, current limit: 5",
+            "quota maxRetries exceeded, current limit: 5",
             id="nested-callback-retries",
         ),
         pytest.param(
             {"callback": callback(BACK, delay_ms=1000)},
             "Svc-Callback-Delay",
-            "Svc-Callback-Delay: a callback cannot be delayed, expected no delay or 0s",
+            "a callback cannot be delayed, expected no delay or 0s",
             id="delayed-callback",
         ),
     ],
 )
-def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str, text: str) -> None:
+def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str, reason: str) -> None:
     """D-042."""
     world = World(make_account(Plan.FREE))
     refusal = refused(world, lambda: world.publish(URL, **options))
     assert isinstance(refusal, InvalidInput)
-    assert (refusal.field, refusal.text) == (field, text)
+    assert (refusal.field, refusal.text) == (field, f"{field}: {reason}")
 
 
 @pytest.mark.parametrize(
@@ -223,19 +219,29 @@ def test_the_rate_limit_of_the_record_limits_nothing() -> None:
     assert len(world.starts()) == 3
 
 
-def test_the_parallelism_of_the_account_bounds_no_endpoint() -> None:
-    """D-264."""
-    world = World(make_account(max_parallelism=1), answering=None)
-    for _ in range(3):
-        world.publish(URL)
-    assert len(world.starts()) == 3
-
-
-def test_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
-    """D-265."""
+def test_parallelism_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
+    """D-264, D-265."""
     tokens = {"max_completion_tokens_per_day": 0, "max_completion_tokens_per_minute": 0}
     completions = {"max_completions_per_day": 0, "max_completions_per_minute": 0}
-    world = World(replace(make_account(budget=20), **tokens, **completions))
+    account = replace(make_account(budget=20, max_parallelism=1), **tokens, **completions)
+    world = World(account, answering=None)
     for _ in range(3):
         world.publish(URL)
     assert len(world.starts()) == 3
+
+
+# -- how long the API shows what is over --------------------------------------------------------
+
+
+def test_an_ended_message_is_found_for_a_minute() -> None:
+    """D-009."""
+    assert readable_until_ms(EPOCH_MS) == EPOCH_MS + 60_000
+    assert is_readable(EPOCH_MS, EPOCH_MS)
+    assert is_readable(EPOCH_MS, EPOCH_MS + 59_999)
+    assert not is_readable(EPOCH_MS, EPOCH_MS + 60_000)
+
+
+@pytest.mark.parametrize(("retention", "shown_days"), [(1, 1), (14, 14), (30, 14)])
+def test_events_are_shown_for_the_days_of_the_account_and_at_most_fourteen(retention: int, shown_days: int) -> None:
+    """D-002."""
+    assert events_since_ms(make_account(retention=retention), EPOCH_MS) == EPOCH_MS - shown_days * DAY

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model.names import Headers, QueueName
 from emulator.core.model.options import MessageOptions, Method, Redaction
+from emulator.core.record import Headers, QueueName
 from emulator.core.rules.options import (
     applied_in_a_queue,
     delivered_headers,
     headers_over,
     ignored_by_queues,
     not_applied_in_a_queue,
-    over,
+    with_callback_defaults,
     with_defaults,
 )
 from tests.harness.simulations import callback, flow
@@ -64,7 +64,7 @@ REDACTION = Redaction(body=True, all_headers=False, header_names=())
 )
 def test_what_is_said_wins(said: dict[str, Any], default: dict[str, Any], expected: dict[str, Any]) -> None:
     """Decision D-020."""
-    assert over(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
+    assert with_defaults(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
 
 
 _MINE, _THEIRS = "https://mine.test/", "https://theirs.test/"
@@ -108,13 +108,13 @@ def test_callbacks_are_put_together_option_by_option_with_the_defaults_of_a_grou
     said: dict[str, Any], default: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """D-020."""
-    assert with_defaults(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
+    assert with_callback_defaults(MessageOptions(**said), MessageOptions(**default)) == MessageOptions(**expected)
 
 
 def test_defaults_that_say_nothing_change_nothing() -> None:
     options = MessageOptions(max_retries=1, forwarded=(("X-A", "1"),))
-    assert over(options, MessageOptions()) is options
     assert with_defaults(options, MessageOptions()) is options
+    assert with_callback_defaults(options, MessageOptions()) is options
 
 
 @pytest.mark.parametrize(

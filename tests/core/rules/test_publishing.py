@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts
 from emulator.core.commands import PublishItem
-from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, QuotaExceeded, Refused
-from emulator.core.model.names import QueueName
+from emulator.core.errors import InvalidInput, QuotaExceeded, Refused
+from emulator.core.model import messages
+from emulator.core.model.messages import DailyQuota
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
 from emulator.core.model.resources import Endpoint
-from emulator.core.replies import DailyQuota
-from tests.harness.simulations import DAY, HOUR, World, callback, flow, make_account
+from emulator.core.record import QueueName
+from tests.harness.simulations import DAY, HOUR, MINUTE, World, always, answered, callback, flow, make_account
 
 URL = "https://api.example.com/hook"
 
@@ -43,9 +44,9 @@ def test_a_message_carries_what_was_published() -> None:
     message = world.messages[message_id]
     assert (message.url, message.method, message.body) == (URL, Method.DELETE, b"\x00\xff")
     assert message.headers == (("Content-Type", "text/plain"), ("X-One", "1"))
-    assert (message.timeout_ms, message.max_retries, message.retry_delay) == (30_000, 2, "1000")
-    assert message.labels == ("red", "blue")
-    assert message.caller_ip == "203.0.113.7"
+    assert (message.policy.timeout_ms, message.policy.max_retries, message.policy.retry_delay) == (30_000, 2, "1000")
+    assert message.policy.labels == ("red", "blue")
+    assert message.source.caller_ip == "203.0.113.7"
     assert (message.number, message.created_ms, message.not_before_ms) == (1, 1767225600000, 1767225600000)
 
 
@@ -54,9 +55,26 @@ def test_a_message_without_options_has_these_defaults() -> None:
     message = world.messages[world.publish(URL)]
     assert message.method is Method.POST
     assert message.headers == ()
-    assert (message.max_retries, message.retry_delay) == (5, None)
-    assert message.timeout_ms == 21_600_000
-    assert (message.url_group, message.endpoint_name, message.queue, message.schedule_id) == (None, None, None, None)
+    assert (message.policy.max_retries, message.policy.retry_delay) == (5, None)
+    assert message.policy.timeout_ms == 21_600_000
+    assert (
+        message.source.url_group,
+        message.source.endpoint_name,
+        message.policy.queue,
+        message.source.schedule_id,
+    ) == (None, None, None, None)
+
+
+def test_messages_that_wait_share_what_is_equal() -> None:
+    """D-403."""
+    world = World(answering=None)
+    options: dict[str, Any] = {"labels": ("a",), "retry_delay": "1000", "flow_control": flow("k", rate=1)}
+    one, two = (world.simulation.state.messages[world.publish(URL, delay_ms=5, **options)] for _ in range(2))
+    other = world.simulation.state.messages[world.publish(URL, delay_ms=5, **options | {"labels": ("b",)})]
+    assert one.message.policy is two.message.policy
+    assert one.message.policy != other.message.policy
+    assert one.message.source is other.message.source
+    assert one.dispatch is other.dispatch
 
 
 def test_messages_that_wait_share_equal_headers() -> None:
@@ -69,15 +87,10 @@ def test_messages_that_wait_share_equal_headers() -> None:
     assert third.headers == (("Content-Type", "text/plain"), ("X-Two", "1"))
 
 
-def test_zero_retries_is_something_said() -> None:
-    world = World()
-    assert world.messages[world.publish(URL, max_retries=0)].max_retries == 0
-
-
 def test_a_timeout_can_only_shorten_that_of_the_plan() -> None:
     world = World(make_account(timeout=900))
-    assert world.messages[world.publish(URL, timeout_ms=5_000)].timeout_ms == 5_000
-    assert world.messages[world.publish(URL, timeout_ms=3_600_000)].timeout_ms == 900_000
+    assert world.messages[world.publish(URL, timeout_ms=5_000)].policy.timeout_ms == 5_000
+    assert world.messages[world.publish(URL, timeout_ms=3_600_000)].policy.timeout_ms == 900_000
 
 
 def test_message_ids_differ_and_the_same_world_gives_the_same() -> None:
@@ -89,21 +102,6 @@ def test_message_ids_differ_and_the_same_world_gives_the_same() -> None:
 
 
 # -- delays -----------------------------------------------------------------------------------
-
-
-def test_a_message_without_delay_starts_within_the_call() -> None:
-    world = World()
-    world.publish(URL)
-    assert world.starts() == [(URL, 1, 0)]
-
-
-def test_a_delayed_message_waits_for_its_instant() -> None:
-    world = World()
-    message_id = world.publish(URL, delay_ms=HOUR)
-    world.run_until(HOUR - 1)
-    assert world.starts() == []
-    world.run_until(HOUR)
-    assert world.start_times(message_id) == [3_600_000]
 
 
 def test_not_before_wins_over_a_delay() -> None:
@@ -129,9 +127,6 @@ def test_messages_due_at_one_instant_start_in_the_order_of_their_publishing() ->
     assert world.urls_started() == [f"https://host-{number}.test/" for number in range(4)]
 
 
-# -- forwarded headers ------------------------------------------------------------------------
-
-
 def test_incoming_headers_are_forwarded_only_when_asked_for() -> None:
     world = World()
     incoming = (("X-Hook", "1"), ("X-Both", "incoming"))
@@ -151,18 +146,10 @@ def test_publishing_to_a_group_makes_one_message_for_each_endpoint_in_order() ->
     published = world.publish_to_group("team", body=b"x")
     assert [each.url for each in published] == ["https://a.test/", "https://b.test/"]
     messages = [world.messages[each.message_id] for each in published]
-    assert [message.url_group for message in messages] == ["team", "team"]
-    assert [message.endpoint_name for message in messages] == ["first one", None]
+    assert [message.source.url_group for message in messages] == ["team", "team"]
+    assert [message.source.endpoint_name for message in messages] == ["first one", None]
     assert [message.body for message in messages] == [b"x", b"x"]
     assert world.urls_started() == ["https://a.test/", "https://b.test/"]
-
-
-def test_publishing_to_an_unknown_group_is_refused() -> None:
-    world = World()
-    with pytest.raises(NotFound) as refusal:
-        world.publish_to_group("nobody")
-    assert refusal.value.text == "topic nobody not found"
-    assert world.facts == []
 
 
 def test_group_defaults_act_as_if_sent_with_the_publish() -> None:
@@ -179,20 +166,10 @@ def test_group_defaults_act_as_if_sent_with_the_publish() -> None:
     )
     (published,) = world.publish_to_group("team", forwarded=(("x-both", "publish"),))
     message = world.messages[published.message_id]
-    assert (message.max_retries, message.method, message.labels) == (1, Method.PUT, ("team",))
+    assert (message.policy.max_retries, message.method, message.policy.labels) == (1, Method.PUT, ("team",))
     assert message.not_before_ms - message.created_ms == 60_000
     assert message.headers == (("x-both", "publish"), ("X-Team", "blue"))
-    assert message.callback == callback("https://back.test/")
-
-
-def test_the_publish_wins_over_group_defaults_with_falsy_values_too() -> None:
-    world = World()
-    world.make_group("team", URL)
-    world.set_group_defaults("team", max_retries=4, delay_ms=60_000)
-    (published,) = world.publish_to_group("team", max_retries=0, delay_ms=0)
-    message = world.messages[published.message_id]
-    assert message.max_retries == 0
-    assert message.not_before_ms == message.created_ms
+    assert message.policy.callback == callback("https://back.test/")
 
 
 # -- batches ----------------------------------------------------------------------------------
@@ -240,7 +217,7 @@ def test_a_batch_says_where_the_whole_of_it_left_the_daily_quota() -> None:
     assert reply.quota == DailyQuota(limit=5, remaining=3, reset_s=1_767_312_000)
 
 
-# -- what a message brings for its flow control key -------------------------------------------
+# -- what a message sets for its flow control key --------------------------------------------
 
 
 def test_newer_limits_let_in_those_that_wait_already() -> None:
@@ -257,7 +234,7 @@ def test_a_message_that_drops_the_rate_of_its_key_lets_the_line_go() -> None:
     second = world.publish(URL, flow_control=flow("k", rate=1, period_ms=DAY))
     third = world.publish(URL, flow_control=flow("k", parallelism=5))
     assert [world.start_times(each) for each in (first, second, third)] == [[0], [0], [0]]
-    assert [each.message_id for each in world.all(facts.AttemptStarted)] == [first, second, third]
+    assert [each.message_id for each in world.all(message_facts.AttemptStarted)] == [first, second, third]
 
 
 # -- queues -----------------------------------------------------------------------------------
@@ -268,8 +245,8 @@ def test_delay_and_flow_control_are_not_applied_on_enqueue() -> None:
     world = World()
     message_id = world.enqueue("q", URL, delay_ms=HOUR, not_before_ms=1_767_300_000_000, flow_control=flow("k", rate=1))
     message = world.messages[message_id]
-    assert message.queue == "q"
-    assert message.flow_control is None
+    assert message.policy.queue == "q"
+    assert message.policy.flow_control is None
     assert world.start_times(message_id) == [0]
     assert world.owner.flow_keys == {}
 
@@ -292,33 +269,134 @@ def test_enqueueing_to_a_group_makes_one_queued_message_for_each_endpoint() -> N
             item=PublishItem(destination=group, body=b"", options=MessageOptions(), caller_ip="", queue=QueueName("q")),
         )
     )
-    assert [message.queue for message in world.messages.values()] == ["q", "q"]
+    assert [message.policy.queue for message in world.messages.values()] == ["q", "q"]
     assert world.urls_started() == ["https://a.test/", "https://b.test/"]
 
 
-def test_one_queue_too_many_is_refused_before_anything_happens() -> None:
-    world = World(make_account(max_queues=1))
-    world.enqueue("first", URL)
-    before = world.snapshot()
-    with pytest.raises(LimitReached) as refusal:
-        world.enqueue("second", URL)
-    assert refusal.value.text == "quota maxQueues exceeded, current limit: 1"
-    assert world.snapshot() == before
+# -- deduplication ----------------------------------------------------------------------------
 
 
-# -- accounts ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("changes", [{"active": False}, {"state": "suspended"}], ids=["inactive", "suspended"])
-def test_an_account_that_is_not_active_publishes_nothing(changes: dict[str, Any]) -> None:
-    """Decision D-029."""
-    world = World(make_account(**changes))
-    with pytest.raises(Forbidden):
-        world.publish(URL)
-    assert world.facts == []
-
-
-def test_an_account_of_another_world_is_not_found() -> None:
+def test_the_same_id_again_answers_with_the_first_message_and_sends_nothing() -> None:
+    """The id counts for the whole account (D-023), and what is not sent does not count against the day."""
     world = World()
-    with pytest.raises(NotFound):
-        world.do(commands.Publish(account_id="nobody", item=item(URL)))  # type: ignore[arg-type]  # a plain string
+    first = world.publish_reply("https://a.test/", deduplication_id="order-1")
+    second = world.publish_reply("https://b.test/", deduplication_id="order-1", body=b"other")
+    assert not first.deduplicated
+    assert second.deduplicated
+    assert second.message_id == first.message_id
+    assert (len(world.messages), world.owner.usage_count) == (1, 1)
+
+
+def test_the_window_is_ten_minutes_and_does_not_slide() -> None:
+    world = World()
+    world.publish(URL, deduplication_id="x")
+    world.run_until(10 * MINUTE - 1)
+    assert world.publish_reply(URL, deduplication_id="x").deduplicated
+    world.run_until(10 * MINUTE)
+    assert not world.publish_reply(URL, deduplication_id="x").deduplicated
+    world.run_until(20 * MINUTE - 1)
+    assert world.publish_reply(URL, deduplication_id="x").deduplicated
+
+
+def test_windows_that_have_ended_are_forgotten() -> None:
+    world = World()
+    world.publish(URL, deduplication_id="a")
+    # No work that a clock would wait for.
+    assert (world.next_due_ms, world.simulation.state.timers.next_work_ms()) == (600_000, None)
+    world.run_until(MINUTE)
+    world.publish(URL, deduplication_id="b")
+    world.run_until(10 * MINUTE)
+    assert list(world.owner.deduplications) == ["id:b"]
+    world.run_until(11 * MINUTE)
+    assert world.owner.deduplications == {}
+    assert world.next_due_ms is None
+
+
+def test_a_message_that_has_ended_still_stands_for_its_id() -> None:
+    world = World(answering=always(answered(500)))
+    first = world.publish(URL, deduplication_id="x", max_retries=0)
+    second = world.publish(URL, deduplication_id="y", delay_ms=HOUR)
+    world.cancel(second)
+    assert world.publish_reply(URL, deduplication_id="x").message_id == first
+    assert world.publish_reply(URL, deduplication_id="y").message_id == second
+
+
+def test_without_id_and_without_content_deduplication_nothing_is_the_same() -> None:
+    world = World()
+    assert len({world.publish(URL, body=b"x", content_deduplication=False) for _ in range(2)}) == 2
+
+
+SAME: dict[str, Any] = {"body": b"x", "content_type": "text/plain", "forwarded": (("X-A", "1"), ("X-B", "雨"))}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        pytest.param({}, True, id="nothing"),
+        pytest.param({"body": b"y"}, False, id="body"),
+        pytest.param({"content_type": "text/html"}, False, id="content-type"),
+        pytest.param({"content_type": None}, False, id="no-content-type"),
+        pytest.param({"forwarded": (("X-A", "1"),)}, False, id="fewer-headers"),
+        pytest.param({"forwarded": (("X-A", "1"), ("X-B", "雪"))}, False, id="header-value"),
+        pytest.param({"forwarded": (("X-B", "雨"), ("X-A", "1"))}, True, id="header-order"),
+        pytest.param({"forwarded": (("x-a", "1"), ("x-b", "雨"))}, True, id="header-case"),
+        pytest.param({"forwarded": (("X-A", "1雨"), ("X-B", ""))}, False, id="where-a-value-ends"),
+        pytest.param({"max_retries": 1, "delay_ms": 5, "labels": ("red",)}, True, id="what-is-not-content"),
+    ],
+)
+def test_content_is_body_content_type_and_forwarded_headers(change: dict[str, Any], is_same: bool) -> None:
+    world = World()
+    world.publish(URL, content_deduplication=True, **SAME)
+    assert world.publish_reply(URL, content_deduplication=True, **{**SAME, **change}).deduplicated is is_same
+
+
+def test_content_belongs_to_its_destination() -> None:
+    world = World()
+    world.publish("https://a.test/", content_deduplication=True)
+    assert not world.publish_reply("https://b.test/", content_deduplication=True).deduplicated
+
+
+def test_the_id_wins_over_the_content() -> None:
+    world = World()
+    world.publish(URL, deduplication_id="a", content_deduplication=True)
+    assert not world.publish_reply(URL, deduplication_id="b", content_deduplication=True).deduplicated
+
+
+@pytest.mark.parametrize("options", [{"deduplication_id": "x"}, {"content_deduplication": True}], ids=["id", "content"])
+def test_each_endpoint_of_a_group_is_deduplicated_by_itself(options: dict[str, Any]) -> None:
+    world = World()
+    world.make_group("team", "https://a.test/", "https://b.test/")
+    first = world.publish_to_group("team", **options)
+    world.make_group("team", "https://c.test/")
+    second = world.publish_to_group("team", **options)
+    assert [each.deduplicated for each in first] == [False, False]
+    assert [each.deduplicated for each in second] == [True, True, False]
+    assert [each.message_id for each in second[:2]] == [each.message_id for each in first]
+
+
+def test_endpoints_with_one_url_and_two_names_both_get_their_message() -> None:
+    world = World()
+    world.make_group("team", Endpoint(url=URL, name="one"), Endpoint(url=URL, name="two"))
+    assert [each.deduplicated for each in world.publish_to_group("team", deduplication_id="x")] == [False, False]
+    assert [each.deduplicated for each in world.publish_to_group("team", deduplication_id="x")] == [True, True]
+
+
+def test_a_group_message_does_not_stand_for_one_to_the_url_itself() -> None:
+    world = World()
+    world.make_group("team", URL)
+    world.publish_to_group("team", deduplication_id="x")
+    assert not world.publish_reply(URL, deduplication_id="x").deduplicated
+
+
+def test_duplicates_within_one_batch_are_found() -> None:
+    world = World()
+    item = PublishItem(
+        destination=Destination(kind=DestinationKind.URL, text=URL),
+        body=b"",
+        options=MessageOptions(deduplication_id="x"),
+        caller_ip="",
+    )
+    reply = world.do(commands.PublishBatch(account_id=world.account_id, items=(item, item)))
+    accepted = [each for each in reply.items if isinstance(each, messages.Accepted)]
+    assert [each.messages[0].deduplicated for each in accepted] == [False, True]
+    assert [each.is_deduplicated for each in accepted] == [False, True]

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from emulator.core import commands, facts
-from emulator.core.errors import Forbidden, LimitReached, NotFound
-from emulator.core.model.accounts import Plan
-from emulator.core.model.answers import ScriptedResponse
-from emulator.core.model.names import QueueName
+from emulator.core import commands, message_facts
+from emulator.core.errors import LimitReached
+from emulator.core.model.resources import Plan, ScriptedResponse
+from emulator.core.record import QueueName
 from tests.harness.simulations import DAY, MINUTE, World, answered, by_url, callback, flow, make_account
 
 BACK = "https://back.test/"
@@ -139,19 +138,6 @@ def test_a_paused_queue_accepts_and_holds() -> None:
     assert world.starts() == [(url(0), 1, DAY), (url(1), 1, DAY)]
 
 
-def test_pausing_again_changes_nothing() -> None:
-    world = World()
-    world.write_queue("q", paused=True)
-    before = world.snapshot()
-    pause(world, "q")
-    assert world.snapshot() == before
-
-
-def test_a_queue_that_is_not_there_cannot_be_paused() -> None:
-    with pytest.raises(NotFound):
-        pause(World(), "q")
-
-
 def test_a_retry_that_comes_due_in_a_pause_goes_first_on_resume() -> None:
     world = World(answering=by_url({url(0): [answered(500), answered(200)]}))
     world.enqueue("q", url(0), retry_delay="10000")
@@ -205,21 +191,6 @@ def test_a_parallelism_above_the_plan_is_refused() -> None:
     assert refusal.value.text == "quota maxParallelism exceeded, current limit: 2"
 
 
-def test_one_queue_too_many_is_refused_but_an_existing_one_is_updated() -> None:
-    world = World(make_account(max_queues=1))
-    world.write_queue("q")
-    with pytest.raises(LimitReached) as refusal:
-        world.write_queue("other")
-    assert refusal.value.text == "quota maxQueues exceeded, current limit: 1"
-    world.write_queue("q", parallelism=2)
-    assert world.queue("q").parallelism == 2
-
-
-def test_an_inactive_account_writes_no_queue() -> None:
-    with pytest.raises(Forbidden):
-        World(make_account(active=False)).write_queue("q")
-
-
 # -- deleting ---------------------------------------------------------------------------------
 
 
@@ -241,13 +212,6 @@ def test_deleting_a_queue_does_not_ask_for_a_cancellation_twice() -> None:
     world.cancel(message_id)
     world.delete_queue("q")
     assert world.events_of(message_id) == ["CREATED", "ACTIVE", "CANCEL_REQUESTED"]
-
-
-def test_deleting_a_queue_that_is_not_there_is_no_error() -> None:
-    """Decision D-034."""
-    world = World()
-    world.delete_queue("q")
-    assert world.facts == []
 
 
 def test_a_queue_made_again_waits_for_what_is_still_in_flight_from_the_old_one() -> None:
@@ -312,7 +276,7 @@ def test_a_message_moves_from_the_global_line_back_to_its_paused_queue() -> None
     pause(world, "q")
     world.finish(busy)
     assert world.starts() == [("https://busy.test/", 1, 0)]
-    holds = [fact.hold.kind.value for fact in world.all(facts.MessageHeld) if fact.message_id == waiting]
+    holds = [fact.hold.kind.value for fact in world.all(message_facts.MessageHeld) if fact.message_id == waiting]
     assert holds == ["global", "queue"]
     pause(world, "q", paused=False)
     assert world.urls_started() == ["https://busy.test/", url(0)]

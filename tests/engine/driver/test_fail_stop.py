@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import facts
+from emulator.core import message_facts
 from emulator.core.commands import PublishItem
 from emulator.core.errors import WorldBroken
-from emulator.core.identifiers import world_key
-from emulator.core.state import State
+from emulator.core.record import world_key
+from emulator.core.state import Fact, State
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import on_loop, spawn, turns
 from tests.harness.simulations import EPOCH_MS, HOUR, SECOND, answered, make_account
@@ -40,23 +40,22 @@ CALLS: dict[str, Callable[[Engine], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_after_a_failed_write_every_call_says_so(call: Callable[[Engine], Awaitable[object]], is_frozen: bool) -> None:
-    @on_loop
-    async def test() -> None:
-        engine = Engine(is_frozen=is_frozen)
-        await engine.publish(B, delay_ms=SECOND)
-        engine.journal.failing = True
-        with pytest.raises(WorldBroken, match="the disk is full"):
-            await engine.publish(A)
-        # Even if the disk has room again: what failed is lost to the journal, not to the state.
-        engine.journal.failing = False
+@on_loop
+async def test_after_a_failed_write_every_call_says_so(
+    call: Callable[[Engine], Awaitable[object]], is_frozen: bool
+) -> None:
+    engine = Engine(is_frozen=is_frozen)
+    await engine.publish(B, delay_ms=SECOND)
+    engine.journal.failing = True
+    with pytest.raises(WorldBroken, match="the disk is full"):
+        await engine.publish(A)
+    # Even if the disk has room again: what failed is lost to the journal, not to the state.
+    engine.journal.failing = False
 
-        with pytest.raises(WorldBroken, match="the disk is full"):
-            await call(engine)
+    with pytest.raises(WorldBroken, match="the disk is full"):
+        await call(engine)
 
-        assert engine.transport.sent == []
-
-    test()
+    assert engine.transport.sent == []
 
 
 @on_loop
@@ -93,7 +92,7 @@ async def test_write_that_fails_in_the_background_stops_the_world() -> None:
 
 @on_loop
 async def test_settle_does_not_wait_for_ever_in_a_world_that_stops() -> None:
-    engine = Engine()
+    engine = Engine(concurrency=1)
     gate = engine.transport.handlers[A] = Gate()
     caller = spawn(engine.publish(A))
     await gate.entered.wait()
@@ -111,11 +110,11 @@ async def test_settle_does_not_wait_for_ever_in_a_world_that_stops() -> None:
 class FailingState(State):
     """A state that cannot apply one kind of fact."""
 
-    def __init__(self, kind: type[facts.Fact]) -> None:
+    def __init__(self, kind: type[Fact]) -> None:
         super().__init__(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
         self._kind = kind
 
-    def apply(self, fact: facts.Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         if isinstance(fact, self._kind):
             raise ZeroDivisionError
         super().apply(fact)
@@ -123,19 +122,19 @@ class FailingState(State):
 
 @on_loop
 async def test_rule_that_fails_after_a_fact_stops_the_world() -> None:
-    engine = Engine(state=FailingState(facts.MessageDelivered))
+    engine = Engine(state=FailingState(message_facts.MessageDelivered))
 
     await engine.publish(A)
 
     with pytest.raises(WorldBroken, match="ZeroDivisionError"):
         await engine.publish(B)
     # What happened before is in the journal, what failed half-way is not.
-    assert engine.all(facts.AttemptFinished) == []
+    assert engine.all(message_facts.AttemptFinished) == []
 
 
 @on_loop
 async def test_rule_that_fails_when_a_timer_fires_stops_the_world() -> None:
-    engine = Engine(is_frozen=False, state=FailingState(facts.AttemptStarted))
+    engine = Engine(is_frozen=False, state=FailingState(message_facts.AttemptStarted))
     await engine.publish(A, delay_ms=SECOND)
     engine.clock.pass_to(SECOND)
 

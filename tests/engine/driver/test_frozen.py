@@ -7,26 +7,16 @@ import logging
 
 import pytest
 
-from emulator.core import commands, facts
+from emulator.core import commands, message_facts
 from emulator.core.errors import Conflict, InstantExhausted, NotFound
-from emulator.core.model.answers import AttemptOutcome
-from emulator.core.model.messages import Attempt
-from emulator.core.model.names import MessageId, QueueName
+from emulator.core.model.messages import Attempt, AttemptOutcome
+from emulator.core.model.resources import DestinationRule
+from emulator.core.record import MessageId, QueueName, RuleId
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
-
-
-@on_loop
-async def test_publish_returns_after_its_delivery_came_back() -> None:
-    engine = Engine()
-
-    await engine.publish(A)
-
-    assert engine.finished() == [(A, 0)]
-    assert engine.driver.in_flight == 0
 
 
 @on_loop
@@ -36,6 +26,7 @@ async def test_publish_returns_after_its_callback_came_back_too() -> None:
     await engine.publish(A, callback=callback(B))
 
     assert engine.finished() == [(A, 0), (B, 0)]
+    assert engine.driver.in_flight == 0
 
 
 @on_loop
@@ -72,20 +63,74 @@ async def test_publish_from_inside_a_receiver_is_accepted_at_once_and_delivered_
 
 
 @on_loop
-async def test_attempts_leave_one_at_a_time_in_start_order() -> None:
-    engine = Engine()
+async def test_what_is_due_leaves_at_once_and_is_recorded_in_start_order() -> None:
+    """D-538."""
+    engine = Engine(settle_s=0.01)
     gate = engine.transport.handlers[A] = Gate()
-    first = spawn(engine.publish(A))
-    await gate.entered.wait()
+    await engine.publish(A)
 
     await engine.publish(B)
     await engine.publish(C)
-    assert engine.transport.sent == [A]
+    await turns()
+    assert engine.transport.sent == [A, B, C]
+    assert engine.finished() == []
     gate.opened.set()
-    await first
+    await engine.driver.settle()
 
     assert engine.finished() == [(A, 0), (B, 0), (C, 0)]
-    assert engine.transport.most_under_way == 1
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(None, 64), (3, 3)])
+@on_loop
+async def test_as_many_are_under_way_as_in_real_time(concurrency: int | None, most: int) -> None:
+    """D-538."""
+    engine = Engine(settle_s=0.001, concurrency=concurrency)
+    gate = engine.transport.handlers[A] = Gate()
+    for _ in range(70):
+        await engine.driver.submit(publish(A))
+    await turns()
+
+    assert (engine.transport.under_way, engine.driver.departed, engine.driver.in_flight) == (most, most, 70)
+    assert len(list(engine.driver.waiting_to_leave())) == 70 - most
+    gate.opened.set()
+    await engine.driver.settle()
+    assert (len(engine.finished()), engine.driver.departed) == (70, 0)
+
+
+@on_loop
+async def test_mounted_applications_take_turns() -> None:
+    """D-538."""
+    engine = Engine(settle_s=0.01)
+    gate = engine.transport.handlers[A] = Gate()
+    engine.transport.mounted = {A, B}
+    await engine.publish(A)
+
+    await engine.publish(B)
+    await engine.publish(C)
+    await turns()
+    assert engine.transport.sent == [A]
+    gate.opened.set()
+    await engine.driver.settle()
+
+    assert engine.transport.sent == [A, B, C]
+
+
+@on_loop
+async def test_an_advance_sends_one_after_the_other_and_counts_those_that_have_left() -> None:
+    """D-537."""
+    engine = Engine()
+    for url in (A, B, C):
+        await engine.publish(url, delay_ms=SECOND)
+    counts: list[tuple[int, int]] = []
+
+    async def receive(_: Attempt) -> AttemptOutcome:
+        counts.append((engine.driver.departed, len(list(engine.driver.waiting_to_leave()))))
+        return answered()
+
+    engine.transport.handlers.update(dict.fromkeys((A, B, C), receive))
+    await engine.driver.advance.by(SECOND)
+
+    assert counts == [(1, 2), (1, 1), (1, 0)]
 
 
 @on_loop
@@ -121,9 +166,10 @@ async def test_settle_returns_only_when_no_handler_waits_any_more() -> None:
     assert engine.finished() == [(A, 0)]
 
 
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
 @on_loop
-async def test_nothing_leaves_before_it_is_durable() -> None:
-    engine = Engine()
+async def test_nothing_leaves_before_it_is_durable(is_frozen: bool) -> None:
+    engine = Engine(is_frozen=is_frozen)
     engine.journal.gate.clear()
     caller = spawn(engine.publish(A, callback=callback(B)))
 
@@ -131,6 +177,7 @@ async def test_nothing_leaves_before_it_is_durable() -> None:
     assert engine.transport.sent == []
     engine.journal.gate.set()
     await caller
+    await engine.driver.settle()
 
     assert engine.transport.sent == [A, B]
     assert engine.transport.was_durable == [True, True]
@@ -172,7 +219,7 @@ async def test_failed_attempt_is_an_outcome() -> None:
 
     await engine.publish(A, max_retries=0)
 
-    assert len(engine.all(facts.MessageFailed)) == 1
+    assert len(engine.all(message_facts.MessageFailed)) == 1
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
@@ -188,7 +235,7 @@ def test_transport_that_breaks_is_a_failed_attempt(is_frozen: bool, caplog: pyte
 
         await engine.publish(A, max_retries=0)
         await engine.driver.settle()
-        (finished,) = engine.all(facts.AttemptFinished)
+        (finished,) = engine.all(message_facts.AttemptFinished)
         await engine.publish(B)
         await engine.driver.settle()
 
@@ -202,9 +249,10 @@ def test_transport_that_breaks_is_a_failed_attempt(is_frozen: bool, caplog: pyte
 # -- callers that go away ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
 @on_loop
-async def test_caller_that_goes_away_while_its_publish_is_written_loses_nothing() -> None:
-    engine = Engine()
+async def test_caller_that_goes_away_while_its_publish_is_written_loses_nothing(is_frozen: bool) -> None:
+    engine = Engine(is_frozen=is_frozen)
     engine.journal.gate.clear()
     caller = spawn(engine.publish(A))
     await turns()
@@ -215,6 +263,7 @@ async def test_caller_that_goes_away_while_its_publish_is_written_loses_nothing(
 
     assert engine.finished() == [(A, 0)]
     await engine.publish(B)
+    await engine.driver.settle()
     assert engine.finished() == [(A, 0), (B, 0)]
 
 
@@ -258,29 +307,15 @@ async def test_message_that_republishes_itself_is_stopped_without_an_advance() -
     finally:
         logging.getLogger("emulator.engine.outbox").disabled = False
 
-    # The first was not published on the way.
-    assert len(engine.transport.sent) == 1 + 5
+    # Each leaves beside its publisher, so two or three of them are one round.
+    assert len(engine.transport.sent) == 15
     assert engine.driver.in_flight == 1
 
     # Who publishes something else does not set it going again.
     await engine.publish(B)
     await turns()
-    assert len(engine.transport.sent) == 1 + 5
+    assert len(engine.transport.sent) == 15
     assert engine.driver.in_flight == 2
-
-
-@on_loop
-async def test_any_number_of_messages_may_be_due_at_one_instant() -> None:
-    engine = Engine(max_attempts_per_instant=5)
-    for _ in range(20):
-        await engine.publish(A, delay_ms=SECOND)
-    for _ in range(20):
-        await engine.publish(B)
-
-    report = await engine.driver.advance.by(SECOND)
-
-    assert report.deliveries == 20
-    assert len(engine.transport.sent) == 40
 
 
 @on_loop
@@ -313,14 +348,17 @@ async def test_any_number_of_messages_may_stand_in_a_line_that_begins_to_move() 
 
 
 @on_loop
-async def test_callbacks_of_many_messages_do_not_exhaust_an_instant() -> None:
+async def test_any_number_of_messages_and_their_callbacks_may_be_due_at_one_instant() -> None:
     engine = Engine(max_attempts_per_instant=5)
     for _ in range(20):
         await engine.publish(A, delay_ms=SECOND, callback=callback(B))
+    for _ in range(20):
+        await engine.publish(C)
 
     report = await engine.driver.advance.by(SECOND)
 
     assert report.deliveries == 40
+    assert len(engine.transport.sent) == 60
 
 
 # -- the end ----------------------------------------------------------------------------------
@@ -382,6 +420,41 @@ async def test_resume_makes_attempts_again_in_the_order_of_their_start() -> None
 
 
 @on_loop
+async def test_resume_makes_no_attempt_again_whose_answer_waits_for_its_latency() -> None:
+    engine = Engine()
+    rule = DestinationRule(rule_id=RuleId(""), url=A, method=None, latency_ms=5 * SECOND)
+    await engine.driver.submit(commands.AddRule(rule=rule))
+    await engine.publish(A)
+    await engine.driver.settle()
+    assert (engine.transport.sent, engine.finished()) == ([A], [])
+    await engine.driver.close()
+
+    again = Engine(state=engine.world_state)
+    again.driver.resume()
+    await again.driver.settle()
+    await again.driver.advance.by(5 * SECOND)
+
+    assert again.transport.sent == []
+    assert [fact.at_ms - EPOCH_MS for fact in again.all(message_facts.AttemptFinished)] == [5 * SECOND]
+
+
+@on_loop
+async def test_resume_makes_a_duplicate_again_that_was_under_way() -> None:
+    engine = Engine()
+    rule = DestinationRule(rule_id=RuleId(""), url=A, method=None, duplicate_ms=SECOND)
+    await engine.driver.submit(commands.AddRule(rule=rule))
+    await engine.publish(A)
+    engine.driver.handle(commands.AdvanceClock(to_ms=EPOCH_MS + SECOND))
+    await engine.driver.close(grace_s=0)
+
+    again = Engine(state=engine.world_state)
+    again.driver.resume()
+    await again.driver.settle()
+
+    assert (engine.transport.sent, again.transport.sent) == ([A], [A])
+
+
+@on_loop
 async def test_closed_world_takes_no_more_commands() -> None:
     engine = Engine()
     await engine.driver.close()
@@ -398,4 +471,4 @@ async def test_concurrent_publishers_share_commits() -> None:
 
     await asyncio.gather(*(engine.publish(A, delay_ms=SECOND) for _ in range(100)))
 
-    assert len(engine.all(facts.MessageCreated)) == 100
+    assert len(engine.all(message_facts.MessageCreated)) == 100

@@ -26,7 +26,7 @@ def fail(emulator: Server, count: int) -> list[str]:
 def test_a_dead_letter_says_why_and_is_retried(emulator: Server) -> None:
     letter, other = fail(emulator, 2)
     with opened(emulator, "#/dead") as page:
-        expect(row(page, "down.test/0")).to_contain_text("was answered 500 by a destination rule")
+        expect(row(page, "down.test/0")).to_contain_text("was answered 500 by rule_1")
         expect(row(page, "down.test/0")).to_contain_text("after 1 attempt")
         page.get_by_role("button", name=f"Retry {letter}").click()
         expect(row(page, "down.test/0")).to_have_count(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -86,7 +87,7 @@ def test_the_assertion_that_is_copied_holds(emulator: Server) -> None:
         exec(text, {"emulator": client})
         with pytest.raises(AssertionError):
             exec(text.replace("[503, 503, 200]", "[503, 200, 200]"), {"emulator": client})
-    assert "    at=[0, 10000, 20000],\n    status=[503, 503, 200],\n" in text
+    assert '    at=["0s", "10s", "20s"],\n    status=[503, 503, 200],\n' in text
     assert '    signed_with="current",\n' in text
 
 
@@ -109,8 +110,10 @@ def test_a_message_is_published_again_as_it_was(emulator: Server) -> None:
     )
     with opened(emulator, f"#/timeline?select={message_id}") as page:
         page.get_by_role("button", name="Publish again").click()
-        expect(page.get_by_text("Publish again: done.")).to_be_visible()
-        expect(page.locator(".row.past")).to_have_count(2)
+        page.get_by_text("edit it and publish it again").wait_for()
+        expect(page.locator("[name=body]")).to_have_value('{"order": 7}')
+        page.get_by_role("button", name="Publish", exact=True).click()
+        page.wait_for_url("**#/messages?select=msg_*")
     first, second = control(emulator, "GET", "/deliveries")["deliveries"]
     again = control(emulator, "GET", "/messages")["messages"][0]
     assert (again["labels"], again["max_attempts"]) == (["red"], 3)
@@ -137,3 +140,52 @@ def test_a_message_is_cancelled_and_a_dead_letter_retried(emulator: Server) -> N
         expect(panel).to_contain_text("published again from dead letter")
         expect(panel).to_contain_text("Delivered at")
     assert failed not in json.dumps(control(emulator, "GET", "/dead-letters"))
+
+
+@in_browser
+def test_the_page_tells_virtual_from_real_time(emulator: Server) -> None:
+    """D-510."""
+    control(emulator, "POST", "/destinations", {"match": {"url": URL}, "respond": {"status": 200, "latency": "2s"}})
+    slow = service(emulator, "POST", f"/v2/publish/{URL}")["messageId"]
+    # Nothing listens there, which a real attempt finds out.
+    real = service(emulator, "POST", "/v2/publish/http://127.0.0.1:9/", {"Svc-Retries": "0"})["messageId"]
+    control(emulator, "POST", "/clock/advance", {"by": "2s"})
+    with opened(emulator, f"#/messages?select={slow}") as page:
+        summary = page.get_by_role("complementary").locator("summary").first
+        expect(summary).to_contain_text("2 s of the clock, by rule")
+        page.evaluate(f"location.hash = '#/messages?select={real}'")
+        expect(summary).to_contain_text(re.compile(r"\d+ m?s of real time, by network"))
+        expect(summary).not_to_contain_text("of the clock")
+
+
+@in_browser
+def test_the_page_hides_what_a_message_redacts_until_originals_are_asked_for(emulator: Server) -> None:
+    """D-514."""
+    hidden = {"Svc_Redact_Fields": "body,header[X-Key]", "Svc_Forward_X_Key": "s3cret-key"}
+    message = publish(emulator, URL, {"card": "s3cret-card"}, **hidden)
+    with opened(emulator, f"#/messages?select={message}") as page:
+        panel = page.get_by_role("complementary")
+        expect(panel).to_contain_text("REDACTED:")
+        expect(panel).to_contain_text("body redacted")
+        assert "s3cret" not in page.content()
+        panel.get_by_role("button", name="Publish again").click()
+        page.get_by_text("What is not shown is sent as it was.").wait_for()
+        assert "s3cret" not in page.content()
+        page.get_by_role("button", name="Publish", exact=True).click()
+        page.wait_for_url("**#/messages?select=msg_*")
+        again = control(emulator, "GET", "/deliveries")["deliveries"][-1]
+        assert (again["body"], again["headers"]["X-Key"]) == ('{"card": "s3cret-card"}', ["s3cret-key"])
+        again = control(emulator, "GET", "/deliveries", redact="true")["deliveries"][-1]
+        assert "s3cret" not in json.dumps(again)
+        for view in ("timeline", "runs", "dead", "schedules", "queues", "refused"):
+            page.evaluate(f"location.hash = '#/{view}'")
+            expect(page.locator(f"section.{view}")).to_be_visible()
+            assert "s3cret" not in page.content()
+        page.evaluate(f"location.hash = '#/messages?select={message}'")
+        page.get_by_label("show originals").check()
+        expect(panel).to_contain_text("s3cret-card")
+        expect(page.get_by_role("banner")).to_contain_text("the emulator's own help")
+        page.reload()
+        expect(panel).to_contain_text("REDACTED:")
+        expect(page.get_by_label("show originals")).not_to_be_checked()
+        assert "s3cret" not in page.content()

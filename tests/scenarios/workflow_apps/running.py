@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from tests.harness.emulators import Server, control
-from tests.harness.processes import PATIENCE_S, ROOT
+from tests.harness.processes import PATIENCE_S, ROOT, killed_in_time
 
 # Short in real time, and no matter on a frozen clock.
 PAUSES_S = {"realtime": 1, "frozen": 3 * 86_400}
@@ -36,7 +36,9 @@ class App:
         return PAUSES_S[self.mode]
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
-        response = httpx.post(self.url + path, json=body, headers=headers, timeout=PATIENCE_S, trust_env=False)
+        response = httpx.post(
+            self.url + path, json=body, headers=headers, timeout=PATIENCE_S, trust_env=False, verify=False
+        )
         assert response.is_success, response.text
         return response.json()
 
@@ -53,6 +55,7 @@ class App:
             headers={"Authorization": f"Bearer {self.emulator.token}", **headers},
             timeout=PATIENCE_S,
             trust_env=False,
+            verify=False,
         )
 
     def now_s(self) -> int:
@@ -70,8 +73,8 @@ class App:
             return
         deadline = time.monotonic() + PATIENCE_S
         address = f"{self.emulator.url}/_emulator/stream"
-        with httpx.stream("GET", address, timeout=PATIENCE_S, trust_env=False) as stream:
-            # The answer has begun, so what ends the last run is told; a line comes every few seconds if nothing is.
+        with httpx.stream("GET", address, timeout=PATIENCE_S, trust_env=False, verify=False) as stream:
+            # The answer has begun, so what ends the last run is sent; a line comes every few seconds if nothing is.
             lines = stream.iter_lines()
             while any(
                 control(self.emulator, "GET", "/clock")[name] for name in ("pending", "in_flight", "next_due_ms")
@@ -103,14 +106,11 @@ def running(
         stderr=subprocess.STDOUT,
         encoding="utf-8",
     ) as process:
-        # An application that says nothing would be waited for without end.
-        watchdog = threading.Timer(PATIENCE_S, process.kill)
-        watchdog.start()
         try:
             assert process.stdout is not None
-            first = process.stdout.readline()
-            watchdog.cancel()
-            assert first.startswith("listening on "), first + process.stdout.read()
+            with killed_in_time(process):
+                first = process.stdout.readline()
+                assert first.startswith("listening on "), first + process.stdout.read()
             # It must not wait for somebody to read what it prints.
             output: list[str] = []
             reader = threading.Thread(target=output.extend, args=(process.stdout,))
@@ -123,6 +123,5 @@ def running(
                 print("".join(output))
                 raise
         finally:
-            watchdog.cancel()
             process.kill()
             process.wait(PATIENCE_S)

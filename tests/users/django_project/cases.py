@@ -1,16 +1,18 @@
 """What `TestCase` promises holds for deliveries: they see the test's transaction, and are rolled back with it."""
 
 import asyncio
+import threading
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test import TestCase, TransactionTestCase
 
-from emulator import Emulator, Request
+from emulator import Emulator, Request, Verdict
 from emulator.django import with_connections
 
 PROMOTE = "https://app.test/promote"
@@ -58,6 +60,20 @@ class Deliveries:
             self.emulator.publish(PROMOTE, name, retries=0)
         assert [each.status for each in self.emulator.deliveries()] == [500, 500, 204]
         assert [user.username for user in User.objects.filter(is_staff=True)] == ["bob"]
+        kinds = [type(each.error) for each in self.emulator.handler_errors]
+        assert kinds == [IntegrityError, User.DoesNotExist]
+
+    def test_an_assertion_of_a_view_fails_the_test(self: Any) -> None:
+        """D-591. Django answers 500 by itself."""
+        self.emulator.mount("https://async.test", get_asgi_application())
+        for url in ("https://app.test/checked", "https://async.test/checked"):
+            with self.settings(ALLOWED_HOSTS=["*"]), pytest.raises(AssertionError, match="wrong"):
+                self.emulator.publish(url, "wrong", retries=0)
+        assert [each.status for each in self.emulator.deliveries()] == [500, 500]
+        assert len(self.emulator.handler_errors) == 2
+        with self.settings(DEBUG_PROPAGATE_EXCEPTIONS=True), pytest.raises(AssertionError):
+            self.emulator.publish("https://app.test/checked", "wrong", retries=0)
+        assert len(self.emulator.handler_errors) == 3
 
     def test_a_handler_may_publish_to_its_own_application(self: Any) -> None:
         """The deliveries take turns, so the second begins when the first is over."""
@@ -97,23 +113,51 @@ class Deliveries:
         [delivery] = self.emulator.deliveries()
         assert delivery.response.text == "1"
 
+    def test_the_effects_of_a_receiver_are_read_in_the_transaction(self: Any) -> None:
+        """The effect is called in the test's thread, and deliveries at once are no proof (D-575, D-576)."""
+
+        def receive(request: Request) -> int:
+            Group.objects.get_or_create(name=request.headers["svc-message-id"])
+            return 200
+
+        def middleware(request: Request) -> Any:
+            return shared(request)
+
+        shared = with_connections(receive)
+        for application in (shared, middleware):
+            report = self.emulator.check_receiver(application, effect=Group.objects.count)
+            assert report["idempotency"].verdict is Verdict.PASSED, report["idempotency"].note
+            for check_id in ("concurrent", "concurrent-effect"):
+                assert report[check_id].verdict is Verdict.NOT_JUDGED
+                assert "take turns (with_connections)" in report[check_id].note
+
 
 class TestInATransaction(Deliveries, TestCase):  # type: ignore[misc]  # Django has no types
-    def test_without_it_a_handler_has_a_connection_of_its_own(self) -> None:
-        """What would go wrong: the test's row is not there for it, or locked."""
+    def test_without_it_a_handler_has_the_connection_of_its_thread(self) -> None:
+        """D-690: the test's while it waits for the emulator, and another one while it waits for something else."""
         User.objects.create(username="ada")
+        main = threading.current_thread()
 
         def seen(request: Request) -> str:
-            try:
+            if threading.current_thread() is main:
                 return str(User.objects.count())
+            try:
+                return f"another: {User.objects.count()}"
             finally:
                 connection.close()
 
         emulator: Any = self.emulator
         emulator.mount("https://other.test", seen)
         emulator.publish("https://other.test/", retries=0)
-        [delivery] = emulator.deliveries()
-        assert delivery.response.text != "1"
+        httpx.post(
+            f"{emulator.url}/v2/publish/https://other.test/",
+            headers={"Authorization": f"Bearer {emulator.token}", "Svc-Retries": "0"},
+            trust_env=False,
+        ).raise_for_status()
+        here, over_http = emulator.deliveries()
+        assert here.response.text == "1"
+        # The test's row is not there for it, or locked.
+        assert over_http.response.text != "another: 1"
 
     def test_what_runs_on_an_event_loop_is_refused(self) -> None:
         async def hook(request: Request) -> None:

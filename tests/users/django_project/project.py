@@ -48,4 +48,10 @@ def delegate(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=answer.status_code)
 
 
-urlpatterns = [path("promote", promote), path("list", listing), path("delegate", delegate)]
+def checked(request: HttpRequest) -> HttpResponse:
+    """A view that asserts, as those of a test do."""
+    assert request.body == b"right", "wrong"
+    return HttpResponse(status=204)
+
+
+urlpatterns = [path(each.__name__, each) for each in (promote, delegate, checked)] + [path("list", listing)]

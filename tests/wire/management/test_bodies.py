@@ -9,12 +9,12 @@ import pytest
 
 from emulator.core.commands import CreateSearchIndex, MoveToTeam
 from emulator.core.errors import InvalidInput
-from emulator.core.model.accounts import IndexType, SearchIndex
-from emulator.core.model.names import AccountId, IndexId
+from emulator.core.model.resources import IndexType, SearchIndex
 from emulator.core.plans import PlanName
-from emulator.wire import dialect
-from emulator.wire.json_fields import Json
-from emulator.wire.management import bodies as management_json
+from emulator.core.record import AccountId, IndexId
+from emulator.wire import accounts, dialect
+from emulator.wire.json_reader import Json
+from tests.wire.request_parts import refused
 
 UPSTASH = dialect.load("upstash")
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}
@@ -51,14 +51,14 @@ def body(**changes: object) -> bytes:
 @pytest.mark.parametrize("region", ["eu-west-1", "us-central1"])
 @pytest.mark.parametrize("type_", [IndexType.FREE, IndexType.PAYG])
 def test_a_creation_is_read(region: str, type_: IndexType) -> None:
-    assert management_json.read_new_search_index(
+    assert accounts.read_new_search_index(
         body(region=region, type=type_.value, color="red"), "me"
     ) == CreateSearchIndex(customer_id="me", name="mySearchIndex", region=region, type=type_)
 
 
 @pytest.mark.parametrize("name", ["x", "x" * 256, "Größe 7 / ✓"])
 def test_a_name_is_any_printable_text_of_up_to_256_characters(name: str) -> None:
-    assert management_json.read_new_search_index(body(name=name), "me").name == name
+    assert accounts.read_new_search_index(body(name=name), "me").name == name
 
 
 @pytest.mark.parametrize(
@@ -75,24 +75,21 @@ def test_a_name_is_any_printable_text_of_up_to_256_characters(name: str) -> None
     ],
 )
 def test_a_wrong_field_of_a_creation_is_named(field: str, value: object) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        management_json.read_new_search_index(body(**{field: value}), "me")
-    assert refused.value.field == field
+    with refused(field):
+        accounts.read_new_search_index(body(**{field: value}), "me")
 
 
 @pytest.mark.parametrize("field", GOOD)
 def test_a_missing_field_of_a_creation_is_named(field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        management_json.read_new_search_index(
-            json.dumps({name: GOOD[name] for name in GOOD if name != field}).encode(), "me"
-        )
+        accounts.read_new_search_index(json.dumps({name: GOOD[name] for name in GOOD if name != field}).encode(), "me")
     assert (refused.value.field, refused.value.reason) == (field, "is missing")
 
 
 def test_a_fixed_index_is_not_available() -> None:
     """D-187."""
     with pytest.raises(InvalidInput, match="fixed is not available, expected free or payg"):
-        management_json.read_new_search_index(body(type="fixed"), "me")
+        accounts.read_new_search_index(body(type="fixed"), "me")
 
 
 @pytest.mark.parametrize(
@@ -102,18 +99,17 @@ def test_a_fixed_index_is_not_available() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda content: management_json.read_new_search_index(content, "me"),
-        management_json.read_new_name,
-        management_json.read_target_account,
-        management_json.read_budget,
-        lambda content: management_json.read_plan(content, dialect.SVC),
-        lambda content: management_json.read_team_move(content, dialect.SVC),
+        lambda content: accounts.read_new_search_index(content, "me"),
+        accounts.read_new_name,
+        accounts.read_target_account,
+        accounts.read_new_budget,
+        lambda content: accounts.read_plan(content, dialect.SVC),
+        lambda content: accounts.read_team_move(content, dialect.SVC),
     ],
 )
 def test_what_is_no_json_object_is_the_body_s_fault(read: Callable[[bytes], object], content: bytes) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with refused("body"):
         read(content)
-    assert refused.value.field == "body"
 
 
 @pytest.mark.parametrize(
@@ -128,47 +124,44 @@ def test_what_is_no_json_object_is_the_body_s_fault(read: Callable[[bytes], obje
 def test_plans_have_the_dialect_s_names_and_the_document_s(name: str, plan: PlanName) -> None:
     """D-160, D-174."""
     content = json.dumps({"plan_name": name}).encode()
-    assert management_json.read_plan(content, dialect.SVC) is plan
-    assert management_json.read_plan(content, UPSTASH) is plan
-    assert management_json.read_plan(content.replace(b"queue_", b"qstash_"), UPSTASH) is plan
+    assert accounts.read_plan(content, dialect.SVC) is plan
+    assert accounts.read_plan(content, UPSTASH) is plan
+    assert accounts.read_plan(content.replace(b"queue_", b"qstash_"), UPSTASH) is plan
 
 
 @pytest.mark.parametrize("plan", [None, 1, "", "free", "queue_fixed", "qstash_fixed_1m", "PAID", ["paid"]])
 def test_an_unknown_plan_is_named(plan: object) -> None:
     with pytest.raises(InvalidInput, match="queue_fixed_100m") as refused:
-        management_json.read_plan(json.dumps({"plan_name": plan}).encode(), dialect.SVC)
+        accounts.read_plan(json.dumps({"plan_name": plan}).encode(), dialect.SVC)
     assert refused.value.field == "plan_name"
 
 
 @pytest.mark.parametrize("budget", [0, 20, 10_000])
 def test_a_budget_is_none_or_20_to_10000(budget: int) -> None:
-    assert management_json.read_budget(json.dumps({"budget": budget}).encode()) == budget
+    assert accounts.read_new_budget(json.dumps({"budget": budget}).encode()) == budget
 
 
 @pytest.mark.parametrize("budget", [-1, 1, 19, 10_001, 20.5, "20", None, True])
 def test_a_wrong_budget_is_named(budget: object) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        management_json.read_budget(json.dumps({"budget": budget}).encode())
-    assert refused.value.field == "budget"
+    with refused("budget"):
+        accounts.read_new_budget(json.dumps({"budget": budget}).encode())
 
 
 def test_a_move_to_a_team_has_the_dialect_s_name_for_the_account() -> None:
     """D-174."""
     move = MoveToTeam(account_id=AccountId("a"), team_id="t")
-    assert management_json.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', dialect.SVC) == move
-    assert management_json.read_team_move(b'{"qstash_id": "a", "target_team_id": "t"}', UPSTASH) == move
-    assert management_json.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', UPSTASH) == move
-    with pytest.raises(InvalidInput) as refused:
-        management_json.read_team_move(b'{"queue_id": "a"}', dialect.SVC)
-    assert refused.value.field == "target_team_id"
-    with pytest.raises(InvalidInput) as refused:
-        management_json.read_team_move(b'{"target_team_id": "t"}', dialect.SVC)
-    assert refused.value.field == "queue_id"
+    assert accounts.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', dialect.SVC) == move
+    assert accounts.read_team_move(b'{"qstash_id": "a", "target_team_id": "t"}', UPSTASH) == move
+    assert accounts.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', UPSTASH) == move
+    with refused("target_team_id"):
+        accounts.read_team_move(b'{"queue_id": "a"}', dialect.SVC)
+    with refused("queue_id"):
+        accounts.read_team_move(b'{"target_team_id": "t"}', dialect.SVC)
 
 
 def test_the_record_has_every_field_of_the_document() -> None:
     throughput: list[Json] = [{"x": "2025-10-23 20:54:00.000 +0000 UTC", "y": 0}]
-    assert management_json.search_index_view(INDEX, throughput, dialect.SVC) == {
+    assert accounts.search_index_view(INDEX, throughput, dialect.SVC) == {
         "customer_id": "c",
         "id": "i",
         "name": "n",
@@ -194,6 +187,6 @@ def test_the_record_has_every_field_of_the_document() -> None:
 
 
 def test_the_upstash_dialect_renames_the_integration_email() -> None:
-    view = management_json.search_index_view(INDEX, [], UPSTASH)
+    view = accounts.search_index_view(INDEX, [], UPSTASH)
     assert view["vercel_email"] == "p@example.com"
     assert "integration_email" not in view

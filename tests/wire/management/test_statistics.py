@@ -20,16 +20,12 @@ from emulator.statistics.series import (
     Throughput,
     Usage,
     Window,
+    WorkflowStatistics,
+    WorkflowUsage,
 )
 from emulator.statistics.synthetic import Latency
-from emulator.statistics.workflow_usage import WorkflowStatistics, WorkflowUsage
 from emulator.wire import dialect
-from emulator.wire.management.statistics import (
-    index_statistics_view,
-    index_summary_view,
-    queue_statistics_view,
-    throughput_view,
-)
+from emulator.wire.statistics import index_statistics_view, index_summary_view, queue_statistics_view, throughput_view
 
 # Thu, 26 Feb 2026 18:33:05.244 UTC
 NOW_MS = 1_772_130_785_244

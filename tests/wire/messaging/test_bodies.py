@@ -1,4 +1,4 @@
-"""JSON bodies (D-077, D-082)."""
+"""Bodies of requests, chats and mistakes in them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.contract import files
+from emulator.contract.document import Api, operations_of
 from emulator.core.commands import EndpointSelector, PublishItem, UpsertQueue
-from emulator.core.errors import InvalidInput, Refused
-from emulator.core.model.names import AccountId, GroupName, QueueName
+from emulator.core.errors import InvalidInput, Malformed, Refused
+from emulator.core.model.messages import Response
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
 from emulator.core.model.resources import Endpoint
-from emulator.wire import dialect
-from emulator.wire.messaging import bodies as json_bodies
+from emulator.core.record import AccountId, GroupName, QueueName
+from emulator.wire import dialect, filters
+from emulator.wire.dialect import SVC, load
+from emulator.wire.messaging import chat, requests
+from emulator.wire.messaging.mistakes import mistake
+from emulator.wire.messaging.options import is_option
+from tests.wire.request_parts import refused
+
+# -- jSON bodies (D-077, D-082) --------------------------------------------------------------------
+
 
 _SVC = dialect.load("svc")
+
+
 _ACCOUNT = AccountId("a")
 
 
 def _batch(*items: object) -> tuple[PublishItem | Refused, ...]:
-    return json_bodies.read_batch(json.dumps(items).encode(), _SVC, "10.0.0.1")
+    return requests.read_batch(json.dumps(items).encode(), _SVC, "10.0.0.1")
 
 
 def _item(text: str, *, options: MessageOptions, body: bytes = b"", queue: str | None = None) -> PublishItem:
@@ -102,7 +114,8 @@ def test_item_that_cannot_be_is_refused_by_itself(item: dict[str, object], field
         pytest.param(b"[{'a': 1}]", "body", id="quotes"),
         pytest.param(b"\xff", "body", id="not-utf-8"),
         pytest.param(b'[{"destination":"\xff"}]', "body", id="not-utf-8-inside"),
-        pytest.param(b'[{"destination":"\\ud800"}]', "body", id="half-a-surrogate-pair"),
+        pytest.param(b'[{"destination":"\\ud800"}]', "[0].destination", id="half-a-surrogate-pair"),
+        pytest.param(b'[{"destination":"a","headers":{"\\udc00":"1"}}]', "[0].headers", id="half-of-a-name"),
         pytest.param(b'[{"destination":"a","x":' + b"[" * 100_000, "body", id="100-kB-of-brackets"),
         pytest.param(b"[1]", "[0]", id="item-no-object"),
         pytest.param(b"[null]", "[0]", id="item-null"),
@@ -122,15 +135,14 @@ def test_item_that_cannot_be_is_refused_by_itself(item: dict[str, object], field
     ],
 )
 def test_malformed_batch_is_refused_as_a_whole(body: bytes, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_batch(body, _SVC, "10.0.0.1")
-    assert caught.value.field == field
+    with refused(field):
+        requests.read_batch(body, _SVC, "10.0.0.1")
 
 
 @pytest.mark.parametrize(("body", "position"), [(b'[{"\x01":1}]', 3), (b'[{"', 3)])
 def test_malformed_json_is_located(body: bytes, position: int) -> None:
     with pytest.raises(InvalidInput, match=rf"^body: .*\(byte {position}\)"):
-        json_bodies.read_batch(body, _SVC, "")
+        requests.read_batch(body, _SVC, "")
 
 
 def test_endpoints() -> None:
@@ -138,7 +150,7 @@ def test_endpoints() -> None:
         b'{"endpoints":[{"url":"https://a.test","name":"my endpoint"},{"url":"http://b.test/"},'
         b'{"url":"http://c","name":""}]}'
     )
-    assert json_bodies.read_endpoints(body) == (
+    assert requests.read_endpoints(body) == (
         Endpoint(url="https://a.test", name="my endpoint"),
         Endpoint(url="http://b.test/", name=None),
         Endpoint(url="http://c", name=None),
@@ -160,26 +172,24 @@ def test_endpoints() -> None:
     ],
 )
 def test_wrong_endpoints_name_the_json_field(body: bytes, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_endpoints(body)
-    assert caught.value.field == field
+    with refused(field):
+        requests.read_endpoints(body)
 
 
 def test_endpoints_to_remove_are_told_by_name_or_url() -> None:
     body = b'{"endpoints":[{"name":"a"},{"url":"b"},{"url":"c","name":"d"}]}'
-    assert json_bodies.read_endpoint_selectors(body) == (
+    assert requests.read_endpoint_selectors(body) == (
         EndpointSelector(url=None, name="a"),
         EndpointSelector(url="b", name=None),
         EndpointSelector(url="c", name="d"),
     )
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_endpoint_selectors(b'{"endpoints":[{"name":"a"},{"name":""}]}')
-    assert caught.value.field == "endpoints[1]"
+    with refused("endpoints[1]"):
+        requests.read_endpoint_selectors(b'{"endpoints":[{"name":"a"},{"name":""}]}')
 
 
 def test_group_defaults_are_kept_as_given_and_read() -> None:
     body = b'{"headers":{"svc-retries":"2","Svc-Forward-X":["1","2"],"X-Own":[],"Content-Type":["text/plain"]}}'
-    found = json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
+    found = requests.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
     assert found.headers == (
         ("svc-retries", ("2",)),
         ("Svc-Forward-X", ("1", "2")),
@@ -206,9 +216,8 @@ def test_group_defaults_are_kept_as_given_and_read() -> None:
     ],
 )
 def test_wrong_group_defaults_name_the_field_or_the_header(body: bytes, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
-    assert caught.value.field == field
+    with refused(field):
+        requests.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +234,7 @@ def test_wrong_group_defaults_name_the_field_or_the_header(body: bytes, field: s
     ],
 )
 def test_queue(body: bytes, expected: UpsertQueue) -> None:
-    assert json_bodies.read_queue(body, _ACCOUNT) == expected
+    assert requests.read_queue(body, _ACCOUNT) == expected
 
 
 @pytest.mark.parametrize(
@@ -246,18 +255,17 @@ def test_queue(body: bytes, expected: UpsertQueue) -> None:
     ],
 )
 def test_wrong_queue_names_the_json_field(body: bytes, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_queue(body, _ACCOUNT)
-    assert caught.value.field == field
+    with refused(field):
+        requests.read_queue(body, _ACCOUNT)
 
 
 def test_dead_letter_ids() -> None:
-    assert json_bodies.read_dead_letter_ids(b'{"dlqIds":["1-0","2-0"]}') == ("1-0", "2-0")
-    assert json_bodies.read_dead_letter_ids(b'{"dlqIds":[]}') == ()
+    assert filters.read_dead_letter_ids(b'{"dlqIds":["1-0","2-0"]}') == ("1-0", "2-0")
+    assert filters.read_dead_letter_ids(b'{"dlqIds":[]}') == ()
     for nothing in (b"", b"null", b"{}", b'{"dlqIds":null}'):
-        assert json_bodies.read_dead_letter_ids(nothing) is None
+        assert filters.read_dead_letter_ids(nothing) is None
     with pytest.raises(InvalidInput):
-        json_bodies.read_dead_letter_ids(b"\t")
+        filters.read_dead_letter_ids(b"\t")
 
 
 @pytest.mark.parametrize(
@@ -266,22 +274,21 @@ def test_dead_letter_ids() -> None:
 )
 def test_wrong_dead_letter_ids_name_the_json_field(body: bytes, field: str) -> None:
     """An unknown name is refused: without ids, all dead letters would be meant."""
-    with pytest.raises(InvalidInput) as caught:
-        json_bodies.read_dead_letter_ids(body)
-    assert caught.value.field == field
+    with refused(field):
+        filters.read_dead_letter_ids(body)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [
-        lambda body: json_bodies.read_batch(body, _SVC, ""),
-        json_bodies.read_endpoints,
-        json_bodies.read_endpoint_selectors,
-        lambda body: json_bodies.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g")),
-        lambda body: json_bodies.read_queue(body, _ACCOUNT),
-        json_bodies.read_dead_letter_ids,
-        json_bodies.read_cancel_filters,
+        lambda body: requests.read_batch(body, _SVC, ""),
+        requests.read_endpoints,
+        requests.read_endpoint_selectors,
+        lambda body: requests.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g")),
+        lambda body: requests.read_queue(body, _ACCOUNT),
+        filters.read_dead_letter_ids,
+        filters.read_cancel_filters,
     ],
 )
 def test_any_bytes_give_a_value_or_a_refusal(read: object) -> None:
@@ -308,9 +315,197 @@ def test_large_batch_is_read_without_holding_a_copy_of_every_body_twice() -> Non
     body = f"[{','.join([item] * 8)}]".encode()
     tracemalloc.start()
     try:
-        items = json_bodies.read_batch(body, _SVC, "10.0.0.1")
+        items = requests.read_batch(body, _SVC, "10.0.0.1")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(items) == 8
     assert peak < 1.5 * len(body)
+
+
+# -- chat completions: canned, as a stream, and where a server takes them --------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://127.0.0.1:11434", "http://127.0.0.1:11434/v1/chat/completions"),
+        ("http://localhost:11434/", "http://localhost:11434/v1/chat/completions"),
+        ("http://localhost:1234/v1", "http://localhost:1234/v1/chat/completions"),
+        ("http://localhost:1234/api/v1/", "http://localhost:1234/api/v1/chat/completions"),
+        ("http://localhost:1234/v1/chat/completions", "http://localhost:1234/v1/chat/completions"),
+    ],
+)
+def test_a_base_url_says_where_completions_are(base: str, url: str) -> None:
+    """D-311."""
+    assert chat.completions_url(base) == url
+
+
+@pytest.mark.parametrize("base", ["localhost:11434", "ftp://x", "http://", ""])
+def test_what_is_no_url_is_malformed(base: str) -> None:
+    with pytest.raises(Malformed):
+        chat.completions_url(base)
+
+
+def test_a_canned_completion_has_the_shape_that_clients_read() -> None:
+    answer = chat.canned(b'{"model":"m","messages":[]}', message_id="msg_abc", at_ms=1_767_225_600_999)
+    assert (answer.status, answer.headers) == (200, (("Content-Type", "application/json"),))
+    assert json.loads(answer.body) == {
+        "id": "chatcmpl-abc",
+        "object": "chat.completion",
+        "created": 1_767_225_600,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": "This is the emulator's canned completion: no model was asked.",
+                },
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    }
+
+
+@pytest.mark.parametrize("request_body", [b"", b"[]", b"\xff", b'{"model":1}', b'{"model":""}', b"[" * 100_000])
+def test_any_request_has_a_canned_completion(request_body: bytes) -> None:
+    answer = chat.canned(request_body, message_id="msg_abc", at_ms=0)
+    assert json.loads(answer.body)["model"] == "emulator"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b"[]", "body"),
+        (b"\xff", "body"),
+        (b"[" * 100_000, "body"),
+        (b"{}", "messages"),
+        (b'{"messages":"hello"}', "messages"),
+        (b'{"messages":[],"stream":"yes"}', "stream"),
+    ],
+)
+def test_what_is_no_chat_request_is_named(body: bytes, field: str) -> None:
+    with refused(field):
+        chat.read_wants_stream(body)
+
+
+def test_a_stream_is_asked_for() -> None:
+    assert chat.read_wants_stream(b'{"messages":[],"stream":true}') is True
+    assert chat.read_wants_stream(b'{"messages":[],"stream":false}') is False
+    assert chat.read_wants_stream(b'{"messages":[],"stream":null}') is False
+
+
+def test_a_completion_becomes_events() -> None:
+    whole = {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 7,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "whale"}, "finish_reason": "length"}],
+    }
+    headers = (("content-type", "application/json"), ("X-RateLimit-Limit-Requests", "5"))
+    answer = chat.as_stream(Response(status=200, headers=headers, body=json.dumps(whole).encode()))
+    assert answer.headers == (("Content-Type", "text/event-stream"), ("X-RateLimit-Limit-Requests", "5"))
+    first, last, end, rest = answer.body.decode().split("\n\n")
+    assert json.loads(first.removeprefix("data: ")) == {
+        "id": "c1",
+        "created": 7,
+        "model": "m",
+        "object": "chat.completion.chunk",
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"role": "assistant", "content": "whale"},
+                "logprobs": None,
+                "finish_reason": None,
+            }
+        ],
+    }
+    assert json.loads(last.removeprefix("data: "))["choices"] == [
+        {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "length"}
+    ]
+    assert (end, rest) == ("data: [DONE]", "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(status=500, headers=(), body=b'{"choices":[]}'),
+        Response(status=200, headers=(("Content-Type", "text/event-stream"),), body=b"data: [DONE]\n\n"),
+        Response(status=200, headers=(), body=b'{"choices":"none"}'),
+        Response(status=200, headers=(), body=b""),
+    ],
+)
+def test_what_is_no_completion_stays_as_it_is(answer: Response) -> None:
+    assert chat.as_stream(answer) == answer
+
+
+def test_the_limits_of_a_model_are_passed_on() -> None:
+    headers = (
+        ("Content-Type", "a/b"),
+        ("Retry-After", "3"),
+        ("X-RateLimit-Reset-Tokens", "53s"),
+        ("Set-Cookie", "a=b"),
+        ("Transfer-Encoding", "chunked"),
+    )
+    assert [name for name, _ in chat.passed_on(headers)] == ["Content-Type", "Retry-After", "X-RateLimit-Reset-Tokens"]
+
+
+# -- names that are probably mistaken for options --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("svc-rtries", "Svc-Rtries: unknown, did you mean Svc-Retries?"),
+        ("svc-callback-retires", "Svc-Callback-Retires: unknown, did you mean Svc-Callback-Retries?"),
+        ("svc-foo", "Svc-Foo: unknown"),
+        ("scv-delay", "Scv-Delay: unknown, did you mean Svc-Delay?"),
+        ("svc_retry_delay", "Svc_retry_delay: unknown, did you mean Svc-Retry-Delay?"),
+        ("upstash-delay", "Upstash-Delay: is of the dialect upstash, this server speaks svc, did you mean Svc-Delay?"),
+        ("upstash-x", "Upstash-X: is of the dialect upstash, this server speaks svc"),
+    ],
+)
+def test_a_mistaken_name_is_told_with_what_was_meant(name: str, text: str) -> None:
+    """D-334."""
+    assert mistake(name, SVC) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("svc-delay", "svc-forward-x", "svc-callback-forward-x", "svc-callback-failure-callback-retries"),
+        *("host", "accept", "content-type", "authorization", "user-agent", "x-delay", "idempotency-key", "x"),
+        *("svc-workflow-sdk-version", "svc-failure-callback-workflow-sdk-version", "svc-workflow-invoke-count"),
+        *("svc-telemetry-sdk", "upstash-telemetry-sdk", "svc-emulator-contract", "traceparent", "retry-after"),
+    ],
+)
+def test_other_names_say_nothing(name: str) -> None:
+    assert mistake(name, SVC) is None
+
+
+def test_names_are_those_of_the_dialect() -> None:
+    upstash = load("upstash")
+    assert mistake("upstash-delay", upstash) is None
+    assert mistake("svc-delay", upstash) == (
+        "Svc-Delay: is of the dialect svc, this server speaks upstash, did you mean Upstash-Delay?"
+    )
+
+
+def test_options_are_those_of_the_contract() -> None:
+    """A header that the contract names is none that is warned of, and the other way round."""
+    found = files.documents((Api.MESSAGING,), SVC)
+    names = {name for each in operations_of(Api.MESSAGING, found[Api.MESSAGING]) for name in each.headers}
+    own = {name.removeprefix("svc-").removesuffix("*") for name in names if name.startswith("svc-")}
+    assert {name for name in own if not is_option(name + "x" * name.endswith("-"))} <= {
+        "callback-",
+        "failure-callback-",
+        # Workflow clients may say more than has an effect; a name similar to one that has is reported.
+        "workflow-",
+    }
+    assert mistake("svc-workflow-runidd", SVC) == "Svc-Workflow-Runidd: unknown, did you mean Svc-Workflow-Runid?"

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.commands import CancelMessages
-from emulator.core.errors import InvalidInput, Refused
+from emulator.core.errors import Refused
 from emulator.core.model.messages import EventState, MessageFilter
-from emulator.core.model.names import AccountId
+from emulator.core.record import AccountId
 from emulator.queries.history import DeadLetterQuery, EventQuery
-from emulator.wire import dialect
-from emulator.wire.messaging import filters
+from emulator.wire import dialect, filters
 from emulator.wire.parts import read_parts
-from tests.wire.request_parts import request
+from tests.wire.request_parts import refused, request
 
 _SVC = dialect.load("svc")
 _ACCOUNT = AccountId("account")
@@ -90,9 +89,8 @@ def test_cancel_filters_in_a_body(body: bytes, expected: CancelMessages) -> None
 @pytest.mark.parametrize("name", ["label", "topicName", "callerIP", "host"])
 def test_an_empty_list_of_a_filter_does_not_cancel_everything(name: str) -> None:
     """D-082."""
-    with pytest.raises(InvalidInput) as caught:
+    with refused(name):
         _cancellation(body=f'{{"{name}":[]}}'.encode())
-    assert caught.value.field == name
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,8 @@ def test_an_empty_list_of_a_filter_does_not_cancel_everything(name: str) -> None
 )
 def test_wrong_cancel_filter_is_named(query: str, body: bytes, field: str) -> None:
     """A misspelt or empty filter must not cancel everything."""
-    with pytest.raises(InvalidInput) as caught:
+    with refused(field):
         _cancellation(query, body)
-    assert caught.value.field == field
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -197,9 +194,8 @@ def test_states(query: str, states: tuple[EventState, ...], *, in_progress: bool
     ],
 )
 def test_wrong_event_parameter_is_named(query: str, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with refused(field):
         _events(query)
-    assert caught.value.field == field
 
 
 def test_empty_cursor_is_the_first_page() -> None:
@@ -277,15 +273,13 @@ def test_body_of_other_requests_is_not_read() -> None:
     ],
 )
 def test_wrong_dead_letter_parameter_is_named(query: str, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with refused(field):
         _dead_letters(query)
-    assert caught.value.field == field
 
 
 def test_wrong_dead_letter_body_is_named() -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with refused("dlqId"):
         _dead_letters(body=b'{"dlqId":["1-0"]}', method="DELETE")
-    assert caught.value.field == "dlqId"
 
 
 _NAMES = ["count", "cursor", "order", "state", "label", "url", "fromDate", "responseStatus", "messageIds", "source"]

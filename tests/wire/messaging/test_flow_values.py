@@ -1,4 +1,4 @@
-"""The limits a message brings for its flow control key (D-083)."""
+"""Flow control: its values and its requests."""
 
 from __future__ import annotations
 
@@ -8,42 +8,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import Malformed
-from emulator.wire.messaging.flow_values import FlowControlValue, parse_flow_control_value
+from emulator.core.record import AccountId, FlowKey
+from emulator.wire import dialect
+from emulator.wire.messaging import flow_control
+from emulator.wire.messaging.flow_control import FlowControlValue, parse_flow_control_value
+from tests.wire.request_parts import refused, request
+
+# -- the limits a message sets for its flow control key (D-083) ------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("parallelism=5", FlowControlValue(parallelism=5, rate=None, period_s=1), id="parallelism"),
-        pytest.param("rate=10", FlowControlValue(parallelism=None, rate=10, period_s=1), id="rate-per-second"),
-        pytest.param(
-            "rate=3, period=1d", FlowControlValue(parallelism=None, rate=3, period_s=86_400), id="rate-per-day"
-        ),
-        pytest.param(
-            "parallelism=1, rate=2, period=60s", FlowControlValue(parallelism=1, rate=2, period_s=60), id="all-three"
-        ),
-        pytest.param(
-            "period=1h30m3s,rate=2,parallelism=1",
-            FlowControlValue(parallelism=1, rate=2, period_s=5_403),
-            id="any-order-without-spaces",
-        ),
-        pytest.param("rate=2 ,  period=30", FlowControlValue(parallelism=None, rate=2, period_s=30), id="bare-period"),
-        pytest.param(
-            "parallelism=4,period=10s",
-            FlowControlValue(parallelism=4, rate=None, period_s=10),
-            id="period-without-rate",
-        ),
-        pytest.param("RATE=2, Period=1m", FlowControlValue(parallelism=None, rate=2, period_s=60), id="any-case"),
-        pytest.param("  rate=2  ", FlowControlValue(parallelism=None, rate=2, period_s=1), id="blanks-around"),
-        pytest.param(
-            "rate=1000000000", FlowControlValue(parallelism=None, rate=1_000_000_000, period_s=1), id="largest"
-        ),
-        pytest.param("rate=7,period=7d", FlowControlValue(parallelism=None, rate=7, period_s=604_800), id="a-week"),
+        pytest.param("parallelism=5", (5, None, 1), id="parallelism"),
+        pytest.param("rate=10", (None, 10, 1), id="rate-per-second"),
+        pytest.param("rate=3, period=1d", (None, 3, 86_400), id="rate-per-day"),
+        pytest.param("parallelism=1, rate=2, period=60s", (1, 2, 60), id="all-three"),
+        pytest.param("period=1h30m3s,rate=2,parallelism=1", (1, 2, 5_403), id="any-order-without-spaces"),
+        pytest.param("rate=2 ,  period=30", (None, 2, 30), id="bare-period"),
+        pytest.param("parallelism=4,period=10s", (4, None, 10), id="period-without-rate"),
+        pytest.param("RATE=2, Period=1m", (None, 2, 60), id="any-case"),
+        pytest.param("  rate=2  ", (None, 2, 1), id="blanks-around"),
+        pytest.param("rate=1000000000", (None, 1_000_000_000, 1), id="largest"),
+        pytest.param("rate=7,period=7d", (None, 7, 604_800), id="a-week"),
     ],
 )
-def test_value_names_its_limits(text: str, expected: FlowControlValue) -> None:
-    assert parse_flow_control_value(text) == expected
+def test_value_names_its_limits(text: str, expected: tuple[int | None, int | None, int]) -> None:
+    parallelism, rate, period_s = expected
+    expected_value = FlowControlValue(parallelism=parallelism, rate=rate, period_s=period_s)
+    assert parse_flow_control_value(text) == expected_value
 
 
 @pytest.mark.parametrize(
@@ -91,3 +86,73 @@ def test_any_text_is_a_value_or_malformed(text: str) -> None:
         assert 1 <= (value.parallelism or 1) <= 10**9
         assert 1 <= (value.rate or 1) <= 10**9
         assert 1 <= value.period_s <= 604_800
+
+
+# -- parameters of the flow control endpoints (D-084) ----------------------------------------------
+
+
+SVC = dialect.load("svc")
+
+
+ACCOUNT = AccountId("a")
+
+
+KEY = FlowKey("k")
+
+
+def _pin(*, parallelism: int | None, rate: int | None, period_ms: int | None) -> PinFlow:
+    return PinFlow(account_id=ACCOUNT, key=KEY, parallelism=parallelism, rate=rate, period_ms=period_ms)
+
+
+def test_search() -> None:
+    assert flow_control.read_search(request(query="search=Us%20er")) == "Us er"
+    assert flow_control.read_search(request(query="search=")) == ""
+    assert flow_control.read_search(request()) == ""
+    with refused("search"):
+        flow_control.read_search(request(query="search=a&search=b"))
+
+
+@pytest.mark.parametrize(
+    ("query", "pin"),
+    [
+        ("parallelism=3", _pin(parallelism=3, rate=None, period_ms=None)),
+        ("rate=5&period=60", _pin(parallelism=None, rate=5, period_ms=60_000)),
+        ("parallelism=3&rate=&queue_token=t&svc-telemetry-sdk=x", _pin(parallelism=3, rate=None, period_ms=None)),
+        ("parallelism=1&rate=2&period=1d", _pin(parallelism=1, rate=2, period_ms=86_400_000)),
+    ],
+)
+def test_pin(query: str, pin: PinFlow) -> None:
+    assert flow_control.read_pin(request(query=query), SVC, ACCOUNT, KEY) == pin
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("", "parallelism"),
+        ("parallelism=0", "parallelism"),
+        ("parallelism=-1", "parallelism"),
+        ("rate=x", "rate"),
+        ("rate=99999999999", "rate"),
+        ("rate=1&period=0", "period"),
+        ("rate=1&period=604801", "period"),
+        ("rate=1&rate=2", "rate"),
+        ("parallelism=1&rat=2", "rat"),
+        ("parallelism=1&RATE=2", "RATE"),
+    ],
+)
+def test_pin_with_bad_numbers_names_the_parameter(query: str, field: str) -> None:
+    with refused(field):
+        flow_control.read_pin(request(query=query), SVC, ACCOUNT, KEY)
+
+
+def test_unpin() -> None:
+    assert flow_control.read_unpin(request(), SVC, ACCOUNT, KEY) == UnpinFlow(
+        account_id=ACCOUNT, key=KEY, parallelism=False, rate=False
+    )
+    assert flow_control.read_unpin(request(query="rate=True"), SVC, ACCOUNT, KEY) == UnpinFlow(
+        account_id=ACCOUNT, key=KEY, parallelism=False, rate=True
+    )
+    with refused("parallelism"):
+        flow_control.read_unpin(request(query="parallelism=yes"), SVC, ACCOUNT, KEY)
+    with refused("rat"):
+        flow_control.read_unpin(request(query="rat=true"), SVC, ACCOUNT, KEY)

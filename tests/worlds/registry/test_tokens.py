@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from emulator.core.errors import Conflict, InvalidInput, NotFound
-from emulator.core.state_view import StateView
+from emulator.core.state import StateView
 from emulator.engine.driver import Driver
-from emulator.journal.database import InMemory
+from emulator.worlds.callers import Callers
 from emulator.worlds.registry import Worlds
-from emulator.worlds.setup import DEFAULT
+from emulator.worlds.setup import DEFAULT, accounts_of
 from emulator.worlds.world import World
-from tests.harness.emulators import in_process
+from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.worlds.registry.callers import Caller, create
 
@@ -28,27 +28,26 @@ def secrets(world: World) -> set[str]:
     return {account.id, account.token, account.read_only_token, account.signing_keys.current, *world.login}
 
 
-@on_loop
-async def test_credentials_are_unique_across_worlds_of_the_same_seed() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        made = [emulator.world, await create(worlds, "a"), await create(worlds, "b")]
+@with_emulator()
+async def test_credentials_are_unique_across_worlds_of_the_same_seed(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    made = [emulator.world, await create(worlds, "a"), await create(worlds, "b")]
 
-        assert len(set.union(*(secrets(world) for world in made))) == sum(len(secrets(world)) for world in made)
-        for world in made:
-            account = world.account()
-            by_token, by_read_only = worlds.by_token(account.token), worlds.by_token(account.read_only_token)
-            assert by_token is not None
-            assert by_read_only is not None
-            assert (by_token.world, by_token.is_read_only) == (world, False)
-            assert (by_read_only.world, by_read_only.is_read_only) == (world, True)
-            assert worlds.by_login(*world.login) is world
-        assert worlds.by_token("nobody's") is None
-        assert worlds.by_login(made[0].login[0], made[1].login[1]) is None
+    assert len(set.union(*(secrets(world) for world in made))) == sum(len(secrets(world)) for world in made)
+    for world in made:
+        account = world.account()
+        by_token, by_read_only = worlds.by_token(account.token), worlds.by_token(account.read_only_token)
+        assert by_token is not None
+        assert by_read_only is not None
+        assert (by_token.world, by_token.is_read_only) == (world, False)
+        assert (by_read_only.world, by_read_only.is_read_only) == (world, True)
+        assert worlds.by_login(*world.login) is world
+    assert worlds.by_token("nobody's") is None
+    assert worlds.by_login(made[0].login[0], made[1].login[1]) is None
 
 
-@on_loop
-async def test_credentials_are_found_with_the_same_work_however_many_worlds_there_are() -> None:
+@with_emulator()
+async def test_credentials_are_found_with_the_same_work_however_many_worlds_there_are(emulator: InProcess) -> None:
     """D-276: counted in calls of functions, because time is that of the whole machine."""
 
     def work(worlds: Worlds) -> list[int]:
@@ -73,178 +72,184 @@ async def test_credentials_are_found_with_the_same_work_however_many_worlds_ther
             counted.append(calls)
         return counted
 
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        alone = work(worlds)
-        for number in range(5):
-            await create(worlds, f"w{number}")
-        assert work(worlds) == alone
+    worlds = emulator.emulation.worlds
+    alone = work(worlds)
+    for number in range(5):
+        await create(worlds, f"w{number}")
+    assert work(worlds) == alone
 
 
-@on_loop
-async def test_a_changed_token_is_found_at_once_and_the_old_one_is_nobodys() -> None:
+@with_emulator()
+async def test_a_changed_token_is_found_at_once_and_the_old_one_is_nobodys(emulator: InProcess) -> None:
     """D-276."""
-    async with in_process() as emulator:
-        worlds, world = emulator.emulation.worlds, emulator.world
-        first = world.account()
-        await emulator.control("PUT", f"/accounts/{first.id}", {"token": "chosen"})
-        assert worlds.by_token(first.token) is None
-        assert worlds.by_token("chosen") is not None
-        await world.reset()
-        assert worlds.by_token("chosen") is None
-        found = worlds.by_token(first.token)
-        assert found is not None
-        assert found.account_id == first.id
+    worlds, world = emulator.emulation.worlds, emulator.world
+    first = world.account()
+    await emulator.control("PUT", f"/accounts/{first.id}", {"token": "chosen"})
+    assert worlds.by_token(first.token) is None
+    assert worlds.by_token("chosen") is not None
+    await world.reset()
+    assert worlds.by_token("chosen") is None
+    found = worlds.by_token(first.token)
+    assert found is not None
+    assert found.account_id == first.id
 
 
 @on_loop
-async def test_reset_keeps_the_credentials_and_they_find_the_world() -> None:
-    async with in_process() as emulator:
+async def test_token_of_a_world_that_is_being_made_is_taken(tmp_path: Path) -> None:
+    # In memory a world is made at once.
+    async with in_process(db=str(tmp_path / "w.db")) as emulator:
         worlds = emulator.emulation.worlds
-        world = await create(worlds, "a")
-        before = world.credentials()
+        token = (await create(worlds, "other")).account().token
+        await worlds.delete("other")
+        path = f"/accounts/{emulator.world.account().id}"
+        making = asyncio.get_running_loop().create_task(create(worlds, "other"))
+        # The world is being made now, and cannot be found yet.
+        await asyncio.sleep(0)
+        assert [world.id for world in worlds.all()] == [DEFAULT]
+        taken = await emulator.control("PUT", path, {"token": token})
 
-        await world.reset()
+        assert taken.status == 409
+        assert (await making).account().token == token
 
-        assert world.credentials() == before
-        found = worlds.by_token(before.token)
-        assert found is not None
-        assert found.world is world
+
+@with_emulator()
+async def test_token_of_a_deleted_world_is_nobodys(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    world = await create(worlds, "a")
+    token, login = world.account().token, world.login
+    assert worlds.by_token(token) is not None
+
+    await worlds.delete("a")
+
+    assert worlds.by_token(token) is None
+    assert worlds.by_login(*login) is None
+    assert (await emulator.get("/v2/queues", token=token)).status == 401
+    # Nothing of it is kept for the next one of that name, which has the same token.
+    again = await create(worlds, "a")
+    assert again.account().token == token
+    found = worlds.by_token(token)
+    assert found is not None
+    assert found.world is again
+
+
+@with_emulator()
+async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) -> None:
+    """D-491."""
+    worlds = emulator.emulation.worlds
+    token = (await create(worlds, "test_reminder")).account().token
+    await worlds.delete("test_reminder")
+
+    answer = await emulator.get("/v2/queues", token=token)
+
+    assert answer.status == 401
+    assert answer.json["error"] == (
+        "unable to authenticate: invalid token, which is the token of a world that has ended (test_reminder)"
+    )
+    assert (await emulator.get("/v2/queues", token="nobody's")).json["error"].endswith(": invalid token")
+
+
+@with_emulator()
+async def test_the_tokens_of_so_many_ended_worlds_are_remembered(emulator: InProcess) -> None:
+    """D-491."""
+    callers, worlds = Callers(most_ended=3), emulator.emulation.worlds
+    made = [await create(worlds, "a"), await create(worlds, "b")]
+    for world in made:
+        callers.observe(world, world.state, ())
+        callers.end(world.id)
+
+    tokens = [
+        token for world in made for each in accounts_of(world.state) for token in (each.token, each.read_only_token)
+    ]
+    assert len(tokens) > 3
+    assert [callers.ended(token) for token in tokens[-4:]] == [None, "b", "b", "b"]
+    assert all(callers.ended(token) is None for token in tokens[:-3])
+    assert callers.by_token(tokens[-1]) is None
+
+
+@with_emulator()
+async def test_deleted_worlds_are_not_kept_in_memory(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    world = await create(worlds, "a")
+    await Caller(emulator, world).publish()
+
+    gone = weakref.ref(world)
+    del world
+    await worlds.delete("a")
+
+    gc.collect()
+    assert gone() is None
+
+
+@with_emulator()
+async def test_idle_worlds_in_memory_have_no_database_and_no_thread(emulator: InProcess) -> None:
+    before = threading.active_count()
+    for _ in range(50):
+        await emulator.control("POST", "/worlds")
+    # Fewer where a thread of an earlier test has ended meanwhile.
+    assert threading.active_count() <= before
+    assert all(world._store._database._connection is None for world in emulator.emulation.worlds.all())
+
+
+@with_emulator()
+async def test_worlds_in_memory_share_a_few_threads(emulator: InProcess) -> None:
+    before = threading.active_count()
+    worlds = [await create(emulator.emulation.worlds, f"w{number}") for number in range(50)]
+    for world in worlds:
         await Caller(emulator, world).publish()
+    assert threading.active_count() <= before
+    for world in worlds:
+        answer = await emulator.control("GET", f"/deliveries?world={world.id}")
+        assert len(answer.json["deliveries"]) == 1
+    # Little is done without one.
+    assert threading.active_count() <= before
+    before = threading.active_count()
+    for world in worlds:
+        await world._store._database.run(lambda connection: connection.execute("SELECT 1"))
+    assert before < threading.active_count() <= before + 17
 
 
-def test_token_of_a_world_that_is_being_made_is_taken(tmp_path: Path) -> None:
-    @on_loop
-    async def test() -> None:
-        # In memory a world is made at once.
-        async with in_process(db=str(tmp_path / "w.db")) as emulator:
-            worlds = emulator.emulation.worlds
-            token = (await create(worlds, "other")).account().token
-            await worlds.delete("other")
-            path = f"/accounts/{emulator.world.account().id}"
-            making = asyncio.get_running_loop().create_task(create(worlds, "other"))
-            # The world is being made now, and cannot be found yet.
-            await asyncio.sleep(0)
-            assert [world.id for world in worlds.all()] == [DEFAULT]
-            taken = await emulator.control("PUT", path, {"token": token})
+@with_emulator()
+async def test_a_new_world_looks_through_no_other(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    first = await create(worlds, "a")
+    looked_at: list[str] = []
 
-            assert taken.status == 409
-            assert (await making).account().token == token
+    class Watched(Driver):
+        @property
+        def state(self) -> StateView:
+            looked_at.append("a")
+            return super().state
 
-    test()
-
-
-@on_loop
-async def test_token_of_a_deleted_world_is_nobodys() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        world = await create(worlds, "a")
-        token, login = world.account().token, world.login
-        assert worlds.by_token(token) is not None
-
-        await worlds.delete("a")
-
-        assert worlds.by_token(token) is None
-        assert worlds.by_login(*login) is None
-        assert (await emulator.get("/v2/queues", token=token)).status == 401
-        # Nothing of it is kept for the next one of that name, which has the same token.
-        again = await create(worlds, "a")
-        assert again.account().token == token
-        found = worlds.by_token(token)
-        assert found is not None
-        assert found.world is again
+    first.driver.__class__ = Watched
+    await create(worlds, "b")
+    assert worlds.by_token("nobody's") is None
+    assert worlds.by_login("nobody", "nothing") is None
+    await worlds.delete("b")
+    assert looked_at == []
 
 
-@on_loop
-async def test_deleted_worlds_are_not_kept_in_memory() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        world = await create(worlds, "a")
-        await Caller(emulator, world).publish()
+@with_emulator()
+async def test_world_ids_are_checked(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    await create(worlds, "a")
 
-        gone = weakref.ref(world)
-        del world
-        await worlds.delete("a")
-
-        gc.collect()
-        assert gone() is None
-
-
-@on_loop
-async def test_idle_worlds_in_memory_have_no_database_and_no_thread() -> None:
-    async with in_process() as emulator:
-        before = threading.active_count()
-        for _ in range(50):
-            await emulator.control("POST", "/worlds")
-        assert threading.active_count() == before
-        databases = [world._store._database._database for world in emulator.emulation.worlds.all()]
-        assert all(isinstance(database, InMemory) and database._content is None for database in databases)
-
-
-@on_loop
-async def test_worlds_in_memory_share_a_few_threads() -> None:
-    async with in_process() as emulator:
-        before = threading.active_count()
-        worlds = [await create(emulator.emulation.worlds, f"w{number}") for number in range(50)]
-        for world in worlds:
-            await Caller(emulator, world).publish()
-        assert threading.active_count() == before
-        for world in worlds:
-            answer = await emulator.control("GET", f"/deliveries?world={world.id}")
-            assert len(answer.json["deliveries"]) == 1
-        # Little is done without one.
-        assert threading.active_count() == before
-        for world in worlds:
-            async with world._store._database.exclusive():
-                pass
-        assert before < threading.active_count() <= before + 17
-
-
-@on_loop
-async def test_a_new_world_looks_through_no_other() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        first = await create(worlds, "a")
-        looked_at: list[str] = []
-
-        class Watched(Driver):
-            @property
-            def state(self) -> StateView:
-                looked_at.append("a")
-                return super().state
-
-        first.driver.__class__ = Watched
-        await create(worlds, "b")
-        assert worlds.by_token("nobody's") is None
-        assert worlds.by_login("nobody", "nothing") is None
-        await worlds.delete("b")
-        assert looked_at == []
-
-
-@on_loop
-async def test_world_ids_are_checked() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        await create(worlds, "a")
-
-        for world_id in ("a", DEFAULT):
-            with pytest.raises(Conflict):
-                await create(worlds, world_id)
-        for world_id in ("../a", "a/b", ".hidden", "a" * 65, "ä"):
-            with pytest.raises(InvalidInput):
-                await create(worlds, world_id)
-        with pytest.raises(NotFound):
-            await worlds.delete("b")
+    for world_id in ("a", DEFAULT):
         with pytest.raises(Conflict):
-            await worlds.delete(DEFAULT)
+            await create(worlds, world_id)
+    for world_id in ("../a", "a/b", ".hidden", "a" * 65, "ä"):
+        with pytest.raises(InvalidInput):
+            await create(worlds, world_id)
+    with pytest.raises(NotFound):
+        await worlds.delete("b")
+    with pytest.raises(Conflict):
+        await worlds.delete(DEFAULT)
 
 
-@on_loop
-async def test_world_that_is_deleted_twice_at_once_is_deleted_once() -> None:
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        await create(worlds, "a")
+@with_emulator()
+async def test_world_that_is_deleted_twice_at_once_is_deleted_once(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    await create(worlds, "a")
 
-        results = await asyncio.gather(worlds.delete("a"), worlds.delete("a"), return_exceptions=True)
+    results = await asyncio.gather(worlds.delete("a"), worlds.delete("a"), return_exceptions=True)
 
-        assert [type(result) for result in results] == [type(None), NotFound]
+    assert [type(result) for result in results] == [type(None), NotFound]

@@ -1,7 +1,8 @@
-"""The same seed, epoch and calls give the same trace."""
+"""Worlds side by side: traces."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -11,9 +12,11 @@ import sys
 import pytest
 
 from emulator.engine.limits import Limits
-from tests.harness.emulators import EPOCH_MS, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
-from tests.worlds.registry.callers import HOOK, Caller, create, receiver
+from tests.worlds.registry.callers import DAY, FAST, HASTY, HOOK, HOUR, Caller, by, create, delivered, receiver
+
+# -- the same seed, epoch and calls give the same trace --------------------------------------------
 
 
 async def some_work(caller: Caller, url: str) -> None:
@@ -78,45 +81,97 @@ def test_same_seed_and_calls_give_the_same_trace_in_two_processes() -> None:
     assert runs[0].count(b"\n") > 50
 
 
-@on_loop
-async def test_another_seed_gives_another_trace() -> None:
-    async with in_process() as emulator:
-        traces = []
-        for seed in (1, 2):
-            caller = Caller(emulator, await create(emulator.emulation.worlds, seed=seed))
-            await caller.publish()
-            traces.append(await caller.trace())
-
-    assert traces[0] != traces[1]
-
-
-@on_loop
-async def test_only_the_same_seed_and_the_same_epoch_give_the_same_ids() -> None:
+@with_emulator()
+async def test_only_the_same_seed_and_the_same_epoch_give_the_same_ids(emulator: InProcess) -> None:
     """D-060, D-260."""
-    async with in_process() as emulator:
-        worlds = emulator.emulation.worlds
-        ids: list[list[str]] = []
-        keys: list[str] = []
-        for epoch_ms, seed in ((EPOCH_MS, 7), (EPOCH_MS, 7), (EPOCH_MS + 1, 7), (EPOCH_MS, 8)):
-            caller = Caller(emulator, await create(worlds, epoch_ms=epoch_ms, seed=seed))
-            scheduled = await caller.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "* * * * *"})
-            ids.append([await caller.publish(), scheduled.json["scheduleId"]])
-            rotated = await caller.call("POST", "/v2/keys/rotate")
-            keys.append(rotated.json["next"])
-        assert ids[0] == ids[1]
-        assert len({text for pair in ids for text in pair}) == 6
-        assert keys[0] == keys[1] == keys[2] != keys[3]
+    worlds = emulator.emulation.worlds
+    ids: list[list[str]] = []
+    keys: list[str] = []
+    for epoch_ms, seed in ((EPOCH_MS, 7), (EPOCH_MS, 7), (EPOCH_MS + 1, 7), (EPOCH_MS, 8)):
+        caller = Caller(emulator, await create(worlds, epoch_ms=epoch_ms, seed=seed))
+        scheduled = await caller.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "* * * * *"})
+        ids.append([await caller.publish(), scheduled.json["scheduleId"]])
+        rotated = await caller.call("POST", "/v2/keys/rotate")
+        keys.append(rotated.json["next"])
+    assert ids[0] == ids[1]
+    assert len({text for pair in ids for text in pair}) == 6
+    assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
+@with_emulator()
+async def test_reset_world_does_the_same_again(emulator: InProcess) -> None:
+    caller = Caller(emulator, emulator.world)
+    await some_work(caller, "https://api.example.com")
+    first = await caller.trace()
+
+    await emulator.world.reset()
+    assert (await caller.trace()).count(b"\n") == 1
+    await some_work(caller, "https://api.example.com")
+
+    assert await caller.trace() == first
+
+
+# -- worlds side by side share nothing but the process ---------------------------------------------
+
+
+@with_emulator()
+async def test_worlds_have_clocks_of_their_own(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+    early, late = await create(worlds, "early"), await create(worlds, "late", epoch_ms=EPOCH_MS + DAY)
+    for world in (early, late):
+        await Caller(emulator, world).publish(headers={"Svc-Delay": "1h"})
+
+    await early.clock.advance(by(2 * HOUR))
+
+    assert (await early.clock.status()).now_ms == EPOCH_MS + 2 * HOUR
+    assert (await late.clock.status()).now_ms == EPOCH_MS + DAY
+    assert (await emulator.world.clock.status()).now_ms == EPOCH_MS
+    assert len(await Caller(emulator, early).deliveries()) == 1
+    assert await Caller(emulator, late).deliveries() == []
+
+
+@with_emulator()
+async def test_running_and_frozen_worlds_live_together(emulator: InProcess) -> None:
+    fast = await create(emulator.emulation.worlds, "fast", rate=FAST)
+    await emulator.publish(HOOK, {"Svc-Delay": "10s"})
+    await Caller(emulator, fast).publish(headers={"Svc-Delay": "10s"})
+
+    await delivered(emulator, 1, fast)
+
+    assert await emulator.deliveries() == []
+
+
+@with_emulator(clock="realtime")
+async def test_new_world_is_frozen_and_named_unless_it_asks_otherwise(emulator: InProcess) -> None:
+    worlds = emulator.emulation.worlds
+
+    first, second = await create(worlds), await create(worlds)
+
+    assert first.clock.rate == 0
+    assert first.id != second.id
+    assert len(worlds) == 3
+
+
+@pytest.mark.slow
 @on_loop
-async def test_reset_world_does_the_same_again() -> None:
-    async with in_process() as emulator:
-        caller = Caller(emulator, emulator.world)
-        await some_work(caller, "https://api.example.com")
-        first = await caller.trace()
+async def test_slow_receiver_of_one_world_does_not_hold_up_another() -> None:
+    entered, opened = asyncio.Event(), asyncio.Event()
 
-        await emulator.world.reset()
-        assert (await caller.trace()).count(b"\n") == 1
-        await some_work(caller, "https://api.example.com")
+    async def handle(path: str, _: bytes) -> int:
+        if path == "/slow":
+            entered.set()
+            await opened.wait()
+        return 200
 
-        assert await caller.trace() == first
+    async with in_process(limits=HASTY) as emulator, receiver(handle) as url:
+        other = Caller(emulator, await create(emulator.emulation.worlds, "other"))
+        await emulator.publish(f"{url}/slow")
+        await entered.wait()
+
+        await other.publish(f"{url}/quick")
+        assert len(await delivered(emulator, 1, other.world)) == 1
+        assert await emulator.deliveries() == []
+
+        opened.set()
+        await emulator.world.driver.settle()
+        assert len(await emulator.deliveries()) == 1

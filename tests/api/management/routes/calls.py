@@ -9,7 +9,6 @@ from typing import Any
 from tests.harness.emulators import Answer, Headers, InProcess
 
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}
-NO_TEXTS: tuple[object, ...] = (None, 7, True, ["x"], {}, "")
 SEARCH_FIELDS = {
     "customer_id": str,
     "id": str,

@@ -155,11 +155,13 @@ def slow_firings(spec: Spec, change: Change) -> list[datetime]:
     found: list[datetime] = []
     highest = shown_around(change)[0][1]
     for minute, local in shown_around(change)[1:]:
-        if spec.minute.text.startswith(("*", "?")):
+        # All local times that the clock passes in this minute for the first time: none, one, or a gap's.
+        passed = (local - highest) // timedelta(minutes=1)
+        if passed < 1:
+            fires = spec.hour.text.startswith(("*", "?")) and spec.matches(local)
+        elif spec.minute.text.startswith(("*", "?")):
             fires = spec.matches(local)
         else:
-            # All local times that the clock passes in this minute for the first time: none, one, or a gap's.
-            passed = (local - highest) // timedelta(minutes=1)
             fires = any(spec.matches(highest + timedelta(minutes=step)) for step in range(1, passed + 1))
         highest = max(highest, local)
         if fires and minute >= change.start:

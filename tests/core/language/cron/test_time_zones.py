@@ -147,10 +147,22 @@ def test_local_time_that_does_not_exist_fires_at_the_next_minute_that_does(
             id="first-minute-after-the-repeated-hour",
         ),
         pytest.param(
-            "CRON_TZ=America/New_York 0 * * * *",
+            "CRON_TZ=America/New_York */30 1 * * *",
+            "2024-11-03 04:59",
+            ["2024-11-03 05:00", "2024-11-03 05:30", "2024-11-04 06:00"],
+            id="every-half-hour-of-a-fixed-hour",
+        ),
+        pytest.param(
+            "CRON_TZ=America/New_York 0 0-6 * * *",
             "2024-11-03 04:30",
             ["2024-11-03 05:00", "2024-11-03 07:00"],
-            id="hourly-skips-the-second-pass",
+            id="a-range-of-hours-is-fixed",
+        ),
+        pytest.param(
+            "CRON_TZ=Europe/Berlin ? 2 27 10 ?",
+            "2024-10-27 00:58",
+            ["2024-10-27 00:59", "2025-10-27 01:00"],
+            id="every-minute-of-a-fixed-hour",
         ),
         pytest.param(
             "CRON_TZ=Australia/Lord_Howe 15,45 1 * * *",
@@ -190,24 +202,6 @@ def test_local_time_that_exists_twice_fires_at_its_first_occurrence_only(
             id="nothing-to-shift-in-a-gap",
         ),
         pytest.param(
-            "CRON_TZ=America/New_York */30 1 * * *",
-            "2024-11-03 04:59",
-            ["2024-11-03 05:00", "2024-11-03 05:30", "2024-11-03 06:00", "2024-11-03 06:30", "2024-11-04 06:00"],
-            id="both-passes",
-        ),
-        pytest.param(
-            "CRON_TZ=Europe/Berlin ? 2 27 10 ?",
-            "2024-10-27 00:58",
-            ["2024-10-27 00:59", "2024-10-27 01:00", "2024-10-27 01:01"],
-            id="question-mark-both-passes",
-        ),
-        pytest.param(
-            "CRON_TZ=Australia/Lord_Howe */15 1 * * *",
-            "2024-04-06 14:20",
-            ["2024-04-06 14:30", "2024-04-06 14:45", "2024-04-06 15:00", "2024-04-06 15:15", "2024-04-07 14:30"],
-            id="half-an-hour-repeated",
-        ),
-        pytest.param(
             "CRON_TZ=Australia/Lord_Howe */15 2 * * *",
             "2024-10-05 15:20",
             ["2024-10-05 15:30", "2024-10-05 15:45", "2024-10-06 15:00"],
@@ -219,6 +213,46 @@ def test_local_time_that_exists_twice_fires_at_its_first_occurrence_only(
     ],
 )
 def test_wildcard_minutes_fire_on_every_real_minute(spec: str, after: str, expected: list[str]) -> None:
+    """D-011."""
+    assert firings(spec, after, len(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "after", "expected"),
+    [
+        pytest.param(
+            "CRON_TZ=America/New_York 0 * * * *",
+            "2024-11-03 04:30",
+            ["2024-11-03 05:00", "2024-11-03 06:00", "2024-11-03 07:00"],
+            id="hourly",
+        ),
+        pytest.param(
+            "CRON_TZ=Europe/Berlin 15 */2 * * *",
+            "2024-10-26 23:00",
+            ["2024-10-27 00:15", "2024-10-27 01:15", "2024-10-27 03:15"],
+            id="every-other-hour",
+        ),
+        pytest.param(
+            "CRON_TZ=Europe/Berlin ? ? 27 10 ?",
+            "2024-10-27 00:58",
+            ["2024-10-27 00:59", "2024-10-27 01:00", "2024-10-27 01:01"],
+            id="every-minute",
+        ),
+        pytest.param(
+            "CRON_TZ=Australia/Lord_Howe */15 * * * *",
+            "2024-04-06 14:40",
+            ["2024-04-06 14:45", "2024-04-06 15:00", "2024-04-06 15:15", "2024-04-06 15:30"],
+            id="half-an-hour-repeated",
+        ),
+        pytest.param(
+            "CRON_TZ=America/New_York 0 * * * *",
+            "2024-03-10 06:30",
+            ["2024-03-10 07:00", "2024-03-10 08:00"],
+            id="a-gap-is-no-second-firing",
+        ),
+    ],
+)
+def test_wildcard_hours_fire_in_both_passes(spec: str, after: str, expected: list[str]) -> None:
     """D-011."""
     assert firings(spec, after, len(expected)) == expected
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from msgspec.structs import replace
-
-from emulator.core.model.answers import Response
-from emulator.core.model.messages import Message
-from emulator.core.model.names import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.core.model.messages import PublishedMessage, Response
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
-from emulator.core.replies import Published
-from emulator.wire.json_fields import Json
+from emulator.core.record import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.wire.json_reader import Json
+from tests.harness.simulations import changed, make_message
 
 ACCOUNT = AccountId("account-1")
 SECRET = "s3cret"
@@ -20,7 +17,7 @@ SECRET = "s3cret"
 MARKED_SECRET = "REDACTED:1ec1c26b50d5d3c58d9583181af8076655fe00756bf7285940ba3670f99fcba0"
 MARKED_TOKEN = "REDACTED:3f08aace122ee2368432c1ca23a049bc640bafbf00fdf33a52429f38ba12dbf9"
 
-PLAIN = Message(
+PLAIN = make_message(
     message_id=MessageId("msg_1"),
     number=1,
     account_id=ACCOUNT,
@@ -37,7 +34,7 @@ PLAIN = Message(
     failure_callback=None,
     caller_ip="127.0.0.1",
 )
-FULL = replace(
+FULL = changed(
     PLAIN,
     not_before_ms=1_767_225_610_000,
     method=Method.PUT,
@@ -108,4 +105,4 @@ def redacting(*, body: bool = False, all_headers: bool = False, names: tuple[str
 
 
 FAILURE = Response(status=503, headers=(("retry-after", "10"), ("X-A", "1"), ("x-a", "2")), body=b"busy")
-FRESH = Published(message_id=MessageId("msg_1"), url="https://a.example.com", deduplicated=False)
+FRESH = PublishedMessage(message_id=MessageId("msg_1"), url="https://a.example.com", deduplicated=False)

@@ -6,14 +6,14 @@ import pytest
 from qstash import message as client_message
 
 from emulator.core.errors import InvalidInput, NotFound
-from emulator.core.model.names import MessageId
-from emulator.core.replies import Accepted, Published
+from emulator.core.model.messages import Accepted, PublishedMessage
+from emulator.core.record import MessageId
 from emulator.wire import dialect
-from emulator.wire.json_fields import Json
+from emulator.wire.json_reader import Json
 from emulator.wire.messaging import views
 from tests.wire.messaging.views.records import FRESH, as_read
 
-OLD = Published(message_id=MessageId("msg_0"), url="https://b.example.com/", deduplicated=True)
+OLD = PublishedMessage(message_id=MessageId("msg_0"), url="https://b.example.com/", deduplicated=True)
 GROUP_VIEW: list[dict[str, Json]] = [
     {"messageId": "msg_1", "url": "https://a.example.com"},
     {"messageId": "msg_0", "url": "https://b.example.com/", "deduplicated": True},

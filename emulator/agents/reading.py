@@ -1,0 +1,215 @@
+"""The tools that only read: find, why, docs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from emulator.agents import documents
+from emulator.agents.moving import delivery_line
+from emulator.agents.tool import FULL, SHORT, Connection, Tool, ToolFailed, World, WorldId, answer, end_of, one_line
+from emulator.client.control import segment
+from emulator.client.errors import Refused
+
+Row = Mapping[str, Any]
+
+
+def _message(row: Row) -> str:
+    waits = row["waits"] or (f"next at {row['next']}" if row["next"] else row["last_result"] or "")
+    labels = "".join(f" [{label}]" for label in row["labels"])
+    return (
+        f"{end_of(row['message_id'])} {row['created']} {row['state']} {row['attempts']}/{row['max_attempts']} "
+        f"{row['method']} {row['url']}{labels} {waits}"
+    )
+
+
+def _schedule(row: Row) -> str:
+    return f"{row['schedule_id']} {row['cron']} -> {row['destination']} {'paused' if row['paused'] else row['next']}"
+
+
+def _rule(row: Row) -> str:
+    return json.dumps(row)
+
+
+def _upcoming(row: Row) -> str:
+    return f"{row['at']} {row['kind']} {row.get('url') or row.get('destination') or ''}: {row['why']}"
+
+
+def _group(row: Row) -> str:
+    return f"{row['name']}: {', '.join(each['url'] for each in row['endpoints']) or 'no endpoints'}"
+
+
+# Each list of the control API: its path, where the rows are, what is asked for, and a row as a line.
+_LISTS: Mapping[str, tuple[str, str, Mapping[str, str], Callable[[Row], str]]] = {
+    "deliveries": ("deliveries", "deliveries", {"order": "latestFirst", "brief": "true"}, delivery_line),
+    "messages": ("messages", "messages", {}, _message),
+    "dead-letters": (
+        "dead-letters",
+        "dead_letters",
+        {},
+        lambda row: f"{row['dead_letter_id']} {row['failed']} {row['method']} {row['url']}: {row['last_result']}",
+    ),
+    "runs": ("runs", "runs", {}, lambda row: f"{row['id']} {row['created']} {row['state']} {row['url']}"),
+    "schedules": ("schedules", "schedules", {}, _schedule),
+    "queues": (
+        "queues",
+        "queues",
+        {},
+        lambda row: (
+            f"{row['name']} parallelism {row['parallelism']}, lag {row['lag']}{', paused' if row['paused'] else ''}"
+        ),
+    ),
+    "groups": ("url-groups", "url_groups", {}, _group),
+    "rules": ("destinations", "destinations", {}, _rule),
+    "refused": (
+        "refused",
+        "refused",
+        {},
+        lambda row: f"{row['at']} {row['method']} {row['path']} -> {row['status']} {row['error']} {row['hint'] or ''}",
+    ),
+    "upcoming": ("upcoming", "items", {"expiries": "false"}, _upcoming),
+}
+_PAGED = ("deliveries", "messages", "dead-letters", "runs")
+_LIMITED = (*_PAGED, "refused", "upcoming")
+
+Kind = Literal[
+    "deliveries", "messages", "dead-letters", "runs", "schedules", "queues", "groups", "rules", "refused", "upcoming"
+]
+
+
+class Find(Tool):
+    """List what a world has, the newest first, a line each. Of message ids the ends are shown, which all tools take."""
+
+    tool: ClassVar[str] = "find"
+    reads_only: ClassVar[bool] = True
+    kind: Kind
+    where: Annotated[
+        dict[str, str],
+        Meta(description="Filters of that list: url (glob), label, queue, schedule, state, outcome, ..."),
+    ] = msgspec.field(default_factory=dict)
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 10
+    cursor: Annotated[str, Meta(description="From the answer before")] = ""
+    detail: Annotated[Literal["short", "full"], Meta(description="full: JSON, with headers and bodies")] = "short"
+    world: WorldId = "default"
+
+    async def perform(self, connection: Connection) -> str:
+        world = await connection.world(self.world)
+        path, key, asked, line = _LISTS[self.kind]
+        is_full = self.detail == "full"
+        query = {name: value for name, value in asked.items() if not (is_full and name == "brief")}
+        if self.kind == "deliveries":
+            query["redact"] = "true"
+        if self.kind in _LIMITED:
+            query["limit"] = str(self.limit)
+        if self.cursor and self.kind not in _PAGED:
+            raise ToolFailed(f"cursor: {self.kind} come whole", f'find("{self.kind}") without it')
+        page = await world.control(
+            "GET", path, **{**query, **self.where, **({"cursor": self.cursor} if self.cursor else {})}
+        )
+        rows = page[key][: self.limit]
+        lines = [json.dumps(row) if is_full else one_line(line(row), 400) for row in rows]
+        more = [f'find("{self.kind}", cursor="{page["cursor"]}")'] if page.get("cursor") else []
+        next = [*more, "why(ID)"] if rows else [*more, "status"]
+        return answer(lines or [f"no {self.kind}"], next=next, most=FULL if is_full else SHORT)
+
+
+class Why(Tool):
+    """Why a message, schedule or run is where it is: the reason chain with its arithmetic, the app's answer, and what
+    to change."""
+
+    tool: ClassVar[str] = "why"
+    reads_only: ClassVar[bool] = True
+    id: Annotated[str, Meta(description="Id or its end, URL or label of a message; id of a schedule or run")]
+    world: WorldId = "default"
+
+    async def perform(self, connection: Connection) -> str:
+        world = await connection.world(self.world)
+        kind, found = await self._resolve(world)
+        explained = await world.control("GET", f"{kind}/{segment(found)}/explain")
+        lines = [f"{found}: {explained['summary']}"]
+        lines += [f"{each['at']} {each['kind']}: {each['text']}" for each in explained["reasons"]]
+        if kind != "messages":
+            return answer(lines, next=["find", "advance"])
+        return answer([lines[0], *await _said(world, found), *lines[1:]], next=_changes(explained, found))
+
+    async def _resolve(self, world: World) -> tuple[str, str]:
+        """The kind in the control API, and the whole id. Raises ToolFailed."""
+        if self.id.startswith("msg_"):
+            return "messages", self.id
+        schedules = (await world.control("GET", "schedules"))["schedules"]
+        if any(self.id == each["schedule_id"] for each in schedules):
+            return "schedules", self.id
+        try:
+            await world.control("GET", f"runs/{segment(self.id)}")
+        except Refused:
+            return "messages", await world.find_message(self.id)
+        return "runs", self.id
+
+
+async def _said(world: World, message_id: str) -> Iterator[str] | list[str]:
+    """What the application answered to the last attempt, without what the message hides."""
+    query = {"message_id": message_id, "order": "latestFirst", "limit": 1, "redact": "true"}
+    latest = (await world.control("GET", "deliveries", **query))["deliveries"]
+    if not latest:
+        return []
+    [last] = latest
+    if last["response"] is None:
+        return [f"no answer to delivery {last['seq']}: {last['error']}"]
+    body = last["response"]["body"]
+    said = one_line(body, 400) if body else "without a body"
+    return [f"the app answered delivery {last['seq']} with {last['response']['status']}: {said}"]
+
+
+def _changes(explained: Row, message_id: str) -> list[str]:
+    """What to change, by where the message stands and what answered it last."""
+    attempts = [each for each in explained["reasons"] if each["kind"] == "attempt"]
+    last = attempts[-1] if attempts else {}
+    again = f'act("redeliver", ["{end_of(message_id)}"])'
+    status, error = last.get("status"), last.get("error") or ""
+    match explained["state"]:
+        case "HELD":
+            return ["raise the limit or resume what holds it (act resume)", "advance"]
+        case "PENDING" | "ACTIVE":
+            return [f'advance(until="message {end_of(message_id)}")']
+        case "DELIVERED" | "CANCELED":
+            return ["verify"]
+    if last.get("rule_id"):
+        return [f'a rule of yours answers: rule("remove", id="{last["rule_id"]}")', again]
+    if status in (401, 403):
+        return [
+            "the app refuses the signature: compare its signing keys with the world's, and behind a proxy the URL",
+            "check_receiver(URL)",
+        ]
+    if status in (404, 405):
+        return ["the app has no such route: compare URL and method", again]
+    if status is not None and status >= 500:
+        return ["mend the handler (its answer is above)", again]
+    if "refused" in error or "reset" in error:
+        return ["start the app, or correct the port", again]
+    if "timeout" in error:
+        return ["answer sooner and work later, or give a longer timeout", again]
+    return ["mend the app", again]
+
+
+class Docs(Tool):
+    """Search handbook, decisions and contract of this version."""
+
+    tool: ClassVar[str] = "docs"
+    reads_only: ClassVar[bool] = True
+    query: Annotated[str, Meta(min_length=1, description="Words")]
+    limit: Annotated[int, Meta(ge=1, le=20)] = 3
+
+    async def perform(self, connection: Connection) -> str:
+        found = documents.search(self.query, self.limit)
+        if not found:
+            return answer([f"nothing is said of {one_line(self.query)}"], next=["docs with other words"])
+        most = (SHORT - 100) // len(found)
+        return answer([f"# {each.title}\n{_cut(each.text, most - len(each.title))}" for each in found], next=["docs"])
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 4].rsplit(' ', 1)[0]} ..."

@@ -1,1 +1,0 @@
-"""The endpoints under `/_emulator`; it imports what `emulator.api` may."""

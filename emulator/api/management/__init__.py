@@ -1,1 +1,0 @@
-"""The endpoints of the management API; it imports what `emulator.api` may."""

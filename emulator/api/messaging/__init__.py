@@ -1,1 +1,0 @@
-"""The endpoints of the messaging API; it imports what `emulator.api` may."""

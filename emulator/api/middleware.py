@@ -1,0 +1,174 @@
+"""What every request passes first and every answer last, whatever operation it is for.
+
+An ASGI middleware: it finds out whose request it is, refuses those that a foreign web page may have
+sent, and answers the browsers of allowed pages as CORS wants it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+from urllib.parse import unquote
+
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from emulator.api.endpoint import Answer, PathEndpoint
+from emulator.api.origins import AllowedOrigins, Proxies, follows_link
+from emulator.api.refused import RefusedCallLog, timed
+from emulator.core.errors import Forbidden
+
+_CONTROL = "/_emulator"
+# In a scope: the status of its answer, once that has begun.
+_STATUS = "emulator.status"
+# A browser must not take what was delivered, or an answer in JSON, for a page.
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+# Longer than a page stays open between two calls, shorter than a server is used with the same settings.
+_PREFLIGHT_S = 600
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*,\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
+_ENCODED_SLASH = re.compile("%(2f)", re.IGNORECASE)
+_ASKED = {
+    b"host": "host",
+    b":authority": "host",
+    b"origin": "origin",
+    b"sec-fetch-site": "sec-fetch-site",
+    b"sec-fetch-mode": "sec-fetch-mode",
+    b"sec-fetch-dest": "sec-fetch-dest",
+}
+
+
+class RequestGuard:
+    """ASGI middleware. Allowed pages may call the routes `messaging`, and any site may link to the routes `pages`.
+
+    `refused` keeps what is refused. `answered` is called after each answer, with the path of the operation,
+    the status, and the seconds that it took; a path without an operation is "none".
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        allowed_origins: AllowedOrigins,
+        proxies: Proxies,
+        messaging: Sequence[Route],
+        pages: Sequence[Route],
+        refused: RefusedCallLog,
+        answered: Callable[[str, int, float], None],
+    ) -> None:
+        self._app = app
+        self._senders = allowed_origins
+        self._proxies = proxies
+        self._messaging = messaging
+        self._pages = pages
+        self._refused = refused
+        self._answered = answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s = time.perf_counter()
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            status, endpoint = scope.get(_STATUS), scope.get("endpoint")
+            # Without a status the client has gone.
+            if status is not None:
+                path = endpoint.path if isinstance(endpoint, PathEndpoint) else "none"
+                self._answered(path, status, time.perf_counter() - began_s)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["client"] = self._proxies.client_of(scope)
+        _keep_encoded_slashes(scope)
+        send = timed(scope, send)
+        try:
+            page = self._check(scope)
+        except Forbidden as forbidden:
+            await Answer({"error": forbidden.text}, 403)(scope, receive, self._completing(scope, send, None))
+            return
+        answer = self._completing(scope, send, page)
+        if page is not None and scope["method"] == "OPTIONS":
+            await self._preflight(scope)(scope, receive, answer)
+            return
+        await self._app(scope, receive, answer)
+
+    def _check(self, scope: Scope) -> str | None:
+        """The origin of the allowed page that sent the request, None without one. Raises Forbidden."""
+        found: dict[str, str] = {}
+        path = scope["path"].lower()
+        is_control = path == _CONTROL or path.startswith(f"{_CONTROL}/")
+        for raw_name, raw_value in scope["headers"]:
+            name = _ASKED.get(raw_name)
+            if name is None:
+                continue
+            value = raw_value.decode("latin-1")
+            # Of several, each has to be in order: which one a proxy went by is not known.
+            if name == "host" and value:
+                self._senders.check_host(value, is_control=is_control)
+            found.setdefault(name, value)
+        if "origin" not in found and "sec-fetch-site" not in found:
+            return None
+        if scope["method"] == "GET" and follows_link(found) and _route(self._pages, scope) is not None:
+            return None
+        takes_pages = _route(self._messaging, scope) is not None
+        return self._senders.check_page(found, takes_pages=takes_pages, is_read=scope["method"] in _READS)
+
+    def _preflight(self, scope: Scope) -> Response:
+        """What a browser asks before an allowed page's call (D-271)."""
+        route = _route(self._messaging, scope)
+        assert route is not None, "only operations of the messaging API take pages"
+        endpoint = cast(PathEndpoint[object], route.endpoint)
+        asked = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = [
+            ("Access-Control-Allow-Methods", ", ".join(endpoint.methods)),
+            ("Access-Control-Max-Age", str(_PREFLIGHT_S)),
+        ]
+        wanted = asked.get("access-control-request-headers", "").strip()
+        if _HEADER_NAMES.fullmatch(wanted):
+            headers.append(("Access-Control-Allow-Headers", wanted))
+        if asked.get("access-control-request-private-network") == "true":
+            headers.append(("Access-Control-Allow-Private-Network", "true"))
+        return Answer(status=204, headers=tuple(headers))
+
+    def _completing(self, scope: Scope, send: Send, page: str | None) -> Send:
+        """A `send` that adds to an answer's headers what every answer has, and what a page's browser asks for.
+
+        A refusal is recorded as it is sent, which is in one piece.
+        """
+        added = [_NOSNIFF]
+        if page is not None:
+            added += [
+                (b"access-control-allow-origin", page.encode("latin-1")),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"Origin"),
+            ]
+        refused = 0
+
+        async def complete(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *added]
+                scope[_STATUS] = message["status"]
+                if 400 <= message["status"] < 500:
+                    refused = message["status"]
+            elif refused:
+                # Before its client has it, who may ask for the list at once.
+                self._refused.keep(scope, refused, message.get("body", b""))
+                refused = 0
+            await send(message)
+
+        return complete
+
+
+def _route(routes: Sequence[Route], scope: Scope) -> Route | None:
+    return next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
+
+
+def _keep_encoded_slashes(scope: Scope) -> None:
+    """A slash that is percent-encoded belongs to a name, and is no end of one: the operation is found so (D-303)."""
+    raw_path = scope.get("raw_path") or b""
+    if b"%2f" in raw_path.lower():
+        scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))

@@ -1,0 +1,323 @@
+"""`svc-emulator schedules`, `queues`, `flow-control`, `groups` and `dead-letters`: what an account has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from emulator.cli.control import Control, on_world
+from emulator.cli.listings import (
+    ListingGroup,
+    Row,
+    asked,
+    chosen,
+    every,
+    find_dead_letter,
+    find_schedule,
+    firing_line,
+    label_option,
+    limit_option,
+    to_option,
+)
+from emulator.cli.output import CommandFailed, Listing, answered, counted, end_of, one_line
+from emulator.wire.times import format_duration
+
+_argument = click.argument("schedule", metavar="ID")
+
+
+@click.group(cls=ListingGroup, epilog="Example: svc-emulator schedules pause daily-report")
+def schedules() -> None:
+    """List, pause, resume and delete schedules. Alone it lists them."""
+
+
+def _last(schedule: Mapping[str, Any]) -> str:
+    if schedule["last"] is None:
+        return "not yet"
+    if schedule["error"]:
+        return f"{schedule['last']} {click.style(schedule['error'], fg='red')}"
+    states = ", ".join(dict.fromkeys(schedule["last_messages"].values())) or "deduplicated"
+    return f"{schedule['last']} {states.lower().replace('_', ' ')}"
+
+
+_SCHEDULES = Listing(
+    "schedules",
+    "no schedules",
+    {
+        "ID": "schedule_id",
+        "CRON": "cron",
+        "DESTINATION": "destination",
+        "NEXT": lambda row: click.style("paused", fg="yellow") if row["paused"] else row["next"],
+        "LAST": _last,
+    },
+)
+
+
+def _schedule_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from _SCHEDULES(answer)
+    for each in answer["schedules"]:
+        if each["firings"]:
+            yield ""
+            yield f"{each['schedule_id']} ({each['time_zone']}):"
+            yield from (f"  {firing_line(firing, each['time_zone'])}" for firing in each["firings"])
+
+
+@schedules.command("list", epilog="Example: svc-emulator schedules list --firings 10")
+@click.option("--firings", type=click.IntRange(0, 100), help="Also the next so many firings of each, in its zone.")
+@answered(_schedule_lines)
+@on_world
+def list_schedules(control: Control, *, firings: int | None) -> Any:
+    """List the schedules with their last and next firings."""
+    return control.call("GET", "schedules", query={"firings": str(firings)} if firings else None)
+
+
+def _changed(schedule: Mapping[str, Any]) -> Iterator[str]:
+    then = "is paused" if schedule["paused"] else f"fires next at {schedule['next']}"
+    yield f"schedule {schedule['schedule_id']} to {schedule['destination']} {then}"
+
+
+@schedules.command(epilog="Example: svc-emulator schedules pause daily-report")
+@_argument
+@answered(_changed)
+@on_world
+def pause(control: Control, *, schedule: str) -> Any:
+    """Pause the schedule ID: it does not fire before it is resumed."""
+    return _act(control, schedule, "PATCH", "/pause")
+
+
+@schedules.command(epilog="Example: svc-emulator schedules resume daily-report")
+@_argument
+@answered(_changed)
+@on_world
+def resume(control: Control, *, schedule: str) -> Any:
+    """Resume the schedule ID. What it would have fired meanwhile is not made up for."""
+    return _act(control, schedule, "PATCH", "/resume")
+
+
+def _schedule_deleted(schedule: Mapping[str, Any]) -> Iterator[str]:
+    yield f"schedule {schedule['schedule_id']} to {schedule['destination']} deleted"
+
+
+@schedules.command("delete", epilog="Example: svc-emulator schedules delete daily-report")
+@_argument
+@answered(_schedule_deleted)
+@on_world
+def delete_schedule(control: Control, *, schedule: str) -> Any:
+    """Delete the schedule ID. Messages that it has made are still delivered."""
+    return _act(control, schedule, "DELETE", "")
+
+
+def _act(control: Control, text: str, method: str, action: str) -> Any:
+    """Call an operation of the schedule that is meant; its entry afterwards, or as it was if it is gone."""
+    found = find_schedule(control, text)
+    account_id, schedule_id = found["account_id"], found["schedule_id"]
+    control.of_service(method, f"/v2/schedules/{quote(schedule_id)}{action}", account_id)
+    for each in control.call("GET", "schedules")["schedules"]:
+        if (each["account_id"], each["schedule_id"]) == (account_id, schedule_id):
+            return each
+    return found
+
+
+def _waiting(row: Mapping[str, Any]) -> str:
+    """Who waits: how many, and the next ones."""
+    if not row["waiting"]:
+        return "nobody"
+    first = " ".join(end_of(message_id) for message_id in row["next_in_line"][:3])
+    return f"{row['waiting']}: {first}{' ...' if row['waiting'] > 3 else ''}"
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    return click.style("paused", fg="yellow") if row["paused"] else "runs"
+
+
+_QUEUES = Listing(
+    "queues",
+    "no queues",
+    {
+        "NAME": "name",
+        "STATE": _state,
+        "SLOTS": lambda row: f"{len(row['holders'])}/{row['parallelism']}",
+        "LAG": "lag",
+        "WAITING": _waiting,
+    },
+)
+
+
+@click.command(epilog="Example: svc-emulator queues --json")
+@answered(_QUEUES)
+@on_world
+def queues(control: Control) -> Any:
+    """List the queues: paused or not, messages, who waits.
+
+    All accounts' queues, with the slots that are taken and the messages that have not ended.
+    """
+    return control.call("GET", "queues")
+
+
+def _parallelism(key: Mapping[str, Any]) -> str:
+    if key["parallelism"] is None:
+        return str(key["active"])
+    return f"{key['active']}/{key['parallelism']}{' pinned' if key['pinned_parallelism'] else ''}"
+
+
+def _rate(key: Mapping[str, Any]) -> str:
+    if key["rate"] is None:
+        return ""
+    per = f"{key['rate_count']}/{key['rate']} per {format_duration(key['period_ms'])}"
+    return per + (" pinned" if key["pinned_rate"] else "")
+
+
+_KEYS = Listing(
+    "keys",
+    "no flow control keys",
+    {
+        "KEY": "key",
+        "STATE": _state,
+        "PARALLELISM": _parallelism,
+        "RATE": _rate,
+        "LAG": "lag",
+        "WAITING": _waiting,
+    },
+)
+
+
+def _key_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from _KEYS(answer)
+    for each in answer["global"]:
+        if each["active"] or each["waiting"]:
+            taken = f"{each['active']} of {each['parallelism']} attempts under way, {each['waiting']} wait"
+            yield f"account {each['account_id']}: {taken}"
+
+
+@click.command("flow-control", epilog="Example: svc-emulator flow-control")
+@answered(_key_lines)
+@on_world
+def flow_control(control: Control) -> Any:
+    """List the flow control keys: limits, use, who waits."""
+    return control.call("GET", "flow-control")
+
+
+_ENDPOINTS = Listing("endpoints", "no URL groups", {"NAME": "group", "ENDPOINT": "name", "URL": "url"})
+
+
+def _group_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        {"group": "" if number else group["name"], "name": endpoint["name"] or "", "url": endpoint["url"]}
+        for group in answer["url_groups"]
+        for number, endpoint in enumerate(group["endpoints"] or [{"name": None, "url": "no endpoints"}])
+    ]
+    return _ENDPOINTS({"endpoints": rows})
+
+
+@click.command(epilog="Example: svc-emulator groups")
+@answered(_group_lines)
+@on_world
+def groups(control: Control) -> Any:
+    """List the URL groups of all accounts with their endpoints."""
+    return control.call("GET", "url-groups")
+
+
+@click.group("dead-letters", cls=ListingGroup, epilog="Example: svc-emulator dead-letters retry EPibtvEg")
+def dead_letters() -> None:
+    """List, retry and delete what has failed for good. Alone it lists them.
+
+    That are messages, and workflow runs, which `runs resume` and `runs restart` begin again.
+    """
+
+
+def _why_dead(row: Row) -> str:
+    """How the last attempt went; of a run, which call failed, and what its endpoint said."""
+    said = f": {one_line(row['excerpt'])}" if row["excerpt"] else ""
+    return f"{row['where']} {row['last_result']}{said}" if row["kind"] == "run" else str(row["last_result"])
+
+
+_DEAD_LETTERS = Listing(
+    "dead_letters",
+    "no dead letters",
+    {
+        "ID": "dead_letter_id",
+        "FAILED": "failed",
+        "OF": lambda row: f"{row['kind']} {row.get('workflow_run_id') or end_of(row['message_id'])}",
+        "DESTINATION": "url",
+        "LAST": _why_dead,
+    },
+    newest_first=True,
+)
+
+
+@dead_letters.command("list", epilog="Example: svc-emulator dead-letters list --label nightly")
+@click.option("--kind", type=click.Choice(["message", "run"]), help="Only messages, or only workflow runs.")
+@to_option("messages")
+@label_option
+@limit_option
+@answered(_DEAD_LETTERS)
+@on_world
+def list_dead_letters(control: Control, /, **wanted: Any) -> Any:
+    """List the dead letters of all accounts, the newest last."""
+    return control.call("GET", "dead-letters", query=asked(wanted))
+
+
+_chosen = chosen("dead letters", all_help="All that there are now.")
+
+
+def _retried(answer: Mapping[str, Any]) -> Iterator[str]:
+    for each in answer["retried"]:
+        yield f"dead letter {each['dead_letter_id']} is published again as {each['message_id']}"
+    if not answer["retried"]:
+        yield "no dead letters"
+
+
+@dead_letters.command(epilog="Example: svc-emulator dead-letters retry --all")
+@_chosen
+@answered(_retried)
+@on_world
+def retry(control: Control, *, ids: tuple[str, ...]) -> Any:
+    """Publish dead letters again, each as a new message.
+
+    ID is that of the dead letter or of its message, the end of either, or a URL or label that no other has. --all
+    leaves those of workflow runs: `runs resume` and `runs restart` begin a run again.
+    """
+    letters = _resolve(control, ids, kind="message")
+    for letter in letters:
+        if letter["kind"] == "run":
+            run = letter["workflow_run_id"]
+            raise CommandFailed(f"{letter['dead_letter_id']} is of run {run}: svc-emulator runs resume|restart {run}")
+    retried = []
+    for letter in letters:
+        path = f"/v2/dlq/retry/{quote(letter['dead_letter_id'])}"
+        made = control.of_service("POST", path, letter["account_id"])
+        retried.append({"dead_letter_id": letter["dead_letter_id"], "message_id": made["messageId"]})
+    return {"retried": retried}
+
+
+def _deleted(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{counted(len(answer['deleted']), 'dead letter')} deleted"
+
+
+@dead_letters.command(epilog="Example: svc-emulator dead-letters delete EPibtvEg")
+@_chosen
+@answered(_deleted)
+@on_world
+def delete(control: Control, *, ids: tuple[str, ...]) -> Any:
+    """Delete dead letters, also those of workflow runs.
+
+    ID is as for `retry`, or that of a run.
+    """
+    letters = _resolve(control, ids)
+    for letter in letters:
+        queue = "/v2/workflows/dlq" if letter["kind"] == "run" else "/v2/dlq"
+        control.of_service("DELETE", f"{queue}/{quote(letter['dead_letter_id'])}", letter["account_id"])
+    return {"deleted": [letter["dead_letter_id"] for letter in letters]}
+
+
+def _resolve(control: Control, ids: Sequence[str], **wanted: str) -> Sequence[Row]:
+    """The dead letters that were named; without ids all that are wanted, the oldest first.
+
+    Raises CommandFailed before any change.
+    """
+    if ids:
+        found = {letter["dead_letter_id"]: letter for letter in (find_dead_letter(control, each) for each in ids)}
+        return list(found.values())
+    return every(control, "dead-letters", "dead_letters", **wanted)[::-1]

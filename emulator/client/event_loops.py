@@ -1,0 +1,380 @@
+"""Event loops and threads: the emulator's own, and the caller's, whichever asynchronous framework that is.
+
+A caller on asyncio or trio waits for work on the emulator's loop with `async_wait`; the emulator runs a
+mounted application on the caller's loop with `EventLoop`. Threads of a started emulator, or of the connection to
+another, survive what a mounted application raises, and one that hangs keeps neither `close` nor the program from
+ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio.to_thread
+
+from emulator.client.errors import Unreachable, is_emulator_error
+from emulator.server import serving
+
+T = TypeVar("T")
+
+__tracebackhide__ = is_emulator_error
+
+
+def blocking_wait(future: Future[T]) -> T:
+    """Wait in a thread without an event loop; Ctrl-C cancels what is waited for."""
+    try:
+        error = future.exception()
+    except BaseException:
+        future.cancel()
+        raise
+    if error is None:
+        return future.result()
+    try:
+        # Raised here, because the future's frames would show in the traceback of a failed test.
+        raise error
+    finally:
+        # Break the reference cycle of the traceback and this frame.
+        del error
+
+
+async def async_wait(future: Future[T]) -> T:
+    """Wait on the caller's event loop, asyncio's or trio's. Cancelling the caller cancels the work."""
+    if has_asyncio_loop():
+        return await asyncio.wrap_future(future)
+    try:
+        return await anyio.to_thread.run_sync(future.result, abandon_on_cancel=True)
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def has_asyncio_loop() -> bool:
+    """Whether asyncio runs an event loop in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+# Turns of the loop within which a cancellation by another thread has passed from task to task.
+_TURNS_UNTIL_CANCELLED = 20
+
+
+class Handoff(Generic[T]):
+    """What another thread makes for an event loop, whose thread may stand still for it for a moment.
+
+    A future would wake the loop in any case, which costs several times as much as what is handed over.
+    """
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        """`cancel` ends the work in the other thread."""
+        self._cancel = cancel
+        # A lock is cheaper than the condition of a future. It is held until there is an outcome.
+        self._missing = threading.Lock()
+        self._missing.acquire()
+        self._result: T
+        self._error: BaseException | None = None
+        self._wake: Callable[[], object] | None = None
+        self._began_s = time.perf_counter()
+        # Real time until the outcome.
+        self.took_s = math.inf
+        # Set by a side that cancels the work which waits for the outcome, and hands that over nevertheless.
+        self.is_ending = False
+        # Whether `wait` has returned since.
+        self.is_taken = False
+
+    def finish(self, result: T) -> None:
+        """Hand a result over. In the other thread."""
+        self._result = result
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """Let `wait` raise an exception. In the other thread."""
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        self.took_s = time.perf_counter() - self._began_s
+        self._missing.release()
+        if self._wake is not None:
+            # The loop may have ended.
+            with contextlib.suppress(RuntimeError):
+                self._wake()
+
+    def wait_briefly(self, seconds: float) -> T | None:
+        """Stand still for the result. None if there is none in time, or only for `wait`, which raises."""
+        if not self._missing.acquire(timeout=seconds):
+            return None
+        if self._error is not None or self.is_ending:
+            self._missing.release()
+            return None
+        return self._result
+
+    async def wait(self) -> T:
+        """Wait on the running event loop. Raises what the other side raised. Cancelling it cancels the work."""
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        # In this order, so that no end is missed.
+        self._wake = lambda: loop.call_soon_threadsafe(over.set)
+        is_here = self._missing.acquire(blocking=False)
+        try:
+            if not is_here:
+                await over.wait()
+            if self.is_ending:
+                for _ in range(_TURNS_UNTIL_CANCELLED):
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if not self.is_ending:
+                self._cancel()
+                raise
+            if not is_here:
+                await over.wait()
+            if (task := asyncio.current_task()) is not None:
+                task.cancel()
+        self.is_taken = True
+        if self._error is None:
+            return self._result
+        try:
+            raise self._error
+        finally:
+            # Break the reference cycle with the traceback.
+            self._error = None
+
+
+class EventLoop(Protocol):
+    """An event loop that an application runs on."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is another one than that of this thread, and `start` works."""
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Handoff[T]:
+        """Run a coroutine there. Raises RuntimeError if it has ended."""
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine there, and wait for it here."""
+
+
+class AsyncioLoop:
+    """An asyncio event loop in another thread, or this one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return asyncio.get_running_loop() is not self._loop
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Handoff[T]:
+        tasks: list[asyncio.Task[T]] = []
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):
+                self._call(lambda: tasks[0].cancel())
+
+        outcome: Handoff[T] = Handoff(cancel)
+
+        def ended(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                outcome.fail(asyncio.CancelledError())
+            elif (error := task.exception()) is not None:
+                outcome.fail(error)
+            else:
+                outcome.finish(task.result())
+
+        def begin() -> None:
+            tasks.append(self._loop.create_task(work()))
+            tasks[0].add_done_callback(ended)
+
+        self._call(begin)
+        return outcome
+
+    def _call(self, function: Callable[[], object]) -> None:
+        if self._loop.is_closed():
+            raise RuntimeError("the event loop of the mounted application has ended")
+        self._loop.call_soon_threadsafe(function)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await (self.start(work).wait() if self.is_elsewhere else work())
+
+
+class TrioLoop:
+    """The event loop of trio, in another thread."""
+
+    # Not by anyio, which runs something on the loop of another thread from 4.11 on.
+    def __init__(self) -> None:
+        from trio.lowlevel import current_trio_token
+
+        self._token = current_trio_token()
+
+    # A coroutine of trio's is waited for in a thread of its own.
+    is_elsewhere = False
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Handoff[T]:
+        raise NotImplementedError
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        from trio import from_thread
+
+        def there() -> T:
+            return from_thread.run(work, trio_token=self._token)
+
+        return await asyncio.to_thread(there)
+
+
+def caller_loop() -> EventLoop:
+    """The event loop of the caller."""
+    if has_asyncio_loop():
+        return AsyncioLoop(asyncio.get_running_loop())
+    return TrioLoop()
+
+
+def no_loop() -> EventLoop | None:
+    """The loop of a caller without one."""
+    return None
+
+
+# An ASGI application: scope, receive, send.
+AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class AsgiBridge:
+    """The emulator's application, for callers on other event loops than its own.
+
+    Give it to `httpx.ASGITransport` or a test client: each exchange runs where the emulator lives.
+    """
+
+    def __init__(self, app: AsgiApp, submit: Callable[[Coroutine[Any, Any, None]], Future[None]]) -> None:
+        self._app = app
+        self._submit = submit
+
+    async def __call__(
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        caller = caller_loop()
+
+        async def receive_there() -> Any:
+            async def work() -> Any:
+                return await receive()
+
+            return await caller.run(work)
+
+        async def send_there(message: Any) -> None:
+            async def work() -> None:
+                await send(message)
+
+            await caller.run(work)
+
+        async def exchange() -> None:
+            await self._app(scope, receive_there, send_there)
+
+        await async_wait(self._submit(exchange()))
+
+
+async def _lifespan(receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
+    """Confirm start-up and shutdown without doing either: the server has its own."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+logger = logging.getLogger(__name__)
+
+
+class Background:
+    """A thread that runs an event loop until `close`. It is a daemon, so that it never keeps a program from ending."""
+
+    def __init__(self, name: str) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name=name, daemon=True)
+        self._thread.start()
+        started.result()
+
+    def _run(self, started: Future[None]) -> None:
+        async def main() -> None:
+            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+            started.set_result(None)
+            await self._stop.wait()
+
+        try:
+            with serving.runner() as runner:
+                running = runner.get_loop().create_task(main())
+                while not running.done():
+                    try:
+                        runner.get_loop().run_until_complete(running)
+                    except (KeyboardInterrupt, SystemExit) as error:
+                        # A task has raised it, which stops a loop. The caller that waits for the task gets it too.
+                        logger.error("a task of the thread %s raised %s", self._thread.name, type(error).__name__)
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread belongs to this process: a fork has no copy of it."""
+        return os.getpid() == self._process
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop. Cancelling the future cancels it.
+
+        Raises Unreachable once closed, and in a fork, which has no thread to run it.
+        """
+        if not self.is_here:
+            work.close()
+            raise Unreachable("this emulator lives in the process that this one was forked from: use its url and token")
+        with self._lock:
+            if self._loop is None:
+                work.close()
+                raise Unreachable("this emulator is closed")
+            # In a new context, because sniffio would find trio in that of a caller on trio.
+            return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
+
+    def event_loop(self) -> EventLoop:
+        """The loop, for applications that run on it. Raises Unreachable once closed."""
+        if self._loop is None:
+            raise Unreachable("this emulator is closed")
+        return AsyncioLoop(self._loop)
+
+    def answers(self, seconds: float) -> bool:
+        """Whether the loop still runs what it is given, within so many seconds: nothing blocks it."""
+        with contextlib.suppress(Unreachable, TimeoutError):
+            self.submit(asyncio.sleep(0)).result(seconds)
+            return True
+        return False
+
+    def close(self, patience_s: float | None = None) -> None:
+        """Stop the loop and all that runs on it. Waits for the thread, unless this is the thread.
+
+        With `patience_s` it waits no longer than that: what blocks the loop may never end.
+        """
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None and self._stop is not None:
+            loop.call_soon_threadsafe(self._stop.set)
+        self.join(patience_s)
+
+    def join(self, patience_s: float | None = None) -> None:
+        """After `close`, wait for the thread to end; before it, return at once."""
+        if self._loop is None and threading.current_thread() is not self._thread:
+            self._thread.join(patience_s)

@@ -1,0 +1,219 @@
+"""`/_emulator/schedules`: the schedules of all accounts, and where one of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, Text, View
+from emulator.core.errors import NotFound, Refused
+from emulator.core.language.calendar import LAST_LOCAL_MS
+from emulator.core.model.options import DestinationKind, Method
+from emulator.core.model.resources import Schedule, ScheduleProgress, ScheduleRunState
+from emulator.core.record import AccountId, ScheduleId
+from emulator.core.rules.schedules import plan_firing
+from emulator.core.state import StateView, cron_of
+from emulator.wire.times import iso, local_iso
+
+MAX_FIRINGS = 100
+
+
+class Firing(View):
+    """An instant at which a schedule fires."""
+
+    at: Instant = TWIN  #: When it fires.
+    at_ms: InstantMs
+    local: LocalTime  #: The same as the clock of the schedule's zone shows it, with its offset.
+
+
+class ListedSchedule(View):
+    """A schedule in a list."""
+
+    schedule_id: Text  #: The schedule.
+    account_id: AccountId  #: The queue account it belongs to.
+    destination: Text  #: The URL, the URL group or the API that it publishes to.
+    destination_kind: DestinationKind  #: Which of them.
+    method: Method  #: The method of its messages.
+    cron: Text  #: Its expression, as it was given.
+    time_zone: Text  #: The zone whose clock it goes by.
+    paused: bool  #: Whether it is paused.
+    created: Instant = TWIN  #: When it was first written.
+    created_ms: InstantMs
+    next: Instant | None = TWIN  #: When it fires next; null while it is paused.
+    next_ms: InstantMs | None
+    last: Instant | None = TWIN  #: When it fired last; null before that.
+    last_ms: InstantMs | None
+    last_messages: dict[str, ScheduleRunState]  #: The messages of its last firing, each with how it went.
+    error: str | None  #: Why its last firing made no message; null if it made one.
+    labels: tuple[str, ...]  #: The labels of its messages.
+    queue: str | None  #: The queue of its messages.
+    firings: tuple[Firing, ...]  #: Its next firings, as many as were asked for; none while it is paused.
+
+
+class ScheduleList(View):
+    """All schedules of a world."""
+
+    schedules: tuple[ListedSchedule, ...]
+
+
+def read_firings(pairs: Pairs) -> int:
+    """How many of its next firings each schedule is to show: `firings`, none without it. Raises: InvalidInput."""
+    return query_of(pairs, "firings").integer("firings", 0, MAX_FIRINGS, 0)
+
+
+async def list_schedules(call: ControlCall) -> Response:
+    count = read_firings(call.parts.query)
+    return Answer(ScheduleList(schedules=tuple(schedules(await call.world.current_state(), count))))
+
+
+def schedules(state: StateView, count: int) -> Iterator[ListedSchedule]:
+    """The schedules of all accounts, each with at most `count` firings; one that is paused has none."""
+    for owner in state.accounts.values():
+        for progress in owner.schedules.values():
+            schedule = progress.schedule
+            options = schedule.options
+            yield ListedSchedule(
+                schedule_id=schedule.schedule_id,
+                account_id=schedule.account_id,
+                destination=schedule.destination.text,
+                destination_kind=schedule.destination.kind,
+                method=options.method or Method.POST,
+                cron=schedule.cron,
+                time_zone=cron_of(progress).time_zone,
+                paused=progress.paused,
+                created_ms=schedule.created_ms,
+                next_ms=progress.next_ms,
+                last_ms=progress.last_fired_ms,
+                last_messages=dict(progress.last_states),
+                error=progress.error,
+                labels=options.labels,
+                queue=options.queue,
+                firings=tuple(islice(_firings(progress), count)),
+            )
+
+
+def _firings(progress: ScheduleProgress) -> Iterator[Firing]:
+    cron = cron_of(progress)
+    at_ms = progress.next_ms
+    while at_ms is not None and at_ms <= LAST_LOCAL_MS:
+        yield Firing(at_ms=at_ms, local=local_iso(at_ms, cron.offset_minutes(at_ms)))
+        at_ms = cron.next_after(at_ms)
+
+
+# -- where one of them stands -----------------------------------------------------------------
+
+
+class ScheduleReason(View):
+    """Something about the schedule. Fields that its kind does not have are left out."""
+
+    at: Instant = TWIN
+    at_ms: InstantMs
+    #: When it was made; its last firing, which made messages (`fired`) or none (`refused`); its pause or
+    #: next firing; and that a firing now would be refused.
+    kind: Literal["created", "fired", "refused", "paused", "due", "would_be_refused"]
+    text: Text  #: The same for people.
+    #: The messages of the last firing, by id, and what became of them.
+    messages: dict[str, ScheduleRunState] | UnsetType = UNSET
+    error: str | UnsetType | None = UNSET  #: Why a firing made no message, or would make none.
+
+
+class ScheduleExplanation(View):
+    """Where a schedule stands, and why."""
+
+    schedule_id: Text  #: The schedule.
+    account_id: AccountId  #: The queue account it belongs to.
+    destination: Text  #: The URL or the URL group that it publishes to.
+    cron: Text  #: Its expression, as it was given.
+    paused: bool  #: Whether it is paused.
+    summary: Text  #: One sentence or more about where it stands.
+    #: The reasons, in the order in which they came about.
+    reasons: Annotated[tuple[ScheduleReason, ...], Meta(min_length=1)]
+
+
+async def explain_schedule(call: ControlCall) -> Response:
+    state = await call.world.current_state()
+    for owner in state.accounts.values():
+        progress = owner.schedules.get(ScheduleId(call.name))
+        if progress is not None:
+            # Of the first account that has one of this id.
+            return Answer(explained(state, progress))
+    raise NotFound(f"schedule {call.name} not found")
+
+
+def explained(state: StateView, progress: ScheduleProgress) -> ScheduleExplanation:
+    """What came of a schedule, and what would come of it now. Nothing is published (D-263)."""
+    schedule = progress.schedule
+    refusal: str | None = None
+    try:
+        plan_firing(state, schedule)
+    except Refused as refused:
+        refusal = refused.text
+    return ScheduleExplanation(
+        schedule_id=schedule.schedule_id,
+        account_id=schedule.account_id,
+        destination=schedule.destination.text,
+        cron=schedule.cron,
+        paused=progress.paused,
+        summary=_summary(progress, refusal),
+        reasons=tuple(_reasons(progress, refusal, now_ms=state.now_ms)),
+    )
+
+
+def _summary(progress: ScheduleProgress, refusal: str | None) -> str:
+    if progress.next_ms is None:
+        then = "It is paused and does not fire before it is resumed."
+    else:
+        then = f"It fires next at {iso(progress.next_ms)}."
+    if refusal is not None:
+        then += f" As things are, that would make no message: {refusal}."
+    if progress.last_fired_ms is None:
+        return f"Has not fired yet. {then}"
+    return f"Fired last at {iso(progress.last_fired_ms)}: {_result(progress)}. {then}"
+
+
+def _result(progress: ScheduleProgress) -> str:
+    """What came of the last firing."""
+    if progress.error is not None:
+        return f"it made no message, {progress.error}"
+    count = len(progress.last_states)
+    if count == 0:
+        return "its messages were deduplicated"
+    return "it made 1 message" if count == 1 else f"it made {count} messages"
+
+
+def _reasons(progress: ScheduleProgress, refusal: str | None, *, now_ms: int) -> Iterator[ScheduleReason]:
+    schedule = progress.schedule
+    text = f"written by {schedule.caller_ip}, to {_destination(schedule)} at {schedule.cron}"
+    yield ScheduleReason(at_ms=schedule.created_ms, kind="created", text=text)
+    if progress.last_fired_ms is not None:
+        yield ScheduleReason(
+            at_ms=progress.last_fired_ms,
+            kind="fired" if progress.error is None else "refused",
+            text=_result(progress),
+            messages=dict(progress.last_states),
+            error=progress.error,
+        )
+    if progress.next_ms is None:
+        yield ScheduleReason(at_ms=now_ms, kind="paused", text="it is paused and does not fire")
+    else:
+        yield ScheduleReason(at_ms=progress.next_ms, kind="due", text="it fires next")
+    if refusal is not None:
+        text = f"a firing now would make no message: {refusal}"
+        yield ScheduleReason(at_ms=now_ms, kind="would_be_refused", text=text, error=refusal)
+
+
+def _destination(schedule: Schedule) -> str:
+    destination = schedule.destination
+    return f"URL group {destination.text}" if destination.kind is DestinationKind.GROUP else destination.text
+
+
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/schedules", list_schedules, OWN_QUERY),
+    ControlRoute("GET", "/_emulator/schedules/{name}/explain", explain_schedule, WORLD_ONLY),
+)

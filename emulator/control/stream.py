@@ -1,0 +1,414 @@
+"""`GET /_emulator/stream`: a world's events, attempts and clock moves as they happen.
+
+The stream is read from history, a piece at a time, whether its reader is an hour behind or follows
+live. So it shows only what is durable (a crash undoes nothing of it), resumes exactly, and a slow
+reader costs no memory but the piece that it is being sent.
+
+Followers that are at the same place get the same piece: it is read and written as JSON once for all
+of them, and the last pieces are kept for those that come a little later. A follower that takes
+nothing for a while is cut off; a client connects again and continues by `Last-Event-ID` (D-563).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from weakref import WeakKeyDictionary
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from emulator.api.endpoint import DISCONNECT
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.deliveries import brief_view, delivery_view
+from emulator.control.records import instant_fields, rate_view, run_fields
+from emulator.control.refused import refused_call_view
+from emulator.core.errors import Conflict, Damaged, InvalidInput, WorldBroken
+from emulator.core.language.text import excerpt
+from emulator.core.record import Record
+from emulator.core.resource_facts import ScheduleFired
+from emulator.journal.history import History
+from emulator.queries.history import Event, HistoryPosition, RecordedDelivery
+from emulator.wire import event_stream
+from emulator.wire.event_stream import ID_HEADER, MAX_LAST, Kind, written
+from emulator.wire.json_reader import Json
+from emulator.wire.names import parse_number
+from emulator.worlds.registry import Worlds
+from emulator.worlds.watch import ClockMove
+from emulator.worlds.world import World
+
+logger = logging.getLogger(__name__)
+
+# A piece is sent once it has so many bytes. An entry is never split.
+_PIECE_BYTES = 64 * 1024
+# Pieces that are kept for followers a little behind the first.
+_KEPT_BYTES = 4 * 1024 * 1024
+# Entries read at a time: few, because each may hold a body, and other calls wait for the reading.
+_PAGE = 100
+# Wait at least so long after each round, so that entries of a burst are read together and not one by one; and
+# so many times as long as the round took, but no longer than that, so that most time is left for other calls.
+# After a full page, which takes a burst, it is that long: to write history has a price however little there is.
+_SHORTEST_BREATH_S, _LONGEST_BREATH_S = 0.01, 0.1
+_BREATHS_PER_ROUND = 9
+
+_ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
+_PARAMETERS = ("last_event_id", "last", "from", "follow", "redact", "brief")
+
+Emit = Callable[[bytes], Awaitable[None]]
+
+
+class ResetReason(StrEnum):
+    """Why what was sent before is void."""
+
+    RESET = "reset"
+    UNKNOWN_ID = "unknown_id"
+
+
+class EndReason(StrEnum):
+    """Why a stream has ended."""
+
+    DELETED = "deleted"
+    BROKEN = "broken"
+
+
+class StreamRequest(Record):
+    """What a client of the stream wants: from which position on, whether it waits for more, what is redacted, and
+    whether attempts come without headers and bodies.
+
+    Without a position `last` is how many of the latest entries are sent first, None for all.
+    """
+
+    after: HistoryPosition | None = None
+    last: int | None = 0
+    follow: bool = True
+    redact: bool = False
+    brief: bool = False
+
+
+def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
+    """The query, and the header `Last-Event-ID`, which precedes it (D-220, D-222, D-326). Raises: InvalidInput."""
+    given = query_of(pairs, *_PARAMETERS)
+    query_id, last = given.text("last_event_id"), given.one("last", _parse_last, strip=False)
+    by_query = _read_id(query_id, "last_event_id") if query_id else None
+    by_header = _read_id(last_event_id, ID_HEADER) if last_event_id else None
+    if given.one_of("from", ("now", "start")) != "start" and last is None:
+        last = 0
+    return StreamRequest(
+        # A client that connects again repeats its address, and says in the header how far it came since.
+        after=by_header or by_query,
+        last=last,
+        follow=given.flag("follow", default=True),
+        redact=given.flag("redact"),
+        brief=given.flag("brief"),
+    )
+
+
+def _parse_last(text: str) -> int:
+    return parse_number(text, "a number of entries", 0, MAX_LAST, digits=7)
+
+
+def _read_id(text: str, field: str) -> HistoryPosition:
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise InvalidInput(field, f"expected the id of an event of this stream, got {excerpt(text)}")
+    return HistoryPosition(generation=match["generation"], seq=int(match["seq"]))
+
+
+def event_view(event: Event) -> dict[str, Json]:
+    """An entry of the event log in the control API's words. What was sent and answered is in the attempts."""
+    message = event.message
+    return {
+        "seq": event.seq,
+        **instant_fields("at", event.at_ms),
+        "message_id": message.message_id,
+        "state": event.state,
+        "url": message.url,
+        **run_fields(message),
+        "error": event.error,
+        "status": None if event.response is None else event.response.status,
+        **instant_fields("next_delivery", event.next_delivery_ms),
+        "url_group": message.source.url_group,
+        "queue": message.policy.queue,
+        "schedule_id": message.source.schedule_id,
+        "flow_control_key": None if message.policy.flow_control is None else message.policy.flow_control.key,
+        "labels": list(message.policy.labels),
+    }
+
+
+def clock_view(*, now_ms: int, rate: float, from_ms: int | None) -> dict[str, Json]:
+    """Where the clock stands, and where it was moved from; null if it was not."""
+    return instant_fields("now", now_ms) | {"rate": rate_view(rate)} | instant_fields("from", from_ms)
+
+
+def firing_view(firing: ScheduleFired) -> dict[str, Json]:
+    """A firing that was refused: the schedule, and why."""
+    return {
+        **instant_fields("at", firing.at_ms),
+        "schedule_id": firing.schedule_id,
+        "account_id": firing.account_id,
+        "error": firing.error,
+        **instant_fields("next", firing.next_ms),
+    }
+
+
+def reset_view(reason: ResetReason) -> dict[str, Json]:
+    """Why what was sent before is void."""
+    return {"reason": reason.value}
+
+
+def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
+    """Why a stream has ended; `error` says what broke a world."""
+    return {"reason": reason.value, "error": error}
+
+
+async def stream(call: ControlCall) -> Response:
+    wanted = read_stream_request(call.parts.query, call.parts.header("last-event-id"))
+    world = call.world
+    await world.current_state()
+    follower = _Follower(call.worlds, world, wanted)
+    # Before the answer begins: the stream has all that the client does once it has the head.
+    await follower.find_position()
+    return EventStream(follower.run, stalled_s=world.limits.stalled_s)
+
+
+class EventStream(Response):
+    """A response that `run` writes for as long as it likes, and that ends at once when its client has gone."""
+
+    media_type = event_stream.MEDIA_TYPE
+
+    def __init__(self, run: Callable[[Emit], Awaitable[None]], *, stalled_s: float) -> None:
+        """A client that takes nothing for `stalled_s` is disconnected."""
+        self.status_code = 200
+        self.background = None
+        self._run = run
+        self._stalled_s = stalled_s
+        # Without a charset: this format has only one.
+        self.raw_headers = [(b"content-type", self.media_type.encode()), (b"cache-control", b"no-store")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+        async def emit(content: bytes) -> None:
+            # A server takes the next piece once its client has taken most of the last one.
+            try:
+                async with asyncio.timeout(self._stalled_s):
+                    await send({"type": "http.response.body", "body": content, "more_body": True})
+            except TimeoutError:
+                logger.warning("a follower of the stream took nothing for %g s and was disconnected", self._stalled_s)
+                # To end the answer would wait for the client too.
+                disconnect = scope.get(DISCONNECT)
+                if disconnect is not None:
+                    disconnect()
+                raise
+
+        loop = asyncio.get_running_loop()
+        tasks = (loop.create_task(_whole(self._run(emit))), loop.create_task(_until_gone(receive)))
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _whole(running: Awaitable[None]) -> None:
+    # Some servers refuse what is sent to a client that has gone, instead of ignoring it. TimeoutError is an OSError.
+    with contextlib.suppress(OSError):
+        await running
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Follower:
+    """One reader of a stream: its position, and what it gets next."""
+
+    def __init__(self, worlds: Worlds, world: World, wanted: StreamRequest) -> None:
+        self._worlds = worlds
+        self._world = world
+        self._wanted = wanted
+        self._generation = world.generation
+        self._reset: ResetReason | None = None
+        self._sent_refused = world.refused_calls.last_seq
+        self._pieces = _PIECES.setdefault(world, _Pieces())
+
+    async def find_position(self) -> None:
+        """Where the stream begins. A reset is sent first if what the reader knows from before is void."""
+        after, end = self._wanted.after, await self._world.history.position()
+        # An entry beyond the end of history is of another generation too, whatever its id says. What follows
+        # one that was dropped may have been dropped as well.
+        kept = range(self._world.history.dropped.seq, end.seq + 1)
+        is_known = after is not None and after.generation == end.generation and after.seq in kept
+        if after is not None and is_known:
+            self._position = after
+        else:
+            last = self._wanted.last if after is None else None
+            first = 0 if last is None else max(end.seq - last, 0)
+            self._position = HistoryPosition(generation=end.generation, seq=first)
+            self._reset = None if after is None else ResetReason.UNKNOWN_ID
+
+    async def run(self, emit: Emit) -> None:
+        world = self._world
+        with world.watches.watch() as watch:
+            await emit(event_stream.OPENING)
+            move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
+            refused: list[ScheduleFired] = []
+            while not world.is_closed:
+                began_s, is_burst = time.monotonic(), False
+                try:
+                    if world.generation != self._generation:
+                        await self._begin_anew()
+                        move = watch.start(world.clock.now_ms, world.clock.rate)
+                        refused = []
+                    await self._tell_reset(emit)
+                    is_burst = await self._tell_all(emit, refused, move)
+                except Conflict:
+                    pass  # The world is being reset or removed; it wakes its watchers afterwards.
+                except (Damaged, WorldBroken) as broken:
+                    await emit(written(Kind.END, end_view(EndReason.BROKEN, str(broken))))
+                    return
+                if not self._wanted.follow:
+                    return
+                shortest_s = _LONGEST_BREATH_S if is_burst else _SHORTEST_BREATH_S
+                breath_s = _BREATHS_PER_ROUND * (time.monotonic() - began_s)
+                await asyncio.sleep(min(max(breath_s, shortest_s), _LONGEST_BREATH_S))
+                while not await watch.wait(event_stream.KEEP_ALIVE_S):
+                    await emit(event_stream.KEEP_ALIVE)
+                refused = watch.take_refused()
+                move = watch.take_move(world.clock.now_ms, world.clock.rate)
+            if self._is_deleted:
+                await emit(written(Kind.END, end_view(EndReason.DELETED)))
+            # Otherwise the server ends, and a client that reconnects gets the rest.
+
+    async def _begin_anew(self) -> None:
+        """The world was reset: its history is sent from its beginning. Raises Conflict."""
+        generation = self._world.generation
+        history_generation = await self._world.history.generation()
+        self._position, self._reset = HistoryPosition(generation=history_generation, seq=0), ResetReason.RESET
+        self._generation = generation
+
+    async def _tell_reset(self, emit: Emit) -> None:
+        if self._reset is not None:
+            await emit(written(Kind.RESET, reset_view(self._reset), self._position))
+            self._reset = None
+
+    async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> bool:
+        """Tell what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
+
+        So everything up to the instant of a clock event is sent before it. Returns whether that was a page or
+        more. Raises Conflict, WorldBroken.
+        """
+        await self._world.driver.commit()
+        end = await self._world.history.position()
+        is_burst = end.seq - self._position.seq >= _PAGE
+        # What happens meanwhile is for the next round: history is written in large groups, one for each round.
+        while self._position.seq < end.seq:
+            piece = await self._pieces.after(self._world.history, self._position, end.seq, self._wanted)
+            if self._world.generation != self._generation:
+                return is_burst
+            if piece.last == self._position.seq:
+                break  # What follows was dropped meanwhile.
+            self._position = HistoryPosition(generation=self._position.generation, seq=piece.last)
+            if content := piece.content:
+                del piece
+                await emit(content)
+        for firing in refused:
+            await emit(written(Kind.FIRING, firing_view(firing), self._position))
+        for call in self._world.refused_calls.after(self._sent_refused):
+            self._sent_refused = call.seq
+            await emit(written(Kind.REFUSED, refused_call_view(call), self._position))
+        if move is not None:
+            view = clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
+            await emit(written(Kind.CLOCK, view, self._position))
+        return is_burst
+
+    @property
+    def _is_deleted(self) -> bool:
+        return all(world is not self._world for world in self._worlds.all())
+
+
+class _Piece(Record):
+    """Entries of history as followers get them, up to and with entry `last`."""
+
+    content: bytes
+    last: int
+
+
+class _Pieces:
+    """What the followers of a world are sent next, made once for all that are at the same place."""
+
+    def __init__(self) -> None:
+        # Those that were asked for last come last.
+        self._made: OrderedDict[tuple[object, ...], _Piece] = OrderedDict()
+        self._bytes = 0
+        self._count = _PAGE
+        # One follower reads while the others wait for what it reads.
+        self._reading = asyncio.Lock()
+
+    async def after(self, history: History, position: HistoryPosition, end: int, wanted: StreamRequest) -> _Piece:
+        """What follows a position, up to entry `end` at most."""
+        async with self._reading:
+            key = (position.generation, position.seq, history.cleared_up_to, wanted.brief, wanted.redact)
+            piece = self._made.get(key)
+            if piece is None or piece.last > end:
+                count = min(self._count, end - position.seq)
+                entries = await history.since(position.seq, count)
+                piece, taken = await _make_piece(history, position, entries, wanted)
+                # Of long entries few are read at a time: those that the piece has no place for are read again.
+                self._count = min(_PAGE, 2 * taken + 1)
+                self._keep(key, piece)
+            self._made.move_to_end(key)
+            return piece
+
+    def _keep(self, key: tuple[object, ...], piece: _Piece) -> None:
+        before = self._made.pop(key, None)
+        self._bytes += len(piece.content) - (0 if before is None else len(before.content))
+        self._made[key] = piece
+        while self._bytes > _KEPT_BYTES and len(self._made) > 1:
+            _, oldest = self._made.popitem(last=False)
+            self._bytes -= len(oldest.content)
+
+
+async def _make_piece(
+    history: History, position: HistoryPosition, entries: Sequence[Event | RecordedDelivery], wanted: StreamRequest
+) -> tuple[_Piece, int]:
+    """A piece of the first of these entries, and how many it has."""
+    shown_after = history.cleared_up_to
+    attempts = [each for each in entries if isinstance(each, RecordedDelivery)]
+    sent = iter(attempts) if wanted.brief else await history.as_sent(attempts)
+    parts: list[bytes] = []
+    size, last = 0, position.seq
+    for entry in entries:
+        if size >= _PIECE_BYTES:
+            break
+        last = entry.seq
+        here = HistoryPosition(generation=position.generation, seq=last)
+        if isinstance(entry, Event):
+            part = written(Kind.EVENT, event_view(entry), here)
+        elif last <= shown_after:
+            next(sent)
+            part = b""  # It was removed from view (D-224).
+        else:
+            attempt = next(sent)
+            view = (brief_view if wanted.brief else delivery_view)(attempt, redact=wanted.redact)
+            part = written(Kind.ATTEMPT, view, here)
+        parts.append(part)
+        size += len(part)
+    return _Piece(content=b"".join(parts), last=last), len(parts)
+
+
+_PIECES: WeakKeyDictionary[World, _Pieces] = WeakKeyDictionary()
+
+ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/stream", stream, OWN_QUERY),)

@@ -1,0 +1,485 @@
+"""`/_emulator/upcoming`: what is due later, in the order in which it will happen, found without doing any of it.
+
+Two lists: what has an instant (timers, and the expiries behind them), and what waits for something
+else; see `waiting.py`. A field that a kind of item does not have is left out; one that has no value is null.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Literal, assert_never
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from emulator.api.endpoint import Answer
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.records import (
+    TWIN,
+    ChaosDone,
+    Instant,
+    InstantMs,
+    LocalTime,
+    PositiveNumber,
+    Text,
+    View,
+    WholeNumber,
+    chaos_view,
+)
+from emulator.control.waiting import UpcomingWait, not_left, of_message, waits
+from emulator.core.language.calendar import LAST_LOCAL_MS
+from emulator.core.model.messages import Duplicate, Message, Progress, TimerKind
+from emulator.core.model.options import DestinationKind
+from emulator.core.record import AccountId, DeadLetterId, FlowKey, MessageId, Record, RuleId, ScheduleId
+from emulator.core.rules import destination_rules, retries
+from emulator.core.rules.limits import READABLE_AFTER_END_MS, readable_until_ms
+from emulator.core.rules.retries import RetryReason
+from emulator.core.state import AccountView, StateView, cron_of, split_subject, split_waiter_subject
+from emulator.core.timers import Timer
+from emulator.queries.history import EndedMessage, Failure
+from emulator.queries.workflow_runs import read_step, step_of
+from emulator.wire.reasons import arithmetic
+from emulator.wire.times import format_duration, iso, local_iso
+from emulator.worlds.world import World
+
+DEFAULT_LIMIT = 1000
+MAX_LIMIT = 10_000
+
+
+class UpcomingQuery(Record):
+    """How far to look ahead (None: to the end, and each schedule's next firing only), for how much, and for what."""
+
+    until_ms: int | None
+    limit: int
+    expiries: bool = True
+
+
+# -- what has an instant ----------------------------------------------------------------------
+
+
+class UpcomingItem(View):
+    """Something that is due at an instant. Which fields it has depends on its kind."""
+
+    #: What is due: a `schedule` fires; the first attempt of a delayed message (`delivery`) or a `retry` may
+    #: leave; a rule's latency lets an `answer` through or the attempt meets its `timeout`; a rule has a
+    #: delivery made again (`duplicate`); the period of a flow control key's rate ends (`rate_window`); a step of
+    #: a workflow run has waited long enough (`wait`); a publish with a deduplication key is new again; a message
+    #: that has ended is no longer found by its id; a dead letter leaves its queue by age; an `account` has
+    #: changed its state.
+    kind: str
+    at: Instant = TWIN  #: When it is due.
+    at_ms: InstantMs
+    why: Text  #: Why it is due then, in one line.
+    account_id: AccountId  #: The queue account it belongs to.
+
+
+class ScheduleFiring(UpcomingItem):
+    """A schedule publishes."""
+
+    kind: Literal["schedule"] = "schedule"
+    schedule_id: Text  #: The schedule.
+    destination: Text  #: What the schedule publishes to, a URL or the name of a URL group.
+    cron: Text  #: The schedule's expression, its time zone prefix included.
+    time_zone: Text  #: The time zone in which it is read.
+    local: LocalTime  #: The instant by the clock of that time zone.
+
+
+class MessageItem(UpcomingItem):
+    """Something that is due for a message."""
+
+    message_id: MessageId  #: The message.
+    url: Text  #: The destination of the message.
+    workflow_run_id: Text | UnsetType = UNSET  #: The workflow run that it is about, or that waits.
+    step: str | UnsetType | None = UNSET  #: The step of that run; null for the first call and for failure functions.
+
+
+class FirstAttempt(MessageItem):
+    """A delayed message may leave."""
+
+    kind: Literal["delivery"] = "delivery"
+    created: Instant = TWIN  #: When the message was made.
+    created_ms: InstantMs
+    chaos: ChaosDone | UnsetType = UNSET
+
+
+class Retry(MessageItem):
+    """A message is tried again; what set its delay is null if it was retried while that was looked up."""
+
+    kind: Literal["retry"] = "retry"
+    retry: PositiveNumber  #: Which retry it is, from 1.
+    retries: PositiveNumber  #: How many retries the message has at most.
+    delay_ms: WholeNumber | None = None  #: The delay of the retry, in milliseconds.
+    set_by: RetryReason | None = None  #: What set the delay.
+    arithmetic: str | None = None  #: How the delay came about, in one line.
+    chaos: ChaosDone | UnsetType = UNSET
+
+
+class RuleAnswer(MessageItem):
+    """A rule's latency passes, and the attempt under way has its answer, or has timed out."""
+
+    kind: Literal["answer", "timeout"]
+    attempt: PositiveNumber  #: Which attempt is under way, from 1.
+    rule_id: RuleId | None  #: The destination rule that decided the attempt; null if it is gone.
+    chaos: ChaosDone | UnsetType
+
+
+class Redelivery(MessageItem):
+    """A rule has the delivery of an attempt made again (D-421)."""
+
+    kind: Literal["duplicate"] = "duplicate"
+    attempt: PositiveNumber
+    rule_id: RuleId | None
+    chaos: ChaosDone
+
+
+class RateWindowEnd(UpcomingItem):
+    """A flow control key's rate period ends."""
+
+    kind: Literal["rate_window"] = "rate_window"
+    key: Text  #: The flow control key or the deduplication key.
+    rate: WholeNumber | None  #: How many messages the key lets start in a period.
+    period_ms: WholeNumber  #: The length of the period, in milliseconds.
+    waiting: WholeNumber  #: How many messages stand in the key's line.
+
+
+class WaitDeadline(UpcomingItem):
+    """A step of a workflow run has waited for its event long enough."""
+
+    kind: Literal["wait"] = "wait"
+    workflow_run_id: Text
+    step: str | None
+    url: Text
+    event_id: Text  #: The event that it waits for.
+
+
+class DeduplicationExpiry(UpcomingItem):
+    """A publish with this key is a new message again."""
+
+    kind: Literal["deduplication_expiry"] = "deduplication_expiry"
+    message_id: MessageId
+    key: Text
+
+
+class MessageExpiry(MessageItem):
+    """A message that has ended is no longer found by its id."""
+
+    kind: Literal["message_expiry"] = "message_expiry"
+
+
+class DeadLetterExpiry(UpcomingItem):
+    """A dead letter leaves the queue by age."""
+
+    kind: Literal["dead_letter_expiry"] = "dead_letter_expiry"
+    message_id: MessageId
+    dead_letter_id: DeadLetterId  #: The dead letter.
+
+
+class AccountTransition(UpcomingItem):
+    """A change of an account's state is through."""
+
+    kind: Literal["account"] = "account"
+
+
+class Upcoming(View):
+    """The due work to come."""
+
+    now: Instant = TWIN  #: Where the clock stands.
+    now_ms: InstantMs
+    until: Instant | None = TWIN  #: The last instant that is listed, as it was asked for.
+    until_ms: InstantMs | None
+    #: What is due at an instant, in order.
+    items: Annotated[tuple[UpcomingItem, ...], Meta(max_length=MAX_LIMIT)]
+    #: What is due and waits for something else, attempts under way first.
+    waiting: Annotated[tuple[UpcomingWait, ...], Meta(max_length=MAX_LIMIT)]
+    truncated: bool  #: Whether there is more of one of the two lists.
+
+
+def preview(
+    state: StateView,
+    query: UpcomingQuery,
+    *,
+    last_ms: int,
+    ended: Sequence[EndedMessage],
+    not_left: Collection[MessageId] = (),
+) -> Upcoming:
+    """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
+
+    `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
+    in order; `not_left` those whose attempts have started and wait to leave. Retries come without their
+    arithmetic; see `with_delays`.
+    """
+    until_ms, limit = query.until_ms, query.limit
+    last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
+    every_firing = until_ms is not None
+    found = _items(state, last_ms, ended, every_firing=every_firing, expiries=query.expiries)
+    items = [item for _, item in islice(found, limit + 1)]
+    waiting = list(islice(waits(state, not_left), limit + 1))
+    return Upcoming(
+        now_ms=state.now_ms,
+        until_ms=until_ms,
+        items=tuple(items[:limit]),
+        waiting=tuple(waiting[:limit]),
+        truncated=len(items) > limit or len(waiting) > limit,
+    )
+
+
+def with_delays(
+    found: Upcoming, retrying: Mapping[MessageId, Message], failures: Mapping[MessageId, Failure]
+) -> Upcoming:
+    """The same preview, its retries with the arithmetic that set their delay; `retrying` are their messages."""
+    items = (
+        _with_delay(item, retrying[item.message_id], failures.get(item.message_id)) if isinstance(item, Retry) else item
+        for item in found.items
+    )
+    return replace(found, items=tuple(items))
+
+
+def _with_delay(retry: Retry, message: Message, failure: Failure | None) -> Retry:
+    # It may have been retried while history was read.
+    if failure is None or failure.number != retry.retry:
+        return retry
+    delay = retries.delay_after(message, failure.outcome, retried=retry.retry - 1, now_ms=failure.at_ms)
+    text = arithmetic(delay)
+    return replace(retry, why=f"{retry.why}: {text}", delay_ms=delay.delay_ms, set_by=delay.reason, arithmetic=text)
+
+
+def _items(
+    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool, expiries: bool
+) -> Iterator[tuple[int, UpcomingItem]]:
+    """Everything that has an instant; at one instant expiries come last."""
+    streams: list[Iterable[tuple[int, UpcomingItem]]] = [_work(state, last_ms, every_firing=every_firing)]
+    for owner in state.accounts.values() if expiries else ():
+        streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
+    streams.append(_message_expiries(ended))
+    # `merge` keeps the order of the streams where instants are equal.
+    for at_ms, item in heapq.merge(*streams, key=lambda each: each[0]):
+        if at_ms > last_ms:
+            return
+        yield at_ms, item
+
+
+def _work(state: StateView, last_ms: int, *, every_firing: bool) -> Iterator[tuple[int, UpcomingItem]]:
+    for timer in _timers(state, last_ms, every_firing=every_firing):
+        item = _item(state, timer)
+        if item is not None:
+            yield timer.due_ms, item
+
+
+def _timers(state: StateView, last_ms: int, *, every_firing: bool) -> Iterator[Timer]:
+    """The timers in the order in which they fire, those included that a schedule's firings will arm."""
+    armed = state.timers.up_to(last_ms)
+    first = next(armed, None)
+    later: list[tuple[int, int, Timer]] = []
+    sequence = state.timers.sequence
+    while first is not None or later:
+        if first is not None and not (later and later[0][0] < first.due_ms):
+            # What is armed already has the lower sequence.
+            timer, first = first, next(armed, None)
+        else:
+            timer = heapq.heappop(later)[2]
+        yield timer
+        if every_firing and timer.kind is TimerKind.SCHEDULE:
+            account_id, name = split_subject(timer.subject)
+            next_ms = cron_of(state.accounts[account_id].schedules[ScheduleId(name)]).next_after(timer.due_ms)
+            if next_ms <= last_ms:
+                sequence += 1
+                following = Timer(due_ms=next_ms, sequence=sequence, kind=timer.kind, subject=timer.subject)
+                heapq.heappush(later, (next_ms, sequence, following))
+
+
+def _item(state: StateView, timer: Timer) -> UpcomingItem | None:
+    match timer.kind:
+        case TimerKind.DELIVERY:
+            return _delivery(state.messages[MessageId(timer.subject)])
+        case TimerKind.ANSWER:
+            return _answer(state.messages[MessageId(timer.subject)], timer.due_ms)
+        case TimerKind.DUPLICATE:
+            return _redelivery(state.duplicates[timer.subject])
+        case TimerKind.SCHEDULE:
+            return _firing(state, timer)
+        case TimerKind.RATE_WINDOW:
+            return _rate_window(state, timer)
+        case TimerKind.ACCOUNT:
+            account = state.accounts[AccountId(timer.subject)].account
+            why = f"the account's change to {account.modifying_state} is through"
+            return AccountTransition(at_ms=timer.due_ms, why=why, account_id=account.id)
+        case TimerKind.WAIT:
+            return _deadline(state, timer)
+        case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
+            return None  # One timer serves many expiries: each of them is listed by itself.
+        case unknown:
+            assert_never(unknown)
+
+
+def _delivery(progress: Progress) -> FirstAttempt | Retry:
+    message, at_ms, retried = progress.message, progress.due_ms, progress.dispatch.retried
+    chaos = chaos_view(message, retried + 1, "put back") if progress.dispatch.postponed else UNSET
+    if retried:
+        most = message.policy.max_retries
+        why = f"retry {retried} of {most}"
+        return Retry(at_ms=at_ms, why=why, **of_message(message), retry=retried, retries=most, chaos=chaos)
+    step = step_of(message)
+    if message.run is not None and step is not None and step.is_sleep:
+        why = f'step "{step.step_name}" of workflow run {message.run.run_id} sleeps until then'
+    else:
+        why = f"the first attempt, {format_duration(at_ms - message.created_ms)} after the message was made"
+    return FirstAttempt(at_ms=at_ms, why=why, **of_message(message), created_ms=message.created_ms, chaos=chaos)
+
+
+def _answer(progress: Progress, due_ms: int) -> RuleAnswer:
+    message, answer, attempt = progress.message, progress.dispatch.answer, progress.dispatch.retried + 1
+    rule_id = None if answer is None else answer.rule_id
+    duration = format_duration(due_ms - progress.dispatch.started_ms)
+    has_timed_out = destination_rules.times_out(answer, message.policy.timeout_ms)
+    if has_timed_out:
+        why = f"attempt {attempt} times out after {duration}: {_rule(rule_id)} keeps it waiting longer"
+    else:
+        why = f"attempt {attempt} is answered after {duration}, the latency of {_rule(rule_id)}"
+    is_disturbed = answer is not None and answer.disturbance is not None
+    return RuleAnswer(
+        kind="timeout" if has_timed_out else "answer",
+        at_ms=due_ms,
+        why=why,
+        **of_message(message),
+        attempt=attempt,
+        rule_id=rule_id,
+        chaos=chaos_view(message, attempt, "answer held back") if is_disturbed else UNSET,
+    )
+
+
+def _redelivery(duplicate: Duplicate) -> Redelivery:
+    rule_id = None if duplicate.answer is None else duplicate.answer.rule_id
+    return Redelivery(
+        at_ms=duplicate.due_ms,
+        why=f"{_rule(rule_id)} has attempt {duplicate.number} made again",
+        **of_message(duplicate.message),
+        attempt=duplicate.number,
+        rule_id=rule_id,
+        chaos=chaos_view(duplicate.message, duplicate.number, f"duplicate of attempt {duplicate.number}"),
+    )
+
+
+def _rule(rule_id: RuleId | None) -> str:
+    return "a rule that is gone" if rule_id is None else rule_id
+
+
+def _firing(state: StateView, timer: Timer) -> ScheduleFiring:
+    account_id, name = split_subject(timer.subject)
+    progress = state.accounts[account_id].schedules[ScheduleId(name)]
+    cron, destination = cron_of(progress), progress.schedule.destination
+    local = local_iso(timer.due_ms, cron.offset_minutes(timer.due_ms))
+    target = f"URL group {destination.text}" if destination.kind is DestinationKind.GROUP else destination.text
+    return ScheduleFiring(
+        at_ms=timer.due_ms,
+        why=f"the schedule fires at {local} in {cron.time_zone} ({cron.text}), to {target}",
+        account_id=account_id,
+        schedule_id=progress.schedule.schedule_id,
+        destination=destination.text,
+        cron=cron.text,
+        time_zone=cron.time_zone,
+        local=local,
+    )
+
+
+def _rate_window(state: StateView, timer: Timer) -> RateWindowEnd:
+    account_id, name = split_subject(timer.subject)
+    owner, key = state.accounts[account_id], FlowKey(name)
+    flow, waiting = owner.flow_keys[key], len(owner.flow_wait_lists[key])
+    period = format_duration(flow.period_ms)
+    who = "1 message waits" if waiting == 1 else f"{waiting} messages wait"
+    return RateWindowEnd(
+        at_ms=timer.due_ms,
+        why=f"flow control key {key} lets {flow.rate} start per {period}, and a new period begins; {who}",
+        account_id=account_id,
+        key=key,
+        rate=flow.rate,
+        period_ms=flow.period_ms,
+        waiting=waiting,
+    )
+
+
+def _deadline(state: StateView, timer: Timer) -> WaitDeadline:
+    account_id, number, run_id = split_waiter_subject(timer.subject)
+    run = state.accounts[account_id].runs[run_id]
+    (waiter,) = (each for each in run.waiters if each.number == number)
+    step = read_step(waiter.step).step_name
+    return WaitDeadline(
+        at_ms=timer.due_ms,
+        why=f'step "{step}" of workflow run {run.run_id} waits for the event {waiter.event_id} until then',
+        account_id=run.account_id,
+        workflow_run_id=run.run_id,
+        step=step,
+        url=run.url,
+        event_id=waiter.event_id,
+    )
+
+
+def _deduplication_expiries(owner: AccountView) -> Iterator[tuple[int, UpcomingItem]]:
+    for key, (message_id, at_ms) in owner.deduplications.items():
+        why = f"publishes with the key {key} are answered with {message_id} until then"
+        yield (
+            at_ms,
+            DeduplicationExpiry(at_ms=at_ms, why=why, account_id=owner.account.id, message_id=message_id, key=key),
+        )
+
+
+def _dead_letter_expiries(owner: AccountView) -> Iterator[tuple[int, UpcomingItem]]:
+    retention_ms = owner.account.max_dlq_retention_time_milis
+    for letter in owner.dead_letters.values():
+        at_ms = letter.failed_ms + retention_ms
+        expiry = DeadLetterExpiry(
+            at_ms=at_ms,
+            why=f"a dead letter is kept for {format_duration(retention_ms)}",
+            account_id=letter.account_id,
+            message_id=letter.message_id,
+            dead_letter_id=letter.dead_letter_id,
+        )
+        yield at_ms, expiry
+
+
+def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[tuple[int, UpcomingItem]]:
+    readable = format_duration(READABLE_AFTER_END_MS)
+    for each in ended:
+        at_ms = readable_until_ms(each.ended_ms)
+        why = f"a message is found by its id for {readable} after its end at {iso(each.ended_ms)}"
+        yield at_ms, MessageExpiry(at_ms=at_ms, why=why, **of_message(each.message))
+
+
+# -- the route --------------------------------------------------------------------------------
+
+
+async def list_upcoming(call: ControlCall) -> Response:
+    query = read_upcoming(call.parts.query)
+    await call.world.current_state()
+    return Answer(await upcoming(call.world, query))
+
+
+async def upcoming(world: World, query: UpcomingQuery) -> Upcoming:
+    """The due work to come, without doing it."""
+    state = world.state
+    ended: Sequence[EndedMessage] = ()
+    if query.expiries:
+        ended = await world.logs.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
+    found = preview(state, query, last_ms=LAST_LOCAL_MS, ended=ended, not_left=not_left(world))
+    retrying = {
+        each.message_id: state.messages[each.message_id].message for each in found.items if isinstance(each, Retry)
+    }
+    # What failed is in history only, and the state may change while that is read.
+    failures = await world.logs.last_failures(message.number for message in retrying.values())
+    return with_delays(found, retrying, failures)
+
+
+def read_upcoming(pairs: Pairs) -> UpcomingQuery:
+    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
+    given = query_of(pairs, "until", "limit", "expiries")
+    return UpcomingQuery(
+        until_ms=given.instant_ms("until"),
+        limit=given.limit(MAX_LIMIT, DEFAULT_LIMIT),
+        expiries=given.flag("expiries", default=True),
+    )
+
+
+ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/upcoming", list_upcoming, OWN_QUERY),)

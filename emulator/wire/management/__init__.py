@@ -1,1 +1,0 @@
-"""The management API's requests and answers as text; it imports what `emulator.wire` may."""

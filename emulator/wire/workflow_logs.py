@@ -1,0 +1,384 @@
+"""Workflow runs as JSON: their logs and their dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulator.core.errors import Malformed
+from emulator.core.language.text import by_canonical_name
+from emulator.core.model.messages import AttemptOutcome, Message, Phase, Response
+from emulator.core.model.options import CallType, Redaction
+from emulator.core.model.workflows import WorkflowRun
+from emulator.core.record import Headers
+from emulator.core.rules.callbacks import decompressed
+from emulator.core.rules.options import delivered_headers
+from emulator.queries.history import DeadLetterEntry, Page
+from emulator.queries.workflow_runs import RecordedRun, RunMessage, StepState
+from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, Trial, failed_attempts
+from emulator.wire.dialect import Dialect
+from emulator.wire.json_reader import Json
+from emulator.wire.messaging import views
+from emulator.wire.messaging.views import trimmed_text
+from emulator.wire.redaction import redact_headers, redacted_text, shown_outcome
+from emulator.wire.times import format_duration, parse_seconds_or_duration_ms
+
+# -- logs -------------------------------------------------------------------------------------
+# Workflow runs with their steps as the logs show them.
+#
+# Fields that do not apply are left out. What a run hides by its redaction is hidden here too. Instants are in
+# milliseconds. Source: the workflow reference, 8; decisions D-385 to D-388.
+
+_CALLBACK_STATES = {
+    Phase.DELIVERED: "CALLBACK_SUCCESS",
+    Phase.FAILED: "CALLBACK_FAIL",
+    Phase.CANCELED: "CALLBACK_CANCELED",
+}
+
+
+def logs_page(page: Page[RunLog], trim: int | None) -> dict[str, Json]:
+    """A page of runs; `trim` cuts every body after so many bytes (D-387)."""
+    runs: list[Json] = [run_log_view(each, trim) for each in page.items]
+    return _present({"cursor": page.cursor, "runs": runs})
+
+
+def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
+    """One run, its steps in groups, and what is being tried."""
+    recorded = log.recorded
+    run, ending = recorded.run, recorded.summary.ending
+    shown = shown_of(log, trim)
+    flow, labels = run.options.flow_control, run.options.labels
+    groups: list[Json] = [_group(group, shown) for group in log.groups]
+    if log.trials:
+        groups.append({"type": "next", "steps": [_trial(each, shown) for each in log.trials]})
+    return _present(
+        {
+            "workflowRunId": run.run_id,
+            "workflowUrl": run.url,
+            "workflowState": recorded.state.value,
+            "workflowRunCreatedAt": run.created_ms,
+            "workflowRunCompletedAt": None if ending is None else ending.at_ms,
+            "workflowRunCallerIp": run.caller_ip or None,
+            "workflowRunResponse": None if ending is None or not ending.response else shown.bytes(ending.response),
+            "label": labels[0] if labels else None,
+            "labels": list(labels) or None,
+            "flowControlKey": None if flow is None else flow.key,
+            "dlqId": None if ending is None else ending.dead_letter_id,
+            "invoker": _invoker(recorded),
+            "failureFunction": _failure_function(log, shown),
+            "steps": groups,
+        }
+    )
+
+
+def shown_of(log: RunLog, trim: int | None = None) -> Shown:
+    """What a run's redaction leaves of its content."""
+    return Shown(log.recorded.run.options.redaction, trim)
+
+
+class Shown:
+    """How much of a run's content is shown."""
+
+    def __init__(self, redaction: Redaction | None, trim: int | None = None, *, redact: bool = True) -> None:
+        self._redaction = redaction if redact else None
+        self._redact = redact
+        self._trim = trim
+
+    def outcome(self, outcome: AttemptOutcome, message: Message) -> AttemptOutcome:
+        return shown_outcome(outcome, message) if self._redact else outcome
+
+    def text(self, text: str | None) -> str | None:
+        if text and self._redaction is not None and self._redaction.body:
+            text = redacted_text(text.encode("utf-8", "replace"))
+        return None if text is None else trimmed_text(text, self._trim)
+
+    def bytes(self, content: bytes) -> str | None:
+        return self.text(content.decode("utf-8", "replace"))
+
+    def headers(self, headers: Headers) -> dict[str, Json]:
+        shown = headers if self._redaction is None else redact_headers(headers, self._redaction)
+        return {name: list(values) for name, values in by_canonical_name(shown).items()}
+
+
+def _invoker(recorded: RecordedRun) -> Json:
+    invoker = recorded.run.invoker
+    if invoker is None:
+        return None
+    return {
+        "workflowRunId": invoker.run_id,
+        "workflowUrl": invoker.url,
+        "workflowRunCreatedAt": invoker.run_created_ms,
+    }
+
+
+# -- steps ------------------------------------------------------------------------------------
+
+
+def _group(group: StepGroup, shown: Shown) -> Json:
+    kind = "parallel" if group.is_parallel else "sequential"
+    return {"type": kind, "steps": [_step(each, shown) for each in group.steps]}
+
+
+def _step(log: StepLog, shown: Shown) -> Json:
+    step, message = log.step, log.message or log.request
+    is_done = log.state is StepState.SUCCESS
+    errors = () if is_done or log.message is None else tuple(_errors(log.message, shown))
+    return _present(
+        {
+            "stepId": step.number,
+            "stepName": step.step_name,
+            "stepType": step.step_type,
+            "callType": _call_type(log).value,
+            "messageId": log.message_id,
+            "out": shown.text(step.out),
+            "concurrent": step.concurrent,
+            "state": log.state.value,
+            "createdAt": log.at_ms,
+            "retries": None if message is None else message.message.policy.max_retries,
+            "retryDelay": None if message is None else message.message.policy.retry_delay,
+            "headers": {} if message is None else shown.headers(message.message.headers),
+            "sleepFor": _sleep_for_ms(step.sleep_for),
+            "sleepUntil": None if step.sleep_until is None else round(step.sleep_until * 1000),
+            **_call(log, shown),
+            **_wait(log),
+            **_invocation(log, shown),
+            "errors": list(errors) or None,
+        }
+    )
+
+
+def _sleep_for_ms(length: float | str | None) -> int | None:
+    """How long a step sleeps (D-531): a client publishes seconds, or a text such as 1d. None for what is neither."""
+    if length is None:
+        return None
+    try:
+        return parse_seconds_or_duration_ms(length) if isinstance(length, str) else round(length * 1000)
+    except Malformed:
+        return None
+
+
+def _call_type(log: StepLog) -> CallType:
+    """A call step is a request before it is a result, and a callback when the third party has answered."""
+    if log.step.step_type != "Call" or log.step.is_plan or log.request is None or log.state is StepState.SUCCESS:
+        return CallType.STEP
+    is_answered = log.request.phase in (Phase.DELIVERED, Phase.FAILED)
+    return CallType.FROM_CALLBACK if is_answered else CallType.TO_CALLBACK
+
+
+def _call(log: StepLog, shown: Shown) -> dict[str, Json]:
+    fields: dict[str, Json] = {}
+    if log.request is not None:
+        request = log.request.message
+        fields |= {
+            "callUrl": request.url,
+            "callMethod": request.method.value,
+            "callHeaders": shown.headers(request.headers),
+            "callBody": shown.bytes(request.body),
+        }
+    if log.response is not None:
+        fields |= {
+            "callResponseStatus": log.response.status,
+            "callResponseBody": shown.text(log.response.body),
+            "callResponseHeaders": {name: list(values) for name, values in log.response.header.items()},
+        }
+    return fields
+
+
+def _wait(log: StepLog) -> dict[str, Json]:
+    if log.wait is None:
+        # An event that had come before resumed the step at once.
+        return {} if log.step.wait_event_id is None else {"waitEventId": log.step.wait_event_id, "waitTimeout": False}
+    return {
+        "waitEventId": log.wait.event_id,
+        "waitTimeoutDuration": log.wait.timeout,
+        "waitTimeoutDeadline": log.wait.deadline_ms,
+        "waitTimeout": bool(log.step.wait_timeout),
+    }
+
+
+def _invocation(log: StepLog, shown: Shown) -> dict[str, Json]:
+    if log.invoked is None:
+        return {}
+    run = log.invoked.run
+    return {
+        "invokedWorkflowRunId": run.run_id,
+        "invokedWorkflowUrl": run.url,
+        "invokedWorkflowCreatedAt": run.created_ms,
+        "invokedWorkflowRunBody": shown.bytes(log.invoked.payload),
+        "invokedWorkflowRunHeaders": shown.headers(run.options.forwarded),
+    }
+
+
+def _trial(trial: Trial, shown: Shown) -> Json:
+    message = trial.message
+    return _present(
+        {
+            "messageId": message.message.message_id,
+            "stepName": _failing_step(message),
+            "state": trial.state.value,
+            "retries": message.message.policy.max_retries,
+            "retryDelay": message.message.policy.retry_delay,
+            "errors": list(_errors(message, shown)) or None,
+            "nextDeliveryTime": message.next_ms,
+        }
+    )
+
+
+def _failing_step(message: RunMessage) -> str | None:
+    """The step that threw, if the endpoint said which."""
+    for attempt in failed_attempts(message):
+        response = attempt.outcome.response
+        for name, value in () if response is None else response.headers:
+            if name.lower().endswith("-error-step-name"):
+                return value
+    return None
+
+
+def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
+    return (_error(message, each.at_ms, each.outcome, shown) for each in failed_attempts(message))
+
+
+def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
+    response = _as_read(message, outcome)
+    return _present(
+        {
+            "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
+            "body": "" if response is None else shown.bytes(response.body),
+            "headers": {} if response is None else shown.headers(response.headers),
+            "status": 0 if response is None else response.status,
+            "time": at_ms,
+        }
+    )
+
+
+# -- failures ---------------------------------------------------------------------------------
+
+
+def callback_state(message: RunMessage) -> str:
+    """The state of the call of a failure function."""
+    return _CALLBACK_STATES.get(message.phase, "CALLBACK_INPROGRESS")
+
+
+def last_response(message: RunMessage) -> Response | None:
+    """What the last attempt of a message was answered, None without an answer."""
+    return _as_read(message, message.attempts[-1].outcome) if message.attempts else None
+
+
+def _as_read(message: RunMessage, outcome: AttemptOutcome) -> Response | None:
+    return None if outcome.response is None else decompressed(outcome.response, message.message.headers)
+
+
+def _failure_function(log: RunLog, shown: Shown) -> Json:
+    """The call of the failure function, what it was called for, and what it answered."""
+    call = log.failure
+    if call is None:
+        return None
+    failed = next((each for each in log.trials if each.state is StepState.FAILED), None)
+    failure = None if failed is None else last_response(failed.message)
+    answer = last_response(call) if call.phase is not Phase.RETRYING else None
+    ending = log.recorded.summary.ending
+    return _present(
+        {
+            "messageId": call.message.message_id,
+            "url": call.message.url,
+            "state": callback_state(call),
+            "failStatus": 0 if failure is None else failure.status,
+            "failResponse": "" if failure is None else shown.bytes(failure.body),
+            "failHeaders": {} if failure is None else shown.headers(failure.headers),
+            "dlqId": None if ending is None else ending.dead_letter_id,
+            "responseStatus": None if answer is None else answer.status,
+            "responseBody": None if answer is None else shown.bytes(answer.body),
+            "responseHeaders": None if answer is None else shown.headers(answer.headers),
+            "errors": list(_errors(call, shown)) or None,
+            "nextDeliveryTime": call.next_ms,
+            "maxRetries": call.message.policy.max_retries,
+        }
+    )
+
+
+def _present(fields: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# -- dead letters of workflow runs as JSON. Source: the workflow reference, 9; decision D-389 ---
+
+
+def dead_letter(entry: DeadLetterEntry, log: RunLog, dialect: Dialect, trim: int | None = None) -> dict[str, Json]:
+    """The record of a dead letter, with its run: `body` is the initial payload, `url` the workflow's."""
+    run = log.recorded.run
+    shown = shown_of(log, trim)
+    view = views.dead_letter(entry, trim)
+    view.pop("bodyBase64", None)
+    body = shown.bytes(log.recorded.summary.payload)
+    return {
+        **view,
+        "url": run.url,
+        "header": {**shown.headers(delivered_headers(run.options)), **_configuration(run, dialect)},
+        **({} if body is None else {"body": body}),
+        **({"callerIp": view["callerIP"]} if "callerIP" in view else {}),
+        "workflowRunId": run.run_id,
+        "workflowCreatedAt": run.created_ms,
+        "workflowUrl": run.url,
+        **_labels(run.options.labels),
+        **_failure_callback(log, trim),
+    }
+
+
+def dead_letters_page(
+    page: Page[tuple[DeadLetterEntry, RunLog]], dialect: Dialect, trim: int | None
+) -> dict[str, Json]:
+    """A page of them; `trim` cuts every body after so many bytes (D-387)."""
+    cursor: dict[str, Json] = {} if page.cursor is None else {"cursor": page.cursor}
+    return {"messages": [dead_letter(entry, log, dialect, trim) for entry, log in page.items], **cursor}
+
+
+def _configuration(run: WorkflowRun, dialect: Dialect) -> dict[str, Json]:
+    """The configuration headers of the request that began the run, as the service would read them again (D-532)."""
+    options, flow = run.options, run.options.flow_control
+    limits = (
+        ()
+        if flow is None
+        else (
+            *(() if flow.parallelism is None else (f"parallelism={flow.parallelism}",)),
+            *(() if flow.rate is None else (f"rate={flow.rate}",)),
+            f"period={flow.period_ms // 1000}s",
+        )
+    )
+    values = {
+        "workflow-runid": run.run_id,
+        "workflow-init": "true",
+        "workflow-url": run.url,
+        "feature-set": ",".join(options.workflow.features) if options.workflow is not None else "",
+        "method": None if options.method is None else options.method.value,
+        "delay": None if options.delay_ms is None else format_duration(options.delay_ms),
+        "not-before": None if options.not_before_ms is None else options.not_before_ms // 1000,
+        "timeout": None if options.timeout_ms is None else format_duration(options.timeout_ms),
+        "retries": options.max_retries,
+        "retry-delay": options.retry_delay,
+        "failure-callback": None if options.failure_callback is None else options.failure_callback.url,
+        "label": ",".join(options.labels),
+        "flow-control-key": None if flow is None else flow.key,
+        "flow-control-value": ", ".join(limits),
+    }
+    return {dialect.header(suffix): [str(value)] for suffix, value in values.items() if value not in (None, "")}
+
+
+def _labels(labels: tuple[str, ...]) -> dict[str, Json]:
+    return {"label": labels[0], "labels": list(labels)} if labels else {}
+
+
+def _failure_callback(log: RunLog, trim: int | None) -> dict[str, Json]:
+    """Where the call of the failure function stands, and what it was answered."""
+    call = log.failure
+    if call is None:
+        return {}
+    shown, state = shown_of(log, trim), callback_state(call)
+    info: dict[str, Json] = {"state": state}
+    answer = last_response(call)
+    if answer is not None:
+        body = shown.bytes(answer.body)
+        info |= {
+            "responseStatus": answer.status,
+            **({} if body is None else {"responseBody": body}),
+            "responseHeaders": shown.headers(answer.headers),
+        }
+    return {"failureCallback": call.message.url, "failureCallbackInfo": info, "failureFunctionState": state}

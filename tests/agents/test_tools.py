@@ -1,0 +1,318 @@
+"""The twelve tools through the official client, in memory: what they answer, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from emulator import AsyncEmulator, resources
+from emulator.agents.server import tools
+from emulator.agents.tool import FULL, SHORT, answer
+from emulator.agents.tools import TOOLS
+from tests.agents.clients import Agent, as_agent
+
+URL = "https://api.test/hook"
+
+# Each argument with its place in the contract: a parameter or a field of the body of an operation, or a field of a
+# schema with a period. `world` is everywhere; `kind`, `action` and `detail` choose an operation or its form.
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "status": {},
+    "world": {
+        "id": "createWorld id",
+        "name": "saveSnapshot name",
+        "epoch": "createWorld epoch",
+        "seed": "createWorld seed",
+        "chaos": "createWorld chaos",
+    },
+    "publish": {"to": "publishMessage destination", "body": "Delivery.body", "options": "Delivery.headers"},
+    "advance": {"by": "advanceClock by", "until": "advanceClock until", "undoable": "advanceClock undoable"},
+    "undo": {},
+    "find": {"where": "listDeliveries url", "limit": "listDeliveries limit", "cursor": "listDeliveries cursor"},
+    "why": {"id": "explainMessage id"},
+    "verify": {
+        "url": "listDeliveries url",
+        "attempts": "BriefDelivery.attempt",
+        "at": "Delivery.at",
+        "status": "DeliveryResponse.status",
+        "body_json": "Delivery.body",
+        "run": "getRun id",
+        "steps": "Run.steps",
+    },
+    "rule": {
+        "match": "addRule match",
+        "respond": "addRule respond",
+        "sequence": "addRule sequence",
+        "fault": "addRule fault",
+        "chance": "addRule chance",
+        "times": "addRule times",
+        "id": "removeRule id",
+    },
+    "act": {"ids": "redeliver seq"},
+    "check_receiver": {"url": "Delivery.url", "body": "Delivery.body"},
+    "docs": {"limit": "listDeliveries limit"},
+}
+# Of the tools themselves: where the application shows what it did, and what to search for.
+OF_TOOLS = {"world", "kind", "action", "detail", "effect_url", "query"}
+
+
+def test_the_tools_are_twelve_and_their_schemas_short() -> None:
+    """At most 12,000 characters in all, as a client gets them; hints say what only reads and what destroys."""
+    listed = tools()
+    hints = {each.name: each.annotations for each in listed}
+    assert [each.name for each in listed] == list(ARGUMENTS)
+    assert sum(len(each.model_dump_json(by_alias=True, exclude_none=True)) for each in listed) <= 12_000
+    assert {name for name, each in hints.items() if each and each.read_only_hint} == {
+        *("status", "find", "why", "verify", "docs")
+    }
+    assert {name for name, each in hints.items() if each and each.destructive_hint} == {"world", "undo", "rule", "act"}
+
+
+def test_every_argument_is_one_of_the_contract() -> None:
+    operations: dict[str, set[str]] = {}
+    schemas: dict[str, Any] = {}
+    for api in ("control", "messaging"):
+        document = yaml.load(
+            resources.path("contracts", f"{api}.openapi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
+        )
+        schemas = {**document["components"]["schemas"], **schemas}
+        for path in document["paths"].values():
+            for method, operation in path.items():
+                if method != "parameters":
+                    operations[operation["operationId"]] = _names(document, path, operation)
+    for name, schema in schemas.items():
+        operations[name] = set(schema.get("properties", ()))
+    for tool in TOOLS:
+        assert set(tool.__struct_fields__) - OF_TOOLS == set(ARGUMENTS[tool.tool]), tool.tool
+        for argument, place in ARGUMENTS[tool.tool].items():
+            where, _, name = place.replace(".", " ").partition(" ")
+            assert name in operations[where], f"{tool.tool} {argument}: {sorted(operations[where])}"
+
+
+def _names(document: Any, path: Any, operation: Any) -> set[str]:
+    """The parameters of an operation and the fields of its body, however deep."""
+    given = [
+        _resolved(document, each)["name"] for each in (*path.get("parameters", ()), *operation.get("parameters", ()))
+    ]
+    return {*given, *_fields(document, operation.get("requestBody", {}), 6)}
+
+
+def _resolved(document: Any, value: Any) -> Any:
+    for part in value["$ref"].split("/")[1:] if "$ref" in value else ():
+        document = document[part]
+    return document if "$ref" in value else value
+
+
+def _fields(document: Any, value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, dict) and depth:
+        found = _resolved(document, value)
+        yield from found.get("properties", ()) if isinstance(found.get("properties"), dict) else ()
+        for each in found.values():
+            yield from _fields(document, each, depth - 1)
+    elif isinstance(value, list) and depth:
+        for each in value:
+            yield from _fields(document, each, depth - 1)
+
+
+@as_agent
+async def test_the_loop(agent: Agent, emulator: AsyncEmulator) -> None:
+    """Rule, publish, advance, why, verify, undo, as an agent goes through them."""
+    assert "no failed attempts\nnext: publish" in await agent.ask("status")
+    await agent.ask(
+        "rule", action="add", match={"url": "https://api.test/*"}, sequence=[{"status": 503}, {"status": 200}]
+    )
+    published = await agent.ask("publish", to=URL, body={"a": 1}, options={"retries": 2, "retry_delay": "10s"})
+    assert "first due 2026-01-01T00:00:10.000Z" in published
+    moved = await agent.ask("advance", by="1h", undoable=True)
+    assert moved.splitlines() == [
+        "2026-01-01T00:00:00.000Z -> 2026-01-01T01:00:00.000Z (1h)",
+        "1 delivery: 1 succeeded, 0 failed, 1 were retries; 0 messages made, 0 firings, 0 dead letters",
+        f"1 x {URL} -> 200",
+        "next: verify; undo",
+    ]
+    assert "10000 with retried = 0 is 10000 ms -> 10s" in await agent.ask("why", id=URL)
+    line = "emulator.verify('https://api.test/hook', attempts=2, status=[503, 200])"
+    assert await agent.ask("verify", url=URL, attempts=2, status=[503, 200]) == (
+        f"passed\nas pytest: {line}\nnext: status"
+    )
+    different = await agent.ask("verify", url=URL, attempts=3)
+    assert different.startswith("FAILED\n")
+    assert "attempts  expected 3, got 2" in different
+    assert "taken back: 1h, to 2026-01-01T00:00:00.000Z, and 1 delivery" in await agent.ask("undo")
+    assert len(await emulator.deliveries()) == 1
+
+
+@as_agent
+async def test_an_advance_says_what_died_and_that_a_condition_was_not_reached(
+    agent: Agent, emulator: AsyncEmulator
+) -> None:
+    await agent.ask("rule", action="add", match={"url": URL}, respond={"status": 500, "body": "no database"})
+    await agent.ask("publish", to=URL, options={"retries": 1, "retry_delay": "10s"})
+    moved = await agent.ask("advance", until="dead-letters")
+    [letter] = await emulator.dead_letters.all()
+    assert "1 dead letters" in moved
+    assert ": no database" in moved
+    assert moved.endswith(f'; act("retry", ["{letter.dead_letter_id}"])')
+    assert "NOT REACHED: deliveries 9: nothing is due" in await agent.ask("advance", until="deliveries 9")
+    assert "a rule of yours answers" in await agent.ask("why", id=URL)
+    again = await agent.ask("act", action="redeliver", ids=[URL])
+    assert "-> 500 no database" in again
+    assert "published again" in await agent.ask("act", action="retry", ids=[letter.dead_letter_id])
+
+
+@as_agent
+async def test_worlds_are_made_copied_saved_and_removed(agent: Agent, emulator: AsyncEmulator) -> None:
+    made = await agent.ask("world", action="create", id="one", epoch="2026-03-01T00:00:00Z", seed=7)
+    assert "its clock is at 2026-03-01T00:00:00Z" in made
+    assert "SVC_TOKEN=" in made
+    await agent.ask("publish", to=URL, options={"delay": "1h"}, world="one")
+    await agent.ask("world", action="fork", id="one", name="two")
+    await agent.ask("world", action="save", id="one", name="before")
+    await agent.ask("advance", by="2h", world="one")
+    await agent.ask("world", action="restore", id="one", name="before")
+    listed = await agent.ask("world", action="list")
+    assert [line.split()[:2] for line in listed.splitlines()[1:3]] == [
+        ["one", "2026-03-01T00:00:00.000Z"],
+        ["two", "2026-03-01T00:00:00.000Z"],
+    ]
+    await agent.ask("world", action="reset", id="two")
+    assert "no messages" in await agent.ask("find", kind="messages", world="two")
+    for world in ("one", "two"):
+        await agent.ask("world", action="delete", id=world)
+    assert await emulator.deliveries() == []
+
+
+@as_agent
+async def test_lists_and_what_acts_on_their_entries(agent: Agent, emulator: AsyncEmulator) -> None:
+    await emulator.queues.upsert("mail", parallelism=1)
+    schedule = (await emulator.schedules.create("https://cron.test", cron="0 9 * * *")).schedule_id
+    await emulator.url_groups.upsert("team", ["https://a.test", "https://b.test"])
+    await agent.ask("publish", to=URL, options={"delay": "1h", "label": "late"})
+    for kind, said in {
+        "messages": "PENDING 0/6 POST",
+        "schedules": "0 9 * * * -> https://cron.test 2026-01-01T09:00:00.000Z",
+        "queues": "mail parallelism 1, lag 0",
+        "groups": "team: https://a.test, https://b.test",
+        "upcoming": "delivery https://api.test/hook",
+        "deliveries": "no deliveries",
+        "dead-letters": "no dead-letters",
+        "runs": "no runs",
+        "rules": "no rules",
+        "refused": "no refused",
+    }.items():
+        assert said in await agent.ask("find", kind=kind), kind
+    found = await agent.ask("find", kind="messages", where={"label": "late"}, detail="full")
+    assert json.loads(found.splitlines()[0])["labels"] == ["late"]
+    assert "9" in await agent.ask("why", id=schedule)
+    paused = await agent.ask("act", action="pause", ids=["queue:mail", f"schedule:{schedule}", "queue:none"])
+    assert paused.splitlines()[:3] == [
+        "queue:mail: paused",
+        f"schedule:{schedule}: paused",
+        "queue:none: FAILED: queue none not found",
+    ]
+    assert "lag 0, paused" in await agent.ask("find", kind="queues")
+    assert "canceled msg_" in await agent.ask("act", action="cancel", ids=["late"])
+    assert "deleted" in await agent.ask("act", action="delete", ids=["queue:mail"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "error", "next"),
+    [
+        pytest.param("nothing", {}, "there is no tool 'nothing'", "one of status", id="tool"),
+        pytest.param("advance", {"far": "1d"}, "unknown field `far`", "by, until, undoable, world", id="argument"),
+        pytest.param("advance", {}, "exactly one of by and until", "advance(by=", id="nothing-given"),
+        pytest.param("advance", {"by": "soon"}, "by: expected a duration", "advance again with another by", id="value"),
+        pytest.param("status", {"world": "none"}, "world none not found", 'world(action="list")', id="world"),
+        pytest.param("publish", {"to": URL, "options": {"delai": "1h"}}, "did you mean delay?", "again", id="option"),
+        pytest.param("find", {"kind": "deliveries", "where": {"to": "x"}}, "to: unknown", "find again", id="filter"),
+        pytest.param(
+            "why", {"id": "nobody"}, "no message has an id that ends in 'nobody'", 'find("messages")', id="id"
+        ),
+        pytest.param("undo", {}, "there is no advance to take back", "status", id="undo"),
+        pytest.param("rule", {"action": "remove"}, "id: missing", 'rule("list")', id="rule"),
+        pytest.param("world", {"action": "save"}, "name: missing", "world(action=", id="snapshot"),
+        pytest.param("act", {"action": "pause", "ids": ["x"]}, "expected queue:NAME", "status", id="thing"),
+        pytest.param("verify", {"url": URL, "run": "wfr_1"}, "exactly one of url and run", "verify(url=", id="verify"),
+        pytest.param("verify", {"url": URL, "at": ["10"]}, "at", "verify again", id="verify-value"),
+    ],
+)
+def test_a_refusal_says_how_to_mend_it(tool: str, arguments: dict[str, Any], error: str, next: str) -> None:
+    @as_agent
+    async def check(agent: Agent, emulator: AsyncEmulator) -> None:
+        text = await agent.refused(tool, **arguments)
+        assert error in text
+        assert next in text.splitlines()[-1]
+        assert text.splitlines()[-1].startswith("next: ")
+
+    check()
+
+
+@as_agent
+async def test_a_receiver_is_checked(agent: Agent, emulator: AsyncEmulator) -> None:
+    await emulator.mount("https://app.test", lambda request: 200)
+    text = await agent.ask("check_receiver", url="https://app.test/hook", body={"a": 1})
+    assert text.startswith("https://app.test/hook: FAILED: ")
+    assert "wrong-key: it was accepted with 200" in text
+    assert "mend: " in text
+
+
+@as_agent
+async def test_what_is_written_is_found(agent: Agent, emulator: AsyncEmulator) -> None:
+    assert "D-015 Retry delay expressions" in await agent.ask("docs", query="retry delay expression", limit=5)
+    assert "nothing is said" in await agent.ask("docs", query="xyzzy")
+
+
+@as_agent
+async def test_resources(agent: Agent, emulator: AsyncEmulator) -> None:
+    await agent.ask("publish", to=URL)
+    listed = [str(each.uri) for each in (await agent.client.list_resources()).resources]
+    templates = (await agent.client.list_resource_templates()).resource_templates
+    assert listed == ["emulator://handbook", "emulator://contract/messaging"]
+    assert [each.uri_template for each in templates] == ["emulator://world/{id}/timeline", "emulator://delivery/{id}"]
+    [delivery] = await emulator.deliveries()
+    for uri, said in {
+        "emulator://handbook": "# svc-emulator",
+        "emulator://contract/messaging": "openapi: 3.1",
+        "emulator://world/default/timeline": "1 attempt of 1 message",
+        f"emulator://delivery/{delivery.seq}": delivery.message_id,
+    }.items():
+        [content] = (await agent.client.read_resource(uri)).contents
+        assert said in getattr(content, "text", ""), uri
+    with pytest.raises(Exception, match="there is no resource"):
+        await agent.client.read_resource("emulator://delivery/99")
+
+
+def test_an_answer_ends_with_what_to_call_next_however_long_it_is() -> None:
+    """D-710."""
+    long = answer([f"line {number}" for number in range(1_000)], next=["status"])
+    assert len(long) <= SHORT
+    assert "more lines left out\nnext: status" in long
+    assert len(answer(["x" * 5_000], next=["status"])) <= SHORT
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@as_agent
+async def test_answers_stay_short_beside_a_hundred_thousand_messages(agent: Agent, emulator: AsyncEmulator) -> None:
+    await agent.ask("rule", action="add", match={"url": "https://down.test/*"}, respond={"status": 503})
+    every_minute: dict[str, Any] = {"cron": "* * * * *", "retries": 0}
+    for number in range(20):
+        host = "down" if number == 0 else "app"
+        await emulator.schedules.create(f"https://{host}.test/{number}", **every_minute)
+    moved = await agent.ask("advance", by="83h20m")
+    assert "100000 deliveries: 95000 succeeded, 5000 failed" in moved
+    assert "(grouped: the first 10000)" in moved
+    letter = (await emulator.dead_letters.all(url="https://down.test/0"))[0]
+    answers = [
+        moved,
+        await agent.ask("status"),
+        *[await agent.ask("find", kind=kind, limit=1_000) for kind in ("deliveries", "messages", "dead-letters")],
+        await agent.ask("why", id=letter.message_id),
+        await agent.ask("verify", url="https://nowhere.test"),
+    ]
+    assert max(map(len, answers)) <= SHORT
+    full = await agent.ask("find", kind="deliveries", limit=1_000, detail="full")
+    assert SHORT < len(full) <= FULL

@@ -1,0 +1,645 @@
+"""What mounted code raises and what is not awaited reaches the test: D-470, D-471, D-472, D-474."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import flask
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.routing import Route
+
+from emulator import AsyncEmulator, Emulator, EmulatorError, EmulatorWarning, HandlerError, Request
+from tests.harness import loops
+
+ORIGIN = "https://app.test"
+URL = "https://app.test/hook"
+
+Raise = Callable[[], None]
+
+
+def fail() -> None:
+    pytest.fail("broken")
+
+
+def skip() -> None:
+    pytest.skip("not now")
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def cancel() -> None:
+    raise asyncio.CancelledError
+
+
+def check() -> None:
+    raise AssertionError("sums")
+
+
+def cancel_own_task() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+RAISES: dict[str, tuple[Raise, type[BaseException]]] = {
+    "fail": (fail, pytest.fail.Exception),
+    "skip": (skip, pytest.skip.Exception),
+    "exit": (leave, SystemExit),
+    "interrupt": (interrupt, KeyboardInterrupt),
+    "cancel": (cancel, asyncio.CancelledError),
+}
+
+
+def function(raises: Raise) -> Any:
+    return lambda request: raises()
+
+
+def async_function(raises: Raise) -> Any:
+    async def app(request: Request) -> None:
+        raises()
+
+    return app
+
+
+def task(raises: Raise) -> Any:
+    """The application raises in a task of its own, which a loop does not survive."""
+
+    async def app(request: Request) -> None:
+        async def work() -> None:
+            raises()
+
+        await asyncio.create_task(work())
+
+    return app
+
+
+def asgi(raises: Raise) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            raises()
+
+    return app
+
+
+def asgi_in_the_midst(raises: Raise) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            raises()
+
+    return app
+
+
+def wsgi(raises: Raise) -> Any:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        raises()
+        return []
+
+    return app
+
+
+Make = Callable[[Raise], Any]
+APPS: tuple[Make, ...] = (function, async_function, task, asgi, asgi_in_the_midst, wsgi)
+
+
+@pytest.fixture(params=APPS, ids=lambda app: app.__name__)
+def make(request: pytest.FixtureRequest) -> Make:
+    found: Make = request.param
+    return found
+
+
+def well(emu: Emulator) -> None:
+    """The world and its server work as before, in threads and on the loop."""
+
+    async def asynchronous(request: Request) -> int:
+        return 202
+
+    for answer, status in ((lambda request: 201, 201), (asynchronous, 202)):
+        emu.mount("https://well.test", answer)
+        message_id = emu.publish(f"https://well.test/{status}")
+        emu.verify(message_id=message_id, status=status, attempts=1)
+
+
+# -- exceptions that are no Exception -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_what_is_no_exception_is_a_500_and_is_raised_again(name: str, make: Make, emu: Emulator) -> None:
+    """D-470."""
+    raises, kind = RAISES[name]
+    emu.mount(ORIGIN, make(raises))
+    with pytest.raises(kind) as caught:
+        emu.publish(URL, retries=0)
+
+    [delivery] = emu.deliveries()
+    assert (delivery.status, delivery.via) == (500, "mount")
+    assert any(entry.name == raises.__name__ for entry in caught.traceback)
+    [listed] = emu.handler_errors
+    assert (type(listed.error), listed.url, listed.message_id) == (kind, URL, delivery.message_id)
+    well(emu)
+
+
+def test_what_is_raised_is_shown_by_the_test_and_the_application_alone(emu: Emulator) -> None:
+    emu.mount(ORIGIN, wsgi(check))
+    with pytest.raises(AssertionError) as caught:
+        emu.publish(URL, retries=0)
+
+    shown = caught.traceback.filter(caught)
+    assert [entry.name for entry in shown] == [
+        "test_what_is_raised_is_shown_by_the_test_and_the_application_alone",
+        "app",
+        "check",
+    ]
+    [note] = caught.value.__notes__
+    assert note.startswith("It was raised by mounted code: the delivery of msg_")
+
+
+def test_an_application_that_cancels_its_own_task_does_not_cancel_the_attempt(emu: Emulator) -> None:
+    async def app(request: Request) -> None:
+        cancel_own_task()
+        await asyncio.sleep(0)
+
+    emu.mount(ORIGIN, app)
+    with pytest.raises(asyncio.CancelledError):
+        emu.publish(URL, retries=0)
+    assert emu.deliveries()[0].status == 500
+    well(emu)
+
+
+def lifespan_app(raises: Raise, phase: str) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            return
+        if phase == "before":
+            raises()
+            await asyncio.sleep(0)
+        await receive()
+        if phase == "startup":
+            raises()
+            await asyncio.sleep(0)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        raises()
+        await asyncio.sleep(0)
+
+    return app
+
+
+OF_LIFESPANS: dict[str, tuple[Raise, type[BaseException]]] = {
+    **RAISES,
+    "cancel its own task": (cancel_own_task, asyncio.CancelledError),
+}
+
+
+@pytest.mark.parametrize("name", OF_LIFESPANS)
+@pytest.mark.parametrize("phase", ["before", "startup", "shutdown"])
+def test_what_breaks_out_of_a_lifespan_is_raised_again(name: str, phase: str, emu: Emulator) -> None:
+    raises, kind = OF_LIFESPANS[name]
+    if phase == "shutdown":
+        emu.mount(ORIGIN, lifespan_app(raises, phase))
+        with pytest.raises(kind):
+            emu.unmount(ORIGIN)
+    else:
+        with pytest.raises(kind):
+            emu.mount(ORIGIN, lifespan_app(raises, phase))
+    [listed] = emu.handler_errors
+    assert (type(listed.error), listed.url, listed.message_id, listed.at) == (kind, ORIGIN, None, None)
+    well(emu)
+
+
+def test_a_lifespan_that_is_busy_after_its_last_answer_is_not_reported(emu: Emulator) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            return
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        await asyncio.Event().wait()
+
+    emu.mount(ORIGIN, app)
+    emu.unmount(ORIGIN)
+    assert emu.handler_errors == ()
+
+
+def post(emu: Emulator, url: str = URL) -> None:
+    """Publish as a client does, beside the Python API."""
+    headers = {"Authorization": f"Bearer {emu.token}", "Svc-Retries": "0"}
+    httpx.post(f"{emu.url}/v2/publish/{url}", headers=headers, trust_env=False, verify=False).raise_for_status()
+
+
+def whole_world(world: Emulator, raises: Raise, then: BaseException | None = None) -> None:
+    """A world, in which mounted code raises behind the test's back; its end raises it."""
+    with world:
+        world.mount(ORIGIN, function(raises))
+        post(world)
+        if then is not None:
+            raise then
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_what_no_call_has_raised_is_raised_at_the_end(name: str, server: Emulator) -> None:
+    raises, kind = RAISES[name]
+    with pytest.raises(kind):
+        whole_world(server.new_world(), raises)
+    with server.new_world() as parent, pytest.raises(kind):
+        whole_world(parent.fork(), raises)
+    world = server.new_world().start()
+    world.mount(ORIGIN, function(raises))
+    post(world)
+    with pytest.raises(kind):
+        world.close()
+
+
+def test_the_next_call_raises_what_a_client_has_caused(emu: Emulator) -> None:
+    emu.mount(ORIGIN, function(fail))
+    post(emu)
+    with pytest.raises(pytest.fail.Exception, match="broken"):
+        emu.clock.status()
+    assert emu.clock.status().in_flight == 0
+
+
+def test_a_failure_goes_before_a_skip_and_each_is_raised_once(emu: Emulator) -> None:
+    emu.mount(ORIGIN, function(skip))
+    emu.mount("https://other.test", function(check))
+    post(emu)
+    post(emu)
+    post(emu, "https://other.test")
+    with pytest.raises(AssertionError, match="sums"):
+        emu.deliveries()
+    with pytest.raises(pytest.skip.Exception):
+        emu.deliveries()
+    assert len(emu.deliveries()) == len(emu.handler_errors) == 3
+
+
+def test_another_thread_does_not_take_what_the_test_has_to_raise(emu: Emulator) -> None:
+    emu.mount(ORIGIN, function(fail))
+    post(emu)
+    found: list[object] = []
+    reader = threading.Thread(target=lambda: found.append(len(emu.deliveries())))
+    reader.start()
+    reader.join(loops.PATIENCE_S)
+    assert found == [1]
+    with pytest.raises(pytest.fail.Exception):
+        emu.deliveries()
+
+
+def test_a_handler_that_calls_the_emulator_does_not_take_it_either(emu: Emulator) -> None:
+    def app(request: Request) -> None:
+        if request.url.endswith("/first"):
+            fail()
+        seen.append(len(emu.deliveries()))
+
+    seen: list[int] = []
+    emu.mount(ORIGIN, app)
+    post(emu, f"{ORIGIN}/first")
+    post(emu, f"{ORIGIN}/second")
+    assert seen == [1]
+    with pytest.raises(pytest.fail.Exception):
+        emu.deliveries()
+
+
+def test_an_exception_that_ends_a_world_is_the_context_of_what_is_raised_then(server: Emulator) -> None:
+    with pytest.raises(AssertionError, match="sums") as caught:
+        whole_world(server.new_world(), check, LookupError("first"))
+    assert isinstance(caught.value.__context__, LookupError)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        whole_world(server.new_world(), check, KeyboardInterrupt())
+    assert interrupted.value.__notes__ == ["Not raised before the end: AssertionError: sums"]
+
+
+# -- assertions, and other exceptions -------------------------------------------------------------
+
+
+def test_an_assertion_of_a_handler_fails_the_call_that_waits_for_it(make: Make, emu: Emulator) -> None:
+    """D-471."""
+    emu.mount(ORIGIN, make(check))
+    with pytest.raises(AssertionError, match="sums"):
+        emu.publish(URL, retries=1)
+    with pytest.raises(AssertionError, match="sums"):
+        emu.clock.advance("1h")
+    assert [each.status for each in emu.deliveries()] == [500, 500]
+    assert len(emu.handler_errors) == 2
+
+
+def test_an_assertion_is_found_in_groups_and_behind_middleware(emu: Emulator) -> None:
+    async def grouped(request: Request) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(async_function(check)(request))
+
+    class Pass(BaseHTTPMiddleware):
+        async def dispatch(self, request: Any, call_next: Any) -> Any:
+            return await call_next(request)
+
+    route = Route("/hook", async_function(check), methods=["POST"])
+    emu.mount(ORIGIN, grouped)
+    with pytest.raises(ExceptionGroup):
+        emu.publish(URL, retries=0)
+    emu.mount(ORIGIN, Starlette(routes=[route], middleware=[Middleware(Pass)]))
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        emu.publish(URL, retries=0)
+
+
+def test_reported_assertions_are_responses_only(server: Emulator) -> None:
+    with server.new_world(handler_errors="report") as world:
+        for raises in (check, fail, skip):
+            world.mount(ORIGIN, function(raises))
+            world.publish(URL, retries=0)
+        assert [str(each.error) for each in world.handler_errors] == ["sums", "broken", "not now"]
+        assert [each.status for each in world.deliveries()] == [500, 500, 500]
+        world.mount(ORIGIN, function(leave))
+        with pytest.raises(SystemExit):
+            world.publish(URL, retries=0)
+        with pytest.raises(AssertionError):
+            whole_world(world.new_world(handler_errors="raise"), check)
+        whole_world(world.fork(), check)
+    with pytest.raises(ValueError, match="handler_errors: expected 'raise' or 'report', got 'ignore'"):
+        server.new_world(handler_errors="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="handler_errors: expected"), Emulator(handler_errors=0):  # type: ignore[arg-type]
+        pass
+
+
+def test_other_exceptions_are_listed_with_their_deliveries(emu: Emulator) -> None:
+    def app(request: Request) -> None:
+        raise LookupError("no such user")
+
+    emu.mount(ORIGIN, app)
+    message_id = emu.publish(URL, retries=1)
+    emu.clock.advance("1h")
+    first, second = emu.handler_errors
+    attempts = emu.deliveries()
+    assert isinstance(first, HandlerError)
+    assert (first.url, first.message_id, first.at_ms) == (URL, message_id, attempts[0].at_ms)
+    assert second.at == attempts[1].at
+    assert str(first) == f"LookupError: no such user (the delivery of {message_id} to {URL})"
+    assert first.error.__traceback__ is not None
+    assert first.error.__traceback__.tb_frame.f_code.co_name == "app"
+
+
+def test_only_so_many_exceptions_keep_their_frames(emu: Emulator) -> None:
+    def app(request: Request) -> None:
+        raise LookupError(request.url)
+
+    emu.mount(ORIGIN, app)
+    emu.schedules.create(f"{ORIGIN}/tick", "* * * * *", retries=0)
+    emu.clock.advance("2h")
+    kept = [each.error.__traceback__ is not None for each in emu.handler_errors]
+    assert kept == [True] * 100 + [False] * 20
+
+
+def test_errors_of_a_fork_are_those_of_the_fork(emu: Emulator) -> None:
+    emu.mount(ORIGIN, function(check))
+    with emu.fork() as other:
+        post(other)
+        with pytest.raises(AssertionError):
+            other.deliveries()
+    assert list(emu.handler_errors) == []
+
+
+def test_a_check_of_a_receiver_judges_what_it_raises(emu: Emulator) -> None:
+    report = emu.check_receiver(function(check))
+    assert not report.passed
+    assert list(emu.handler_errors) == []
+    with pytest.raises(pytest.fail.Exception):
+        emu.check_receiver(function(fail))
+
+
+# -- applications that hang -----------------------------------------------------------------------
+
+
+def test_an_application_that_hangs_is_named_and_fails_the_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    """D-472."""
+    over = threading.Event()
+
+    async def asynchronous(request: Request) -> None:
+        await asyncio.Event().wait()
+
+    def blocking(request: Request) -> None:
+        over.wait(loops.PATIENCE_S)
+
+    with Emulator(mount_timeout=0.2) as emu:
+        for app in (asynchronous, blocking):
+            emu.mount(ORIGIN, app)
+            emu.publish(URL, retries=0)
+        emu.clock.advance(0)
+        errors = [each.error for each in emu.deliveries()]
+        over.set()
+    told = "the application mounted at https://app.test did not answer within 200ms of real time (mount_timeout)"
+    assert errors == [f"timeout: {told}"] * 2
+    assert "the application mounted at https://app.test has not answered a delivery for 0.0333 s" in caplog.text
+
+
+@pytest.mark.parametrize("phase", ["start-up", "shutdown"])
+def test_a_lifespan_that_hangs_is_named(phase: str) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        if phase == "shutdown":
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await asyncio.Event().wait()
+
+    said = f"the application mounted at https://app.test did not end its {phase} within 0.2 s of real time"
+    with Emulator(mount_timeout="200ms") as emu:
+        if phase == "start-up":
+            with pytest.raises(EmulatorError, match=said):
+                emu.mount(ORIGIN, app)
+        else:
+            emu.mount(ORIGIN, app)
+            emu.unmount(ORIGIN)
+            assert said in str(emu.handler_errors[0])
+        well(emu)
+
+
+@pytest.mark.slow
+def test_a_server_ends_beside_applications_that_block(caplog: pytest.LogCaptureFixture) -> None:
+    over = threading.Event()
+
+    async def blocks_its_loop(request: Request) -> None:
+        over.wait(loops.PATIENCE_S * 2)
+
+    def blocks_its_thread(request: Request) -> None:
+        over.wait(loops.PATIENCE_S * 2)
+
+    with Emulator(mount_timeout=0.2) as emu:
+        for app in (blocks_its_loop, blocks_its_thread):
+            emu.mount(ORIGIN, app)
+            emu.publish(URL, retries=0)
+            emu.clock.advance(0)
+        # Those that are mounted later have another loop.
+        well(emu)
+        began = time.monotonic()
+    assert time.monotonic() - began < loops.PATIENCE_S
+    over.set()
+
+
+# -- forgotten mounts -----------------------------------------------------------------------------
+
+
+def test_captured_destinations_are_listed_and_a_near_mount_is_asked_for(
+    server: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-473."""
+    question = "https://app.test is mounted; is https meant?"
+
+    def passes_by_capture() -> None:
+        with server.new_world() as world:
+            world.mount(ORIGIN, lambda request: 200)
+            for url in ("http://app.test/hook", "http://app.test/hook", "https://mail.test/"):
+                world.publish(url)
+            world.verify("http://app.test/hook", status=200)
+            shown = world.timeline().partition("Captured, as no rule and no mount asked for it:\n")[2].splitlines()
+            assert [" ".join(line.split()) for line in shown[:2]] == [
+                f"http://app.test 2 attempts; {question}",
+                "https://mail.test 1 attempt",
+            ]
+            with pytest.raises(
+                AssertionError, match=f"no application is mounted at http://app.test: {re.escape(question)}"
+            ):
+                world.verify("http://app.test/hook", status=503)
+
+    with pytest.warns(EmulatorWarning, match=f"^no application is mounted at http://app.test: {re.escape(question)}$"):
+        passes_by_capture()
+    assert caplog.text.count(f"no application is mounted at http://app.test: {question}") == 1
+
+
+def test_destinations_that_are_refused_are_not_called_captured() -> None:
+    """D-473: with external=fail nothing is captured."""
+    with Emulator(external="fail") as world:
+        world.publish("https://mail.test/", retries=0)
+        with pytest.raises(AssertionError) as caught:
+            world.verify("https://mail.test/", status=200)
+        timeline = world.timeline()
+    text = str(caught.value)
+    assert "capture" not in text + timeline
+    shown = timeline.partition("Refused by the emulator, as no rule and no mount asked for it:\n")[2].splitlines()
+    assert " ".join(shown[0].split()) == "https://mail.test 1 attempt"
+    assert "POST https://mail.test/ refused none" in " ".join(text.split())
+    assert "The destination is external, and the emulator lets such deliveries fail (external=fail); a rule" in (
+        " ".join(text.split())
+    )
+
+
+def test_verify_asks_for_the_mount_that_is_near_to_its_own_url(emu: Emulator) -> None:
+    emu.mount(ORIGIN, lambda request: 200)
+    emu.publish(URL)
+    with pytest.raises(AssertionError, match=r"https://app.test is mounted; is https meant\?"):
+        emu.verify("http://app.test/hook")
+
+
+def test_what_flask_hides_from_its_server_reaches_the_test(emu: Emulator) -> None:
+    """D-591."""
+    app = flask.Flask(__name__)
+
+    @app.post("/hook")
+    def hook() -> str:
+        raise {b"assert": AssertionError, b"": LookupError, b"teapot": NotImplementedError}[flask.request.data](
+            "broken"
+        )
+
+    @app.errorhandler(NotImplementedError)
+    def teapot(error: Exception) -> tuple[str, int]:
+        return "", 418
+
+    emu.mount(ORIGIN, app)
+    for propagates in (None, True):
+        app.config["PROPAGATE_EXCEPTIONS"] = propagates
+        with pytest.raises(AssertionError, match="broken"):
+            emu.publish(URL, "assert", retries=0)
+        emu.publish(URL, "", retries=0)
+        emu.publish(URL, "teapot", retries=0)
+    assert [each.status for each in emu.deliveries()] == [500, 500, 418] * 2
+    assert [type(each.error) for each in emu.handler_errors] == [AssertionError, LookupError] * 2
+    # A request of the test's own is none of ours.
+    app.config["PROPAGATE_EXCEPTIONS"] = None
+    assert app.test_client().post("/hook", data=b"assert").status_code == 500
+    assert len(emu.handler_errors) == 4
+
+
+# -- calls without await --------------------------------------------------------------------------
+
+
+def test_a_call_that_is_not_awaited_fails_the_next_one() -> None:
+    """D-474."""
+
+    async def test() -> None:
+        async with AsyncEmulator() as emulator:
+            emulator.mount(ORIGIN, lambda request: 503)  # type: ignore[unused-coroutine]
+            with pytest.raises(EmulatorError, match=r"^mount\(\.\.\.\) was not awaited.*`await emulator.mount"):
+                await emulator.publish(URL)
+            emulator.clock.advance("1d")  # type: ignore[unused-coroutine]
+            with pytest.raises(EmulatorError, match=r"`await emulator.clock.advance\(\.\.\.\)`"):
+                await emulator.deliveries()
+            # Tasks that are cancelled before they begin were not forgotten.
+            waits = asyncio.create_task(emulator.wait_for(URL))
+            waits.cancel()
+            await asyncio.gather(waits, return_exceptions=True)
+            await asyncio.gather(emulator.deliveries(), asyncio.create_task(emulator.deliveries()))
+            # One that is made now and awaited after the next call is not either.
+            later = emulator.deliveries()
+            await emulator.messages.all()
+            assert await later == []
+
+    asyncio.run(test())
+
+
+def test_a_call_is_a_coroutine_of_its_own(recwarn: pytest.WarningsRecorder) -> None:
+    """D-474. Not every tool takes an object that is like one."""
+
+    async def test() -> None:
+        async with AsyncEmulator() as emulator:
+            call = emulator.clock.advance("1d")
+            assert inspect.iscoroutine(call)
+            assert call.__qualname__ == "AsyncClock.advance"
+            call.close()
+
+    asyncio.run(test())
+    assert not recwarn.list
+
+
+def test_a_call_that_is_kept_and_not_awaited_fails_the_end(server: Emulator) -> None:
+    async def test() -> None:
+        async with AsyncEmulator.sharing(server.new_world().start()) as emulator:
+            kept = emulator.verify(URL, times=3)
+            del kept
+
+    with pytest.raises(EmulatorError, match="verify"):
+        asyncio.run(test())
+
+    async def kept_to_the_end() -> None:
+        async with AsyncEmulator() as emulator:
+            kept = emulator.verify(URL, times=3)
+        del kept
+
+    with pytest.raises(EmulatorError, match=r"`await emulator.verify\(\.\.\.\)`"):
+        asyncio.run(kept_to_the_end())
+
+
+def test_the_report_has_the_frames_of_the_application_alone_after_the_test_has_met_the_error() -> None:
+    def app(request: Request) -> int:
+        raise AssertionError("wrong")
+
+    with Emulator() as emulator:
+        emulator.mount("https://app.test", app)
+        with pytest.raises(AssertionError, match="wrong"):
+            emulator.publish("https://app.test/hook", retries=0)
+        report = emulator.session.errors.report()
+
+    assert report is not None
+    assert report.count("  File ") == 1

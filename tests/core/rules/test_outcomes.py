@@ -1,0 +1,310 @@
+"""What attempts lead to: duplicates, and what becomes of the calls of a run."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from emulator.core import message_facts, run_facts
+from emulator.core.checkpoint import capture, restore
+from emulator.core.model.messages import AttemptOutcome, Message, Via
+from emulator.core.model.options import CallbackOptions, CallType, MessageOptions
+from emulator.core.model.resources import Disturbance
+from emulator.core.record import RunId
+from tests.harness.simulations import (
+    EPOCH_MS,
+    HOUR,
+    SECOND,
+    World,
+    always,
+    answered,
+    callback,
+    make_account,
+    unreachable,
+)
+from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, parent, part, step
+
+# -- duplicates ---------------------------------------------------------------------------------
+
+URL = "https://api.example.com/hook"
+
+
+def test_a_delivery_is_made_again_at_once() -> None:
+    """D-421."""
+    world = World()
+    world.add_rule("*", duplicate_ms=0)
+    message_id = world.publish(URL)
+    (duplicate,) = world.all(message_facts.DuplicateFinished)
+    assert (duplicate.message_id, duplicate.number, duplicate.started_ms) == (message_id, 1, world.began_ms)
+    assert len(world.all(message_facts.MessageDelivered)) == 1
+
+
+def test_a_delivery_is_made_again_after_a_while() -> None:
+    """D-421."""
+    world = World()
+    world.add_rule("*", duplicate_ms=HOUR)
+    world.publish(URL)
+    assert world.all(message_facts.DuplicateStarted) == []
+    world.run_for(HOUR)
+    (started,) = world.all(message_facts.DuplicateStarted)
+    assert started.at_ms == world.began_ms + HOUR
+
+
+def test_a_failed_attempt_is_not_made_again() -> None:
+    """D-421."""
+    world = World(answering=always(answered(500)))
+    world.add_rule("*", duplicate_ms=0)
+    world.publish(URL, max_retries=0)
+    assert world.all(message_facts.DuplicateScheduled) == []
+
+
+def test_what_a_duplicate_is_answered_changes_nothing() -> None:
+    """D-421."""
+    answers = iter((answered(200), answered(500)))
+    world = World(answering=lambda message, number: next(answers))
+    world.add_rule("https://api.example.com/*", duplicate_ms=0)
+    world.publish(URL, max_retries=3)
+    (finished,) = world.all(message_facts.DuplicateFinished)
+    assert not finished.outcome.succeeded
+    assert world.all(message_facts.RetryScheduled) == []
+    assert world.all(message_facts.MessageFailed) == []
+    assert not world.simulation.state.messages
+
+
+def test_a_duplicate_causes_no_callback() -> None:
+    """D-421."""
+    world = World()
+    world.add_rule(URL, duplicate_ms=0)
+    callback = CallbackOptions(url="https://back.example.com", options=MessageOptions())
+    world.publish(URL, callback=callback)
+    assert len(world.all(message_facts.MessageCreated)) == 2
+    assert len(world.all(message_facts.DuplicateFinished)) == 1
+
+
+def test_a_duplicate_goes_where_its_delivery_went_and_has_none_of_its_own() -> None:
+    """D-421."""
+    world = World()
+    world.add_rule(URL, forward_to="http://127.0.0.1:3000", duplicate_ms=0, latency_ms=10)
+    world.publish(URL)
+    world.run_for(HOUR)
+    (scheduled,) = world.all(message_facts.DuplicateScheduled)
+    answer = scheduled.duplicate.answer
+    assert answer is not None
+    assert (answer.forward_to, answer.latency_ms, answer.duplicate_ms) == ("http://127.0.0.1:3000", 0, None)
+    assert answer.disturbance == Disturbance(is_duplicate=True)
+
+
+def test_a_pending_duplicate_outlasts_a_restart() -> None:
+    """D-421."""
+    world = World()
+    world.add_rule("*", duplicate_ms=HOUR)
+    world.publish(URL)
+    state = world.snapshot()[0]
+    assert len(state.duplicates) == 1
+    assert capture(restore(state)) == state
+
+
+# -- calls of a workflow run --------------------------------------------------------------------
+
+THIRD = "https://third.test/"
+FAIL = "https://app.test/fail"
+BOOM = answered(500, headers=(("Content-Type", "application/json"),), body=b'{"error":"E","message":"boom"}')
+FATAL = answered(489, headers=(("Svc-NonRetryable-Error", "true"),))
+
+
+def answers(outcome: AttemptOutcome) -> Any:
+    return lambda message, number: outcome
+
+
+def test_a_failing_call_is_retried_and_then_fails_the_run() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = answers(BOOM)
+    first = world.begin(max_retries=2, retry_delay="1000")
+    world.run_for(10 * SECOND)
+    assert world.times_of_calls() == [0, SECOND, 2 * SECOND]
+    assert world.endings == [(RUN, "RUN_FAILED")]
+    (letter,) = world.owner.dead_letters.values()
+    assert (letter.message_id, letter.run_number) == (first.message_id, 1)
+    assert world.all(run_facts.RunEnded)[0].dead_letter_id == letter.dead_letter_id
+
+
+def test_the_failure_function_is_told_all() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = answers(BOOM)
+    failed = world.begin(
+        body=b"payload",
+        max_retries=0,
+        failure_callback=callback(FAIL, forwarded=(("X-Own", "1"),), max_retries=1),
+    )
+    (call,) = world.calls_at(FAIL)
+    assert call.run is not None
+    assert (call.run.call_type, call.policy.max_retries, call.headers) == (
+        CallType.FAILURE_CALL,
+        1,
+        (("X-Own", "1"), ("Content-Type", "application/json")),
+    )
+    told = json.loads(call.body)
+    letter = world.dead_letter_ids()[0]
+    assert told == {
+        "status": 500,
+        "header": {"Content-Type": ["application/json"]},
+        "body": base64.b64encode(BOOM.response.body if BOOM.response else b"").decode(),
+        "retried": 0,
+        "maxRetries": 0,
+        "dlqId": letter,
+        "url": FLOW,
+        "method": "POST",
+        "sourceHeader": {},
+        "sourceBody": base64.b64encode(b"payload").decode(),
+        "sourceMessageId": failed.message_id,
+        "workflowRunId": RUN,
+        "workflowCreatedAt": EPOCH_MS,
+        "workflowUrl": FLOW,
+        "notBefore": str(EPOCH_MS),
+        "createdAt": str(EPOCH_MS),
+        "callerIP": "203.0.113.7",
+    }
+    assert b": " not in call.body
+
+
+def test_a_failing_failure_function_leaves_no_dead_letter_of_its_own() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = world.outcomes[FAIL] = answers(BOOM)
+    world.begin(max_retries=0, failure_callback=callback(FAIL, max_retries=1, retry_delay="1000"))
+    world.run_for(10 * SECOND)
+    assert len(world.calls_at(FAIL)) == 2
+    assert len(world.dead_letter_ids()) == 1
+    assert len(world.all(message_facts.MessageGivenUp)) == 1
+    assert world.owner.run_messages == {}
+
+
+def test_a_step_in_the_middle_fails_the_run_with_the_failure_function_of_its_beginning() -> None:
+    world = RunWorld({1: lambda world: world.add(step(1), max_retries=0)})
+    world.outcomes[FLOW] = lambda message, number: WORKFLOW if message.run and message.run.is_init else BOOM
+    world.begin(failure_callback=callback(FAIL))
+    world.add(step(1), max_retries=0)
+    assert json.loads(world.calls_at(FAIL)[0].body)["sourceBody"] == base64.b64encode(b'{"a":1}').decode()
+
+
+def test_two_steps_that_fail_make_one_dead_letter() -> None:
+    world = RunWorld()
+    world.answering = None
+    first = world.begin()
+    world.finish(first.message_id, WORKFLOW)
+    steps = [world.add(step(number), max_retries=0).message_id for number in (1, 2)]
+    for message_id in steps:
+        world.finish(message_id, BOOM)
+    assert len(world.dead_letter_ids()) == 1
+    assert world.endings == [(RUN, "RUN_FAILED")]
+    assert world.log_of(steps[1])[-1] == "FAILED"
+
+
+def test_the_oldest_dead_letter_makes_room() -> None:
+    world = RunWorld(account=make_account(max_dlq_size=1))
+    world.outcomes[FLOW] = answers(FATAL)
+    for name in ("wfr_1", "wfr_2"):
+        world.begin(RunId(name))
+    assert [letter.run_number for letter in world.owner.dead_letters.values()] == [2]
+
+
+def test_the_invoker_is_told_of_a_failure() -> None:
+    world = RunWorld()
+    world.begin()
+    world.outcomes[THIRD] = answers(FATAL)
+    world.send(item(THIRD, workflow=part(RunId("wfr_child"), is_init=True), invoker=parent(RUN)))
+    told = json.loads(world.run().steps[-1].body)
+    assert json.loads(told["out"]) == {"isFailed": True, "isCanceled": False}
+
+
+# -- destinations that are no workflow --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "outcome", "ends"),
+    [
+        pytest.param(("WF_DetectTrigger",), answered(body=b"page"), [(RUN, "RUN_FAILED")], id="no workflow"),
+        pytest.param(("WF_DetectTrigger",), WORKFLOW, [], id="workflow"),
+        pytest.param((), answered(), [], id="not asked for"),
+        pytest.param(("WF_DetectTrigger",), replace(answered(), via=Via.CAPTURE), [], id="captured"),
+    ],
+)
+def test_a_destination_that_is_no_workflow_fails_the_run(
+    features: tuple[str, ...], outcome: AttemptOutcome, ends: list[tuple[str, str]]
+) -> None:
+    """D-365."""
+    world = RunWorld()
+    world.outcomes[FLOW] = answers(outcome)
+    world.begin(part={"features": features}, failure_callback=callback(FAIL))
+    assert world.endings == ends
+    assert len(world.calls_at(FLOW)) == 1
+    if ends:
+        finished = world.all(message_facts.AttemptFinished)[0].outcome
+        assert finished.error is not None
+        assert finished.error.startswith("detected a non-workflow destination for trigger/invoke. make sure")
+        assert base64.b64decode(json.loads(world.calls_at(FAIL)[0].body)["body"]) == b"page"
+
+
+def test_later_answers_need_not_be_a_workflows() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = lambda message, number: WORKFLOW if message.run and message.run.is_init else answered()
+    world.begin()
+    world.add(step(1))
+    assert world.endings == []
+
+
+# -- call steps -------------------------------------------------------------------------------
+
+
+def call(world: RunWorld, outcome: AttemptOutcome, **options: Any) -> list[Message]:
+    """Begin a run, and make the request of a call step; the calls that carry its response."""
+    world.outcomes[THIRD] = answers(outcome)
+    world.begin(body=b"payload", forwarded=(("X-User", "u"), ("Svc-Workflow-Sdk-Version", "1")))
+    back = callback(
+        FLOW, forwarded=(("Svc-Workflow-Callback", "true"),), workflow=part(call_type=CallType.FROM_CALLBACK)
+    )
+    options = {"max_retries": 0, "callback": back, **options}
+    world.send(item(THIRD, b"q", workflow=part(call_type=CallType.TO_CALLBACK), **options))
+    world.run_for(60 * SECOND)
+    return [message for message in world.calls if message.run and message.run.call_type is CallType.FROM_CALLBACK]
+
+
+@pytest.mark.parametrize("status", [200, 201, 300, 400, 401, 500])
+def test_whatever_a_third_party_answers_is_brought_once(status: int) -> None:
+    """D-366."""
+    world = RunWorld()
+    (brought,) = call(world, answered(status, body=b"r"), max_retries=1, retry_delay="1000")
+    told = json.loads(brought.body)
+    retried = 0 if status < 300 else 1
+    assert (told["status"], told["body"], told["retried"], told["maxRetries"]) == (status, "cg==", retried, 1)
+    assert told["sourceBody"] == base64.b64encode(b"payload").decode()
+    assert brought.url == FLOW
+    assert brought.headers == (
+        ("Svc-Workflow-Callback", "true"),
+        ("X-User", "u"),
+        ("Content-Type", "application/json"),
+    )
+    assert (world.dead_letter_ids(), world.endings) == ([], [])
+    assert len(world.run().steps) == 1
+
+
+def test_a_third_party_that_cannot_be_reached_has_the_status_0() -> None:
+    """D-366."""
+    (brought,) = call(RunWorld(), unreachable("connection refused"))
+    told = json.loads(brought.body)
+    assert (told["status"], base64.b64decode(told["body"])) == (0, b"connection refused")
+
+
+def test_a_response_that_comes_after_the_end_is_brought_to_nobody() -> None:
+    world = RunWorld()
+    world.answering = None
+    world.begin()
+    request = world.send(
+        item(THIRD, workflow=part(call_type=CallType.TO_CALLBACK), callback=callback(FLOW), max_retries=0)
+    )
+    world.cancel_run()
+    world.finish(request.message_id, answered(200))
+    assert len(world.messages) == 2
