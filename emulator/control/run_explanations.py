@@ -11,7 +11,7 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
 from emulator.control.records import TWIN, Count, Instant, InstantMs, Status, Text, View
-from emulator.control.waiting import not_left
+from emulator.control.upcoming import not_left
 from emulator.core.model.options import CallType
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, MessageId, RunId
