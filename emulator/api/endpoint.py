@@ -102,7 +102,8 @@ class RoutedRequest(Record):
 
 
 Opener = Callable[[RoutedRequest], Awaitable[C]]
-Handler = Callable[[C], Awaitable[Response]]
+# A record is answered with 200, as JSON.
+Handler = Callable[[C], Awaitable[Response | msgspec.Struct]]
 
 
 class Route(NamedTuple, Generic[C, P]):
@@ -162,7 +163,8 @@ class PathEndpoint(Generic[C]):
         try:
             request = await read_request(scope, receive, is_streamed=method in self._streamed)
             query = request.parts.query
-            return await handler(await self._open(request))
+            answer = await handler(await self._open(request))
+            return answer if isinstance(answer, Response) else Answer(answer)
         except Refused as refused:
             return refusal(refused, self._dialect, query, challenge=self._challenge)
         except WorldBroken as broken:

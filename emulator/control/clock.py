@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, Rate, View, WholeNumber, rate_view
 from emulator.core.errors import Conflict, InvalidInput, NotFound
@@ -174,29 +172,35 @@ class Drain(Moved):
     idle: bool  #: Whether nothing is due any more but future firings of schedules.
 
 
-def advance_view(report: AdvanceReport) -> Advance | Drain:
-    """What an advance or a drain did, without what has no value."""
-    given: dict[str, Any] = {name: UNSET if value is None else value for name, value in asdict(report).items()}
-    kind, other = (Advance, "idle") if report.idle is None else (Drain, "reached")
-    del given[other]
-    return kind(**given)
+def advance_view(report: AdvanceReport) -> Advance:
+    """What an advance did, without what has no value."""
+    return Advance(**_fields(report, without="idle"))
 
 
-async def get_clock(call: ControlCall) -> Response:
-    return Answer(clock_view(await call.world.clock.status()))
+def drain_view(report: AdvanceReport) -> Drain:
+    """What a drain did, without what has no value."""
+    return Drain(**_fields(report, without="reached"))
 
 
-async def set_clock(call: ControlCall) -> Response:
+def _fields(report: AdvanceReport, *, without: str) -> dict[str, Any]:
+    return {name: UNSET if value is None else value for name, value in asdict(report).items() if name != without}
+
+
+async def get_clock(call: ControlCall) -> Clock:
+    return clock_view(await call.world.clock.status())
+
+
+async def set_clock(call: ControlCall) -> Clock:
     change = read_clock_change(call.body)
-    return Answer(clock_view(await call.world.clock.set(change)))
+    return clock_view(await call.world.clock.set(change))
 
 
-async def advance(call: ControlCall) -> Response:
+async def advance(call: ControlCall) -> Advance:
     request = read_advance(call.body)
     if request.until is not None:
         await _check_exists(call, request.until)
     moving = call.world.move(lambda clock: clock.advance(request), undoable=request.undoable)
-    return Answer(advance_view(await _while_wanted(call, moving)))
+    return advance_view(await _while_wanted(call, moving))
 
 
 async def _check_exists(call: ControlCall, until: UntilCondition) -> None:
@@ -208,15 +212,15 @@ async def _check_exists(call: ControlCall, until: UntilCondition) -> None:
         await call.world.runs.find(RunId(until.id))
 
 
-async def advance_to_next(call: ControlCall) -> Response:
+async def advance_to_next(call: ControlCall) -> Advance:
     moving = call.world.move(WorldClock.advance_to_next, undoable=read_undoable(call.body))
-    return Answer(advance_view(await _while_wanted(call, moving)))
+    return advance_view(await _while_wanted(call, moving))
 
 
-async def drain(call: ControlCall) -> Response:
+async def drain(call: ControlCall) -> Drain:
     request = read_drain(call.body)
     moving = call.world.move(lambda clock: clock.drain(request), undoable=request.undoable)
-    return Answer(advance_view(await _while_wanted(call, moving)))
+    return drain_view(await _while_wanted(call, moving))
 
 
 async def _while_wanted(call: ControlCall, moving: Coroutine[None, None, AdvanceReport]) -> AdvanceReport:

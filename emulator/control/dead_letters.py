@@ -6,9 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of
 from emulator.control.messages import FILTERS, PAGE, read_filter, read_page_limit
 from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_of
@@ -147,12 +145,12 @@ def remedies_of_run(*, has_failure_function_failed: bool) -> tuple[Remedy, ...]:
     return (Remedy.RESUME, Remedy.RESTART, *again, Remedy.DELETE)
 
 
-async def list_dead_letters(call: ControlCall) -> Response:
+async def list_dead_letters(call: ControlCall) -> DeadLetterPage:
     query = read_dead_letter_query(query_of(call.parts.query, "kind", *FILTERS, *PAGE))
     state = await call.world.current_state()
     page = await call.world.history.dead_letters(query)
     found = tuple(dead_letter_view(each, state, call.dialect.header_prefix) for each in page.items)
-    return Answer(DeadLetterPage(dead_letters=found, cursor=page.cursor))
+    return DeadLetterPage(dead_letters=found, cursor=page.cursor)
 
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/dead-letters", list_dead_letters, OWN_QUERY),)

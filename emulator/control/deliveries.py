@@ -327,7 +327,7 @@ class DeliveryPage(View):
     dropped: Dropped | UnsetType
 
 
-async def list_deliveries(call: ControlCall) -> Response:
+async def list_deliveries(call: ControlCall) -> DeliveryPage:
     given = query_of(call.parts.query, *PARAMETERS)
     query, redact = read_delivery_query(given), given.flag("redact")
     # Without headers and bodies (D-322); with how many attempts fit in all (D-481).
@@ -336,17 +336,14 @@ async def list_deliveries(call: ControlCall) -> Response:
     recorded = call.world.history
     page = await recorded.deliveries(query)
     found = page.items if brief else await recorded.as_sent(page.items)
-    return Answer(
-        DeliveryPage(
-            # Encoded one by one: thousands of headers and bodies that live together start the garbage collector.
-            deliveries=tuple(
-                encoded(brief_view(each, redact=redact) if brief else delivery_view(each, redact=redact))
-                for each in found
-            ),
-            cursor=page.cursor,
-            count=count_view(await recorded.count_deliveries(query)) if counts else UNSET,
-            dropped=dropped_view(recorded.dropped_deliveries),
-        )
+    return DeliveryPage(
+        # Encoded one by one: thousands of headers and bodies that live together start the garbage collector.
+        deliveries=tuple(
+            encoded(brief_view(each, redact=redact) if brief else delivery_view(each, redact=redact)) for each in found
+        ),
+        cursor=page.cursor,
+        count=count_view(await recorded.count_deliveries(query)) if counts else UNSET,
+        dropped=dropped_view(recorded.dropped_deliveries),
     )
 
 
@@ -363,12 +360,12 @@ class RedeliveredAttempt(View):
     delivery: Delivery | None
 
 
-async def redeliver_attempt(call: ControlCall) -> Response:
+async def redeliver_attempt(call: ControlCall) -> RedeliveredAttempt:
     redact = read_shown(call.parts.query)
     seq = int(call.name) if re.fullmatch("[0-9]{1,15}", call.name) else 0
     number, found = await redeliver(call.world, seq, call.name)
     shown = None if found is None else delivery_view(found, redact=redact)
-    return Answer(RedeliveredAttempt(redelivery=number, delivery=shown))
+    return RedeliveredAttempt(redelivery=number, delivery=shown)
 
 
 ROUTES: tuple[ControlRoute, ...] = (

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard, assert_never
 
-from starlette.responses import Response
-
-from emulator.api.endpoint import Answer
 from emulator.control import upcoming
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
 from emulator.control.reasons import (
@@ -73,10 +70,10 @@ _REMOVALS = {
 }
 
 
-async def explain_message(call: ControlCall) -> Response:
+async def explain_message(call: ControlCall) -> Explanation:
     await call.world.current_state()
     redact = read_shown(call.parts.query)
-    return Answer(await explain(call.world, MessageId(call.name), call.dialect, redact=redact))
+    return await explain(call.world, MessageId(call.name), call.dialect, redact=redact)
 
 
 async def explain(world: World, message_id: MessageId, dialect: Dialect, *, redact: bool) -> Explanation:

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from msgspec import Meta, UnsetType
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
 from emulator.control.records import (
     TWIN,
@@ -178,12 +176,12 @@ def _listed(
     )
 
 
-async def list_messages(call: ControlCall) -> Response:
+async def list_messages(call: ControlCall) -> MessagePage:
     query = read_message_query(call.parts.query)
     at = as_of(await call.world.current_state())
     page = await call.world.messages.page(query, at)
     found = listed(call.world.state, at, page.items)
-    return Answer(MessagePage(messages=found, cursor=page.cursor, dropped=dropped_view(call.world.history.dropped)))
+    return MessagePage(messages=found, cursor=page.cursor, dropped=dropped_view(call.world.history.dropped))
 
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/messages", list_messages, OWN_QUERY),)

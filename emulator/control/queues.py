@@ -8,9 +8,7 @@ from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, field
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Count, HeaderValues, Instant, InstantMs, PositiveNumber, Text, View
 from emulator.core.model.messages import Attempt, HoldKind
@@ -111,8 +109,8 @@ class UrlGroupList(View):
     url_groups: tuple[ListedUrlGroup, ...]
 
 
-async def list_queues(call: ControlCall) -> Response:
-    return Answer(QueueList(queues=tuple(queues(await call.world.current_state()))))
+async def list_queues(call: ControlCall) -> QueueList:
+    return QueueList(queues=tuple(queues(await call.world.current_state())))
 
 
 def queues(state: StateView) -> Iterator[ListedQueue]:
@@ -134,9 +132,9 @@ def queues(state: StateView) -> Iterator[ListedQueue]:
             )
 
 
-async def list_flow_keys(call: ControlCall) -> Response:
+async def list_flow_keys(call: ControlCall) -> FlowKeyList:
     state, waiting = await call.world.current_state(), call.world.driver.waiting_to_leave
-    return Answer(FlowKeyList(keys=tuple(flow_keys(state, waiting())), global_=tuple(parallelism(state, waiting()))))
+    return FlowKeyList(keys=tuple(flow_keys(state, waiting())), global_=tuple(parallelism(state, waiting())))
 
 
 def flow_keys(state: StateView, attempts: Iterable[Attempt]) -> Iterator[ListedFlowKey]:
@@ -182,22 +180,20 @@ def parallelism(state: StateView, attempts: Iterable[Attempt]) -> Iterator[Globa
         )
 
 
-async def list_url_groups(call: ControlCall) -> Response:
+async def list_url_groups(call: ControlCall) -> UrlGroupList:
     state = await call.world.current_state()
     groups = (group for owner in state.accounts.values() for group in owner.groups.values())
-    return Answer(
-        UrlGroupList(
-            url_groups=tuple(
-                ListedUrlGroup(
-                    name=group.name,
-                    account_id=group.account_id,
-                    endpoints=tuple(ListedEndpoint(name=each.name, url=each.url) for each in group.endpoints),
-                    headers=views.default_headers(group),
-                    created_ms=group.created_ms,
-                    updated_ms=group.updated_ms,
-                )
-                for group in groups
+    return UrlGroupList(
+        url_groups=tuple(
+            ListedUrlGroup(
+                name=group.name,
+                account_id=group.account_id,
+                endpoints=tuple(ListedEndpoint(name=each.name, url=each.url) for each in group.endpoints),
+                headers=views.default_headers(group),
+                created_ms=group.created_ms,
+                updated_ms=group.updated_ms,
             )
+            for group in groups
         )
     )
 

@@ -68,14 +68,12 @@ def read_refused_query(pairs: Pairs) -> int:
     return query_of(pairs, "limit").limit(MAX_LIMIT, DEFAULT_LIMIT)
 
 
-async def list_refused(call: ControlCall) -> Response:
+async def list_refused(call: ControlCall) -> RefusedList:
     limit = read_refused_query(call.parts.query)
     kept = call.world.refused_calls
-    return Answer(
-        RefusedList(
-            refused=tuple(refused_call_view(each) for each in kept.latest(limit)),
-            deduplicated=tuple(deduplicated_view(each) for each in kept.latest_deduplicated(limit)),
-        )
+    return RefusedList(
+        refused=tuple(refused_call_view(each) for each in kept.latest(limit)),
+        deduplicated=tuple(deduplicated_view(each) for each in kept.latest_deduplicated(limit)),
     )
 
 

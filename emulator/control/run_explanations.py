@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, assert_never
 
 from msgspec import Meta
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
 from emulator.control.records import TWIN, Count, Instant, InstantMs, Status, Text, View
 from emulator.control.upcoming import not_left
@@ -209,12 +207,12 @@ def _errors(message: workflow_runs.RunMessage, shown: Shown) -> Iterator[RunReas
         yield RunReason(kind="error", at_ms=each.at_ms, text=f"{who} {said}")
 
 
-async def explain_run(call: ControlCall) -> Response:
+async def explain_run(call: ControlCall) -> RunExplanation:
     await call.world.current_state()
     redact = read_shown(call.parts.query)
     log = await call.world.runs.find(RunId(call.name))
     waits = awaited(log, not_left(call.world))
-    return Answer(run_explanation_view(log, waits, call.dialect.header_prefix, redact=redact))
+    return run_explanation_view(log, waits, call.dialect.header_prefix, redact=redact)
 
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/runs/{name}/explain", explain_run, OWN_QUERY),)

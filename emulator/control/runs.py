@@ -10,9 +10,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of, read_shown
 from emulator.control.dead_letters import Remedy, remedies_of_run
 from emulator.control.records import TWIN, Count, Dropped, Instant, InstantMs, Text, View, dropped_view
@@ -273,28 +271,26 @@ def _awaited(each: Awaited) -> RunAwaited:
     )
 
 
-async def list_runs(call: ControlCall) -> Response:
+async def list_runs(call: ControlCall) -> RunPage:
     given = query_of(call.parts.query, *PARAMETERS)
     query, redact = read_runs(given), given.flag("redact", default=True)
     await call.world.current_state()
     page = await call.world.runs.summaries(query)
-    return Answer(
-        RunPage(
-            runs=tuple(summary_view(each, redact=redact) for each in page.items),
-            cursor=page.cursor,
-            count=count_view(await call.world.runs.count(query)) if given.flag("count") else UNSET,
-            dropped=dropped_view(call.world.history.dropped),
-        )
+    return RunPage(
+        runs=tuple(summary_view(each, redact=redact) for each in page.items),
+        cursor=page.cursor,
+        count=count_view(await call.world.runs.count(query)) if given.flag("count") else UNSET,
+        dropped=dropped_view(call.world.history.dropped),
     )
 
 
-async def get_run(call: ControlCall) -> Response:
+async def get_run(call: ControlCall) -> Run:
     await call.world.current_state()
     redact = read_shown(call.parts.query)
     log = await call.world.runs.find(RunId(call.name))
     waits = awaited(log, not_left(call.world))
     actions = run_actions(log, call.world.state)
-    return Answer(run_view(log, waits, actions, call.dialect.header_prefix, redact=redact))
+    return run_view(log, waits, actions, call.dialect.header_prefix, redact=redact)
 
 
 ROUTES: tuple[ControlRoute, ...] = (

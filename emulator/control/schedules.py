@@ -7,9 +7,7 @@ from itertools import islice
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute, Pairs, query_of
 from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, Text, View
 from emulator.core.errors import NotFound, Refused
@@ -67,9 +65,9 @@ def read_firings(pairs: Pairs) -> int:
     return query_of(pairs, "firings").integer("firings", 0, MAX_FIRINGS, 0)
 
 
-async def list_schedules(call: ControlCall) -> Response:
+async def list_schedules(call: ControlCall) -> ScheduleList:
     count = read_firings(call.parts.query)
-    return Answer(ScheduleList(schedules=tuple(schedules(await call.world.current_state(), count))))
+    return ScheduleList(schedules=tuple(schedules(await call.world.current_state(), count)))
 
 
 def schedules(state: StateView, count: int) -> Iterator[ListedSchedule]:
@@ -136,13 +134,13 @@ class ScheduleExplanation(View):
     reasons: Annotated[tuple[ScheduleReason, ...], Meta(min_length=1)]
 
 
-async def explain_schedule(call: ControlCall) -> Response:
+async def explain_schedule(call: ControlCall) -> ScheduleExplanation:
     state = await call.world.current_state()
     for owner in state.accounts.values():
         progress = owner.schedules.get(ScheduleId(call.name))
         if progress is not None:
             # Of the first account that has one of this id.
-            return Answer(explained(state, progress))
+            return explained(state, progress)
     raise NotFound(f"schedule {call.name} not found")
 
 

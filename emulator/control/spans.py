@@ -123,7 +123,7 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
             raise InvalidInput("content-encoding", "expected gzip or identity")
 
 
-async def list_spans(call: ControlCall) -> Response:
+async def list_spans(call: ControlCall) -> MessageSpans:
     """The spans that the deliveries of a message caused. Raises NotFound."""
     world, message_id = call.world, MessageId(call.name)
     await world.current_state()
@@ -144,7 +144,7 @@ async def list_spans(call: ControlCall) -> Response:
         for delivery, context in named
         if context is not None
     ]
-    return Answer(MessageSpans(deliveries=tuple(found)))
+    return MessageSpans(deliveries=tuple(found))
 
 
 def _spans(call: ControlCall, cause: SpanContext) -> tuple[AppSpan, ...]:

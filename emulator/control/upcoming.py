@@ -16,9 +16,7 @@ from typing import Annotated, Any, Literal, assert_never
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
-from starlette.responses import Response
 
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
 from emulator.control.records import (
     TWIN,
@@ -652,10 +650,10 @@ def waits_for(
 # -- the route --------------------------------------------------------------------------------
 
 
-async def list_upcoming(call: ControlCall) -> Response:
+async def list_upcoming(call: ControlCall) -> Upcoming:
     query = read_upcoming(call.parts.query)
     await call.world.current_state()
-    return Answer(await upcoming(call.world, query))
+    return await upcoming(call.world, query)
 
 
 def not_left(world: World) -> frozenset[MessageId]:

@@ -266,18 +266,18 @@ async def get_health(call: ControlCall) -> Response:
     return Answer(health, 503 if troubles else 200)
 
 
-async def get_credentials(call: ControlCall) -> Response:
+async def get_credentials(call: ControlCall) -> CredentialsWithEnvironment:
     fields = {**_credential_fields(call.world.credentials()), **dialect_fields(call.dialect)}
-    return Answer(CredentialsWithEnvironment(**fields))
+    return CredentialsWithEnvironment(**fields)
 
 
-async def list_worlds(call: ControlCall) -> Response:
+async def list_worlds(call: ControlCall) -> WorldList:
     views: list[World] = []
     for world in call.worlds.all():
         views.append(await view_of(world))
         if len(views) % _LISTED_AT_ONCE == 0:
             await asyncio.sleep(0)
-    return Answer(WorldList(worlds=tuple(views), unusable=_troubles(call.worlds.unusable)))
+    return WorldList(worlds=tuple(views), unusable=_troubles(call.worlds.unusable))
 
 
 async def create_world(call: ControlCall) -> Response:
@@ -285,12 +285,12 @@ async def create_world(call: ControlCall) -> Response:
     return Answer(await view_of(await call.worlds.create(setup)), 201)
 
 
-async def get_world(call: ControlCall) -> Response:
-    return Answer(await view_of(call.worlds.get(call.name)))
+async def get_world(call: ControlCall) -> World:
+    return await view_of(call.worlds.get(call.name))
 
 
-async def get_setup(call: ControlCall) -> Response:
-    return Answer(setup_view(call.worlds.get(call.name).setup))
+async def get_setup(call: ControlCall) -> WorldSetup:
+    return setup_view(call.worlds.get(call.name).setup)
 
 
 async def fork_world(call: ControlCall) -> Response:
@@ -304,16 +304,16 @@ async def delete_world(call: ControlCall) -> Response:
     return Answer(status=204)
 
 
-async def reset(call: ControlCall) -> Response:
+async def reset(call: ControlCall) -> World:
     world = call.world
     await call.worlds.reset(world, read_reset(call.body))
-    return Answer(await view_of(world))
+    return await view_of(world)
 
 
-async def undo(call: ControlCall) -> Response:
+async def undo(call: ControlCall) -> World:
     world = call.world
     await call.worlds.undo(world)
-    return Answer(await view_of(world))
+    return await view_of(world)
 
 
 async def view_of(world: running.World) -> World:
@@ -368,8 +368,8 @@ def snapshot_view(snapshot: reports.Snapshot) -> Snapshot:
     )
 
 
-async def list_snapshots(call: ControlCall) -> Response:
-    return Answer(SnapshotList(snapshots=tuple(snapshot_view(each) for each in await call.world.snapshots.all())))
+async def list_snapshots(call: ControlCall) -> SnapshotList:
+    return SnapshotList(snapshots=tuple(snapshot_view(each) for each in await call.world.snapshots.all()))
 
 
 async def save_snapshot(call: ControlCall) -> Response:

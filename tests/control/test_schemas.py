@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import pytest
+import yaml
 from msgspec import Meta, UnsetType, to_builtins
+from msgspec.structs import fields
 
 from emulator import resources
-from emulator.control import schemas
+from emulator.control import routes, schemas
 from emulator.control.records import TWIN, Instant, InstantMs, View
 from emulator.core.model.options import Method
 
@@ -116,6 +120,27 @@ def test_a_base_of_kinds_has_the_fields_of_all_and_says_which_each_has() -> None
 def test_kinds_that_mean_different_things_by_one_field_are_refused() -> None:
     with pytest.raises(ValueError, match="two kinds have one field as"):
         schemas.schema_of(Torn)
+
+
+def test_a_handler_returns_the_record_that_the_contract_says_its_operation_answers() -> None:
+    contract = yaml.safe_load(Path(str(resources.path("contracts", "control.openapi.yaml"))).read_text("utf-8"))
+    operations = {re.sub(r"{[^}]*}", "{}", path): found for path, found in contract["paths"].items()}
+    compared = 0
+    for route in routes.ROUTES:
+        view: Any = get_type_hints(route.handler)["return"]
+        if not issubclass(view, View):
+            continue  # Another status than 200, or no JSON.
+        operation = operations[re.sub(r"{[^}]*}", "{}", route.path)][route.method.lower()]
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        if "$ref" in schema:
+            assert schema["$ref"] == f"#/components/schemas/{view.__name__}", route
+        else:
+            assert list(schema["properties"]) == [field.encode_name for field in fields(view)], route
+            kinds = get_type_hints(view)
+            required = [each.encode_name for each in fields(view) if UnsetType not in get_args(kinds[each.name])]
+            assert schema["required"] == required, route
+        compared += 1
+    assert compared >= 25
 
 
 def test_a_record_fills_in_the_texts_of_its_instants() -> None:
