@@ -169,18 +169,23 @@ export function when(ms, context, standing = null) {
 /** A sentence of the server; its instants are written as those of the page are. */
 export const sentence = (text, context) => h("bdi", inZone(text, context.now, context.zone));
 
-/** A function that shows a firing in its own zone, and in that of the page if it is another one. */
-export const firing =
+/** Firings, each in its own zone, and in that of the page if it is another one. */
+export const firings = (context, zone, found) =>
+  h("ol.plain.firings", found.map(firing(context, zone)));
+
+/** "2026-03-29T09:00:00+02:00" -> "Sun 29 Mar 2026 09:00 +02:00" */
+const onItsClock = (local) =>
+  `${instant(Date.parse(`${local.slice(0, 19)}Z`)).replace(/:00$/, "")} ${local.slice(19)}`;
+
+const firing =
   (context, zone) =>
   ({ local, at_ms: at, explanation }) =>
     h(
       "li",
-      // "2026-03-29T09:00:00+02:00" -> "2026-03-29 09:00 +02:00"
-      local.replace(/T(\d\d:\d\d):00/, " $1 "),
+      h("span", onItsClock(local), " "),
       h(
         "span.dim",
-        zone !== context.zone && ` · ${moment(at, context.now ?? at, context.zone)}`,
-        " · ",
+        zone !== context.zone && [moment(at, context.now ?? at, context.zone), " · "],
         distance(at, context.now ?? at),
       ),
       explanation && note("◐ ", explanation),

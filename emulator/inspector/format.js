@@ -68,7 +68,8 @@ export const timeOfDay = writer(
 );
 
 const day = writer(dateOf);
-const dayOfYear = writer((p) => `${p.day} ${p.month}`);
+/** "8 Jan" in a zone. */
+export const dayOfYear = writer((p) => `${p.day} ${p.month}`);
 const year = writer((p) => p.year);
 
 /** A time of day, with its date where that is not the date of `now`, and its year likewise: "8 Jan 09:00:00". */

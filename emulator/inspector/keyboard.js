@@ -79,5 +79,5 @@ export function keyboard() {
 
   document.addEventListener("keydown", press);
   bind("?", "This list", show);
-  return { bind };
+  return { bind, show };
 }

@@ -20,7 +20,7 @@ const canAct = document.documentElement.dataset.mode === "on";
 let route = { view: VIEWS[0].path, query: {}, select: null };
 
 const selections = new Set();
-const menu = menuOf(store, showOriginals);
+const menu = menuOf(store, showOriginals, keys.show);
 const main = h("main.view", { id: "view", tabindex: "-1" });
 const detail = h("aside.detail", { "aria-label": "Details", tabindex: "-1", hidden: true });
 const skip = h(

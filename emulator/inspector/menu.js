@@ -1,11 +1,12 @@
-// The menu: the views in their groups, each with a count that lives, and the switch that shows originals.
+// The menu: the views in their groups, each with a count that lives; at its foot the switch that shows originals, the
+// documentation and the list of keys.
 
 import { shown } from "./counts.js";
 import { eachFrame, h, replace } from "./dom.js";
 import { GROUPS } from "./views/index.js";
 
 /** The menu, and a function that marks the view that is open. */
-export function menuOf(store, showOriginals) {
+export function menuOf(store, showOriginals, showKeys) {
   const counts = new Map();
   const links = new Map();
   const entry = ({ path, title, key, counts: name, what, bad }) => {
@@ -29,13 +30,28 @@ export function menuOf(store, showOriginals) {
     { "aria-label": "Views" },
     GROUPS.map(([title, ...views]) => h("div.group", title && h("h2", title), views.map(entry))),
     h(
-      "label.originals",
-      {
-        title:
-          "Show what was sent where Redact-Fields hides it. The service never does: this is the emulator's own help.",
-      },
-      originals,
-      h("span", "show originals"),
+      "div.foot",
+      h(
+        "label.originals",
+        {
+          title:
+            "Show what was sent where Redact-Fields hides it. The service never does: this is the emulator's own help.",
+        },
+        originals,
+        h("span", "show originals"),
+      ),
+      h(
+        "a",
+        { href: "/_emulator/docs", target: "_blank", title: "The book, in a tab of its own" },
+        h("span", "Documentation"),
+        h("span.dim", { "aria-hidden": "true" }, "↗"),
+      ),
+      h(
+        "button.quiet",
+        { onclick: showKeys, title: "What the keys of this view do (?)" },
+        h("span", "Keys"),
+        h("kbd", { "aria-hidden": "true" }, "?"),
+      ),
     ),
   );
 

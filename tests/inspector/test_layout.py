@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.harness.browsers import Look, in_browser, needs_browser, opened
-from tests.harness.emulators import Server, control, server
+from tests.harness.emulators import Server, control, server, service
 from tests.inspector import busy, workflow_world
 from tests.inspector.test_accessibility import show, views
 
@@ -30,7 +31,8 @@ PROBLEMS = """() => {
   for (const part of document.querySelectorAll('header.bar, main, aside.detail, nav.menu')) {
     if (!isShown(part)) continue;
     const edge = boxOf(part);
-    for (const node of part.querySelectorAll('button, a, th, td, dt, dd, h1, h2, h3, label, summary, input, select')) {
+    const held = 'button, a, bdi, th, td, dt, dd, h1, h2, h3, label, summary, input, select';
+    for (const node of part.querySelectorAll(held)) {
       if (!isShown(node) || node.closest('.unseen, .menu, pre')) continue;
       const box = boxOf(node);
       if (box.right > edge.right + 1 || box.left < edge.left - 1) found.push(`beyond its part: ${name(node)}`);
@@ -41,6 +43,8 @@ PROBLEMS = """() => {
         found.push(`cut: ${name(node)}`);
     }
   }
+  for (const code of document.querySelectorAll('.cron code'))
+    if (code.getClientRects().length > 1 || boxOf(code).height > 24) found.push(`in two lines: ${name(code)}`);
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = texts.nextNode(); text; text = texts.nextNode()) {
     const parent = text.parentElement;
@@ -59,10 +63,16 @@ PROBLEMS = """() => {
 }"""
 
 
+LONG_NAME = "reconciliation-of-all-accounts"
+
+
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Server]:
     with server() as found:
         busy.fill(found)
+        # As wide as they are in earnest: names of words, a zone, several hours.
+        cron = {"Svc-Cron": "CRON_TZ=America/New_York 0,30 8-18 * * 1-5", "Svc-Schedule-Id": LONG_NAME}
+        service(found, "POST", f"/v2/schedules/https://ledger.example/{LONG_NAME}", cron)
         workflow_world.fill(found, 12)
         yield found
 
@@ -77,6 +87,7 @@ def details(emulator: Server) -> list[str]:
         *messages,
         f"#/messages?select={late}",
         "#/schedules?select=poll",
+        f"#/schedules?select={LONG_NAME}",
         *(f"#/runs?select={run}" for run in runs),
     ]
 
@@ -169,6 +180,10 @@ def test_keys_that_do_nothing_are_not_listed_and_the_menu_can_be_skipped(emulato
 
     with opened(emulator, "#/settings") as page:
         expect(page.get_by_role("button", name="+1m")).to_be_enabled()
+        # By the mouse too, at the foot of the menu.
+        page.get_by_role("button", name="Keys").click()
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        page.keyboard.press("Escape")
         text = listed(page)
         assert "Move the clock: 1 minute" in text
         for absent in ("Next row", "Tick the row", "Filter", "Close the details", "into its details", "Stop the clock"):
@@ -186,11 +201,24 @@ def test_keys_that_do_nothing_are_not_listed_and_the_menu_can_be_skipped(emulato
 
 
 @in_browser
+def test_the_menu_leads_to_the_book_in_a_tab_of_its_own(emulator: Server) -> None:
+    for width in (1280, 400):
+        with opened(emulator, "#/settings", Look(width=width)) as page:
+            with page.expect_popup() as opening:
+                page.get_by_role("link", name="Documentation").click()
+            # Where the book has not been built, the page there says how.
+            expect(opening.value).to_have_title(re.compile("svc-emulator"))
+            assert opening.value.url.startswith(f"{emulator.url}/_emulator/docs")
+            assert "#/settings" in page.url
+
+
+@in_browser
 def test_a_table_is_sorted_by_a_click_and_the_timeline_too(emulator: Server) -> None:
     with opened(emulator, "#/schedules") as page:
         names = page.locator("tbody tr .main > button")
         expect(names.first).to_be_visible()
-        for expected in (["cleanup", "daily-report", "poll"], ["poll", "daily-report", "cleanup"]):
+        names_sorted = ["cleanup", "daily-report", "poll", LONG_NAME]
+        for expected in (names_sorted, names_sorted[::-1]):
             page.get_by_role("button", name="Sort by Schedule").or_(page.get_by_title("Sort by Schedule")).first.click()
             expect(names).to_have_text(expected)
         assert "sort=-Schedule" in page.url

@@ -35,7 +35,7 @@ def test_no_view_and_no_detail_shows_what_is_redacted(emulator: Server) -> None:
     addresses = [f"{view}?select={id}" for kind, id in known for view in DETAILS.get(kind, ())]
     assert len(addresses) > 20
     with opened(emulator) as page:
-        menu = page.get_by_role("navigation", name="Views").get_by_role("link")
+        menu = page.get_by_role("navigation", name="Views").locator('a[href^="#/"]')
         expect(menu.first).to_be_visible()
         views = [link.get_attribute("href") or "" for link in menu.all()]
         for address in (*(each.removeprefix("#/") for each in views), *addresses):
@@ -164,7 +164,7 @@ def test_marks_of_direction_turn_nothing_beside_them(emulator: Server) -> None:
     message_id = deliver(emulator, "turned", TURNED.encode(), answer, Content_Type="text/plain")
     control(emulator, "POST", "/clock/advance", {"by": "2s"})
     with opened(emulator, "#/rules", Look(width=2560)) as page:
-        cell = row(page, "rule_1").locator(".words .note")
+        cell = row(page, "rule_1").locator(".words > div")
         expect(cell).to_contain_text(f"answer 500, “{TURNED}”, after 2s")
         behind = cell.evaluate(
             "cell => { const range = document.createRange(); range.selectNodeContents(cell.lastChild);"

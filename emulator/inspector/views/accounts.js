@@ -1,11 +1,19 @@
 // Accounts: their limits, to be changed at once, and what they used, as charts.
 
 import { h, replace, svg } from "../dom.js";
-import { bytes, count, words } from "../format.js";
+import { bytes, count, dayOfYear, words } from "../format.js";
 import { choice, labelled, problem, tag } from "../list.js";
 import { id, status } from "../parts.js";
 
-const PERIODS = ["1h", "3h", "12h", "1d", "3d", "7d", "30d"];
+const PERIODS = {
+  "1h": "the last hour",
+  "3h": "the last 3 hours",
+  "12h": "the last 12 hours",
+  "1d": "the last day",
+  "3d": "the last 3 days",
+  "7d": "the last 7 days",
+  "30d": "the last 30 days",
+};
 // What stands in the head of an account, and its secrets.
 const NO_LIMIT = /^(id|customer_id|state|type|region|enterprise|modifying_state|password|.*token)$/;
 // What the names of settings mean; one that is not here is written with spaces.
@@ -75,11 +83,10 @@ function panel(context, account, reload) {
       await chartsOf(context, account, period.value).catch((error) => problem(error.message)),
     );
   };
-  const period = choice(
-    PERIODS.map((each) => [each, `the last ${each}`]),
-    context.route.query.period ?? "1d",
-    { "aria-label": "Period", onchange: draw },
-  );
+  const period = choice(Object.entries(PERIODS), context.route.query.period ?? "1d", {
+    "aria-label": "Period",
+    onchange: draw,
+  });
   // The credentials come with the first answers, maybe after this view.
   context.watch(
     (state) => state.credentials,
@@ -155,18 +162,26 @@ async function chartsOf(context, account, period) {
       `${count(found.dlq_message_count, "dead letter")} · this month $${found.total_monthly_billing.toFixed(2)}`,
     ),
     chart("Requests", found.daily_used),
-    chart("Bandwidth", found.daily_bandwidth_used, bytes),
+    chart("Bandwidth", found.daily_bandwidth_used, { text: bytes }),
     used.map((series) => chart(`Messages: ${series.id}`, series.data_points)),
-    chart("Requests by day of the month", found.daily_requests),
+    chart("Requests by day", found.daily_requests, { isDays: true }),
   ];
 }
 
 /** A bar chart of {x, y}: its sum beside its name, the two ends below, a text for screen readers. */
-function chart(name, points, text = (value) => value.toLocaleString("en-GB")) {
+function chart(
+  name,
+  points,
+  { text = (value) => value.toLocaleString("en-GB"), isDays = false } = {},
+) {
   const values = points.map(({ y }) => y);
   const most = Math.max(1, ...values);
   const sum = text(values.reduce((all, y) => all + y, 0));
-  const short = (x) => x.slice(5, 16);
+  // "2026-01-31 00:24:00 ..." -> "31 Jan 00:24"
+  const short = (x) => {
+    const at = Date.parse(`${x.slice(0, 10)}T${x.slice(11, 16)}Z`);
+    return isDays ? dayOfYear(at) : `${dayOfYear(at)} ${x.slice(11, 16)}`;
+  };
   const ends = [points[0], points.at(-1)].map(({ x }) => short(x));
   const bars = points.map(
     ({ x, y }, at) =>

@@ -87,7 +87,7 @@ export function render(context) {
   function drawBulk({ ids, some }) {
     return h(
       "div.inline",
-      h("label", tick("all", ids), ` ${some.length} of ${count(ids.length, "dead letter")} ticked`),
+      h("label", tick("all", ids), ` ${some.length} of ${count(ids.length, "message")} ticked`),
       some.length > 0 && buttons(some, "ticked"),
     );
   }
@@ -153,7 +153,7 @@ function failedRuns(context) {
         "Why",
         "words",
         ({ where, last_result: result, excerpt }) => [
-          ["Failed in ", h("bdi", where), " "],
+          [h("bdi", `Failed in ${where}`), " "],
           badNote(result),
           excerpt && note(h("bdi", excerpt)),
         ],

@@ -8,7 +8,7 @@ import { own } from "../service.js";
 const MOST_SHOWN = 10;
 
 export function render(context) {
-  const everything = h("div.empty");
+  const everything = h("ul.plain");
   // What is known already is called back at once, before there is a list to draw again.
   let keys = null;
   const nameOf = accountNames(context, () => keys?.redraw());
@@ -60,11 +60,8 @@ export function render(context) {
       replace(
         everything,
         answer.global?.map(({ account_id, active, parallelism: most, waiting }, _, all) => {
-          const whose = all.length > 1 ? ` of account ${nameOf(account_id)}` : "";
-          return h(
-            "p",
-            `All destinations${whose} together: ${active} of at most ${most} under way, ${waiting} waiting.`,
-          );
+          const whose = all.length > 1 && [h("bdi", nameOf(account_id)), ": "];
+          return h("li", whose, `${active} of at most ${most} under way, ${waiting} waiting`);
         }),
       ),
     columns: [
@@ -117,8 +114,12 @@ export function render(context) {
       ];
     },
   });
-  const part = (name, view) => h("div.part", h("h2", name), view.place);
-  return [part("Queues", queues), part("Flow control keys", keys), everything];
+  const part = (name, content) => h("div.part", h("h2", name), content);
+  return [
+    queues.place,
+    part("Flow control keys", keys.place),
+    part("All destinations together", everything),
+  ];
 }
 
 /** A function that names an account by its owner, and by its id as long as that is not known. */

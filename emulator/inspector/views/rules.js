@@ -203,7 +203,7 @@ function inWords(rule) {
     chance !== undefined &&
       note(`with chance ${chance}`, except && `, not ${except.join(", ")}`, ":"),
     answers.map((answer, at) =>
-      note(rule.sequence && `${at + 1}. `, `answer ${answer.status ?? 200}`, extras(answer)),
+      h("div", rule.sequence && `${at + 1}. `, `answer ${answer.status ?? 200}`, extras(answer)),
     ),
     other || (rule.latency ? LATE : ""),
     rule.latency && ` ${late(rule.latency)}`,

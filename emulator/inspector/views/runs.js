@@ -67,8 +67,8 @@ export function render(context, tools) {
     ],
   });
   tools(
-    counted,
     action(context, "Trigger…", () => context.go("publish", { kind: "trigger" })),
+    counted,
   );
   return view.place;
 }

@@ -1,13 +1,14 @@
 // Schedules: when each fires, what came of the last time, and holding them up.
 
 import { h, replace } from "../dom.js";
+import { shortUrl } from "../format.js";
 import {
   action,
   badNote,
   closing,
   deeds,
   facts,
-  firing,
+  firings,
   id,
   link,
   listView,
@@ -47,10 +48,17 @@ export function render(context, tools) {
       [
         "Schedule",
         "main",
-        (schedule) => [schedule.schedule_id, note(schedule.method, " ", schedule.destination)],
+        (schedule) => [
+          schedule.schedule_id,
+          note(
+            schedule.method,
+            " ",
+            h("span", { title: schedule.destination }, shortUrl(schedule.destination)),
+          ),
+        ],
         "schedule_id",
       ],
-      ["Cron", "", (schedule) => h("code", schedule.cron), "cron"],
+      ["Cron", "cron", cron, "cron"],
       [
         "State",
         "",
@@ -77,6 +85,12 @@ export function render(context, tools) {
   });
   tools(action(context, "New schedule…", () => context.go("publish", { cron: "0 9 * * *" })));
   return view.place;
+}
+
+/** The five fields, which stay in one line where they are short, with the zone that stands before them below. */
+function cron({ cron: expression }) {
+  const [, zone, fields] = /^(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)$/.exec(expression);
+  return [h("code", { title: expression }, fields), zone && note(zone)];
 }
 
 /** One schedule with its next firings. */
@@ -108,6 +122,7 @@ function panel(context, schedule) {
     ),
     facts([
       ["Destination", schedule.destination],
+      ["Cron", h("code", schedule.cron)],
       ["Queue", schedule.queue],
       ["Labels", schedule.labels.join(", ")],
       ["Made", when(schedule.created_ms, context)],
@@ -120,7 +135,7 @@ function panel(context, schedule) {
         `Next ${FIRINGS} firings, ${schedule.time_zone}${differs ? ` (and ${context.zone})` : ""} `,
         link("when", "more", { expression: schedule.cron }),
       ),
-      h("ol", schedule.firings.map(firing(context, schedule.time_zone))),
+      firings(context, schedule.time_zone, schedule.firings),
       !schedule.firings.length &&
         h(
           "p.dim",
@@ -150,7 +165,7 @@ function panel(context, schedule) {
   ];
 }
 
-/** "2 delivered, 1 failed" */
+/** "2 delivered, 1 failed"; a number stays with its word. */
 function results(schedule) {
   const made = Object.values(schedule.last_messages);
   const counts = Object.entries(RESULTS).map(([name, [word]]) => [
@@ -159,7 +174,7 @@ function results(schedule) {
   ]);
   return counts
     .filter(([number]) => number)
-    .map((each) => each.join(" "))
+    .map((each) => each.join("\u00a0"))
     .join(", ");
 }
 

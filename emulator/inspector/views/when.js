@@ -2,16 +2,16 @@
 
 import { eachFrame, h, replace, valuesOf } from "../dom.js";
 import { duration, instant } from "../format.js";
-import { facts, firing, labelled, problem } from "../list.js";
+import { facts, firings, labelled, problem } from "../list.js";
 
 // What is asked by which fields: name, label, what a value looks like. `from` belongs to both.
-const FROM = ["from", "From", "2026-03-28, or empty: now on the world's clock"];
+const FROM = ["from", "From", "now on the world's clock"];
 const PARTS = [
   {
     name: "firings",
     legend: "When does it fire?",
     needs: "expression",
-    show: firings,
+    show: fires,
     fields: [
       ["expression", "Cron expression", "CRON_TZ=Europe/Berlin 30 2 * * *"],
       ["count", "How many", "10"],
@@ -91,14 +91,17 @@ export function render(context) {
   return form;
 }
 
-function firings(context, { from_ms: from, time_zone: zone, firings: found }) {
+function fires(context, { from_ms: from, time_zone: zone, firings: found }) {
   return [
     h("p.dim", `After ${instant(from)} UTC, in ${zone}:`),
     found.length
-      ? h("ol.plain", found.map(firing(context, zone)))
+      ? firings(context, zone, found)
       : h("p", "It does not fire before the end of the calendar."),
   ];
 }
+
+/** Arithmetic whose arrow stays with what it stands between: "s -> 12s". */
+const whole = (text) => text.replace(/ -> /g, "\u00a0→\u00a0");
 
 function attempts({ zone }, { attempts: made }) {
   return [
@@ -106,7 +109,7 @@ function attempts({ zone }, { attempts: made }) {
     facts(
       made.map(({ attempt, at_ms: at, after_ms: after, arithmetic }) => [
         `Attempt ${attempt}`,
-        [instant(at, zone), h("span.dim", ` · +${duration(after)} · `), arithmetic],
+        [instant(at, zone), h("span.dim", ` · +${duration(after)} · `), whole(arithmetic)],
       ]),
     ),
   ];

@@ -51,7 +51,7 @@ def test_ticked_dead_letters_are_retried_together(emulator: Server) -> None:
     with opened(emulator, "#/dead") as page:
         page.get_by_label(f"Tick {letters[0]}").check()
         page.get_by_label(f"Tick {letters[2]}").check()
-        expect(page.get_by_role("group", name="Ticked dead letters")).to_contain_text("2 of 3 dead letters ticked")
+        expect(page.get_by_role("group", name="Ticked dead letters")).to_contain_text("2 of 3 messages ticked")
         page.get_by_role("button", name="Retry ticked").click()
         expect(page.locator("tbody tr")).to_have_count(1)
     assert [each["dlqId"] for each in service(emulator, "GET", "/v2/dlq")["messages"]] == [letters[1]]

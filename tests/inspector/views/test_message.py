@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 import emulator as product
 from tests.harness.browsers import copied, in_browser, needs_browser, opened
-from tests.harness.emulators import Server, control, service
+from tests.harness.emulators import Server, control, receiver, service
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -189,3 +189,20 @@ def test_the_page_hides_what_a_message_redacts_until_originals_are_asked_for(emu
         expect(panel).to_contain_text("REDACTED:")
         expect(page.get_by_label("show originals")).not_to_be_checked()
         assert "s3cret" not in page.content()
+
+
+@in_browser
+def test_an_attempt_is_sent_again_from_its_panel_and_the_answer_of_the_app_shown(emulator: Server) -> None:
+    """D-705: the app was mended meanwhile."""
+    answers = iter((500, 201))
+    with receiver(lambda request: next(answers)) as app:
+        failed = publish(emulator, f"{app.url}/hook", {"order": 7}, Svc_Retries="0", **JSON)
+        with opened(emulator, f"#/messages?select={failed}") as page:
+            summaries = page.get_by_role("complementary").locator("details.attempt > summary")
+            expect(summaries).to_have_text([re.compile("Attempt 1 .* 500")])
+            page.get_by_role("button", name="Redeliver").click()
+            expect(summaries).to_have_text([re.compile("Attempt 1 .* 500"), re.compile("Attempt 1 .* 201.*redelivery")])
+            expect(page.locator("details.attempt[open]").get_by_role("heading", name="Response")).to_be_visible()
+            expect(page.get_by_role("complementary")).to_contain_text("Failed at")
+        assert [request.body for request in app.requests] == [b'{"order": 7}'] * 2
+    assert control(emulator, "GET", "/messages", id=failed)["messages"][0]["state"] == "FAILED"

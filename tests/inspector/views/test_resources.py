@@ -40,7 +40,7 @@ def test_charts_show_what_was_used_in_a_period(emulator: Server) -> None:
     control(emulator, "POST", "/clock/advance", {"by": "2m"})
     with opened(emulator, "#/accounts") as page:
         page.get_by_label("Period").first.select_option("1h")
-        month = page.get_by_role("img", name="Requests by day of the month: 3 in all").first
+        month = page.get_by_role("img", name="Requests by day: 3 in all").first
         expect(month).to_be_visible()
         expect(month.locator("rect")).to_have_count(1)
         page.get_by_label("Period").first.select_option("30d")
@@ -131,8 +131,8 @@ def test_a_key_is_pinned_and_unpinned(emulator: Server) -> None:
 def test_what_all_destinations_do_together_is_said_for_each_account(emulator: Server) -> None:
     with opened(emulator, "#/queues") as page:
         for account in control(emulator, "GET", "/accounts")["accounts"]:
-            said = f"All destinations of account {account['customer_id']} together: 0 of"
-            expect(page.get_by_text(said)).to_be_visible()
+            said = page.get_by_role("listitem").filter(has_text=account["customer_id"])
+            expect(said).to_contain_text("0 of at most")
 
 
 # -- uRL groups in a browser -----------------------------------------------------------------------
@@ -183,8 +183,8 @@ def test_ten_firings_are_shown_in_the_schedules_zone_and_in_that_of_the_page(emu
         page.get_by_role("button", name="daily", exact=True).click()
         firings = page.get_by_role("complementary").locator("ol").first.locator("li")
         expect(firings).to_have_count(10)
-        expect(firings.first).to_have_text("2026-01-01 09:00 -05:00 · 23:00:00 · in 14 h")
-        expect(firings.nth(9)).to_contain_text("2026-01-10 09:00 -05:00")
+        expect(firings.first).to_have_text("Thu 1 Jan 2026 09:00 -05:00 23:00:00 · in 14 h")
+        expect(firings.nth(9)).to_contain_text("Sat 10 Jan 2026 09:00 -05:00")
 
 
 @in_browser
