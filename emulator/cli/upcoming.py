@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from emulator.cli.control import Control, on_world
 from emulator.cli.listings import firing_line
 from emulator.cli.options import Instant
 from emulator.cli.output import WrongUsage, answered, print_json, print_lines
+from emulator.control.when import FiringsQuery, RetriesQuery, told_attempts, told_firings
 from emulator.core.errors import InvalidInput
 from emulator.wire.times import format_duration
-from emulator.wire.when import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
+from emulator.wire.when import MAX_COUNT, MAX_RETRIES
 
 
 def preview_lines(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -101,9 +103,19 @@ def when(
     try:
         if expression is not None:
             now_ms = int(time.time() * 1000)
-            view = firings_of(expression, now_ms if start is None else start, 10 if count is None else count)
+            firings = FiringsQuery(
+                expression=expression,
+                start_ms=now_ms if start is None else start,
+                count=10 if count is None else count,
+            )
+            view = to_builtins(told_firings(firings))
         else:
-            view = attempts_of(retry_delay, 3 if retries is None else retries, start)
+            steps = RetriesQuery(
+                retry_delay=retry_delay, retries=3 if retries is None else retries, start_ms=start or 0
+            )
+            view = to_builtins(told_attempts(steps))
+            if start is None:
+                view["attempts"] = [{**each, "at": None, "at_ms": None} for each in view["attempts"]]
     except InvalidInput as refused:
         raise WrongUsage(refused.text) from refused
     if as_json:

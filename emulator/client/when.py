@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from emulator.client.arguments import Instant, check_number, check_text, instant
 from emulator.client.publishing import Wait, retry_delay_text
@@ -12,7 +11,7 @@ from emulator.core.errors import InvalidInput
 from emulator.core.record import moment
 from emulator.wire.names import read_field
 from emulator.wire.times import read_clock_instant_ms
-from emulator.wire.when import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
+from emulator.wire.when import MAX_COUNT, MAX_RETRIES, firings, read_ladder, read_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +58,13 @@ def when(expression: str, start: Instant, *, count: int = 10) -> list[Firing]:
         raise ValueError(f"count: expected 1 to {MAX_COUNT}, got {count}")
     try:
         start_ms = read_field("start", instant("start", start), read_clock_instant_ms)
-        found: Any = firings_of(expression, start_ms, count)["firings"]
+        schedule = read_schedule(expression)
     except InvalidInput as refused:
         raise ValueError(refused.text) from None
-    return [Firing(at=moment(each["at_ms"]), local=each["local"], explanation=each["explanation"]) for each in found]
+    return [
+        Firing(at=moment(each.at_ms), local=each.local, explanation=each.explanation)
+        for each in firings(schedule, start_ms, count)
+    ]
 
 
 def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attempt]:
@@ -80,15 +82,15 @@ def attempts(retry_delay: Wait | None = None, *, retries: int = 3) -> list[Attem
         raise ValueError(f"retries: expected 0 to {MAX_RETRIES}, got {retries}")
     text = None if retry_delay is None else retry_delay_text("retry_delay", retry_delay)
     try:
-        found: Any = attempts_of(text, retries, None)["attempts"]
+        steps = read_ladder(text, retries)
     except InvalidInput as refused:
         raise ValueError(refused.text) from None
     return [
         Attempt(
-            attempt=each["attempt"],
-            after=timedelta(milliseconds=each["after_ms"]),
-            delay=timedelta(milliseconds=each["delay_ms"]),
-            arithmetic=each["arithmetic"],
+            attempt=each.attempt,
+            after=timedelta(milliseconds=each.after_ms),
+            delay=timedelta(milliseconds=each.delay_ms),
+            arithmetic=each.arithmetic,
         )
-        for each in found
+        for each in steps
     ]

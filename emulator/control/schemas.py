@@ -113,7 +113,8 @@ def _schema_of_one(view: type[View]) -> Schema:
         hint = hints[field.name]
         described = _of_type(hint)
         text = texts.get(field.name)
-        if text is None and texts.get(field.name.removesuffix("_ms")) is not None:
+        instant = field.name.removesuffix("_ms")
+        if text is None and (instant in texts or f"{instant}_" in texts):
             text = "The same in milliseconds."
         properties[field.encode_name] = described if text is None else {**described, "description": text}
         if UnsetType not in get_args(hint):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.responses import Response
-
-from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, PositiveNumber, View, WholeNumber
 from emulator.core.errors import InvalidInput
+from emulator.core.language.calendar import LATEST_MS
 from emulator.core.record import Record
-from emulator.wire.when import MAX_COUNT, MAX_RETRIES, attempts_of, firings_of
+from emulator.wire.when import MAX_COUNT, MAX_RETRIES, firings, read_ladder, read_schedule
 
 
 class FiringsQuery(Record):
@@ -53,17 +52,87 @@ def read_attempts(pairs: Pairs, now_ms: int) -> RetriesQuery:
     )
 
 
-async def tell_firings(call: ControlCall) -> Response:
+class ToldFiring(View):
+    """One firing."""
+
+    at: Instant = TWIN  #: When it fires.
+    at_ms: InstantMs
+    local: LocalTime  #: The same as the clock of the zone shows it, with its offset.
+    explanation: str | None  #: What changes of the zone's clock do to this firing; null if nothing.
+
+
+class ToldFirings(View, rename={"from_": "from"}):
+    """A cron expression with its firings after an instant."""
+
+    cron: str  #: The expression as it was given.
+    time_zone: str  #: The zone whose clock it follows.
+    from_: Instant = TWIN  #: The instant after which the firings are listed.
+    from_ms: InstantMs
+    firings: tuple[ToldFiring, ...]  #: The firings, the earliest first.
+
+
+class ToldAttempt(View):
+    """One attempt."""
+
+    attempt: PositiveNumber  #: Its number, from 1.
+    at: Instant = TWIN  #: When it is made, if the first is made at `from`.
+    at_ms: InstantMs
+    after_ms: WholeNumber  #: How long after the first attempt, in milliseconds.
+    delay_ms: WholeNumber  #: How long after the attempt before, in milliseconds; 0 for the first.
+    arithmetic: str  #: How the delay comes about.
+
+
+class ToldAttempts(View):
+    """The attempts of a message that fails every time."""
+
+    retry_delay: str | None  #: The expression of the delay; null stands for the default backoff.
+    attempts: tuple[ToldAttempt, ...]  #: The attempts in order.
+
+
+def told_firings(query: FiringsQuery) -> ToldFirings:
+    """The firings of an expression. Raises InvalidInput for `expression`. Source: D-430."""
+    schedule = read_schedule(query.expression)
+    return ToldFirings(
+        cron=schedule.text,
+        time_zone=schedule.time_zone,
+        from_ms=query.start_ms,
+        firings=tuple(
+            ToldFiring(at_ms=each.at_ms, local=each.local, explanation=each.explanation)
+            for each in firings(schedule, query.start_ms, query.count)
+        ),
+    )
+
+
+def told_attempts(query: RetriesQuery) -> ToldAttempts:
+    """The attempts by a retry delay. Raises InvalidInput for `retry_delay`, and for `from`. Source: D-431."""
+    steps = read_ladder(query.retry_delay, query.retries)
+    if query.start_ms + steps[-1].after_ms > LATEST_MS:
+        raise InvalidInput("from", "expected an instant from which the attempts end in the year 9999 at the latest")
+    return ToldAttempts(
+        retry_delay=query.retry_delay,
+        attempts=tuple(
+            ToldAttempt(
+                attempt=each.attempt,
+                at_ms=query.start_ms + each.after_ms,
+                after_ms=each.after_ms,
+                delay_ms=each.delay_ms,
+                arithmetic=each.arithmetic,
+            )
+            for each in steps
+        ),
+    )
+
+
+async def tell_firings(call: ControlCall) -> ToldFirings:
     state = await call.world.current_state()
-    asked = read_firings(call.parts.query, state.now_ms)
+    query = read_firings(call.parts.query, state.now_ms)
     # A thousand firings of a rare date take a quarter of a second, which other calls need not wait for.
-    return Answer(await asyncio.to_thread(firings_of, asked.expression, asked.start_ms, asked.count))
+    return await asyncio.to_thread(told_firings, query)
 
 
-async def tell_attempts(call: ControlCall) -> Response:
+async def tell_attempts(call: ControlCall) -> ToldAttempts:
     state = await call.world.current_state()
-    asked = read_attempts(call.parts.query, state.now_ms)
-    return Answer(attempts_of(asked.retry_delay, asked.retries, asked.start_ms))
+    return told_attempts(read_attempts(call.parts.query, state.now_ms))
 
 
 ROUTES: tuple[ControlRoute, ...] = (

@@ -1,21 +1,19 @@
-"""When an expression fires and when attempts are made, as JSON, with each change of a clock in a sentence.
+"""When an expression fires and when attempts are made, with each change of a clock in a sentence.
 
-The command line, the Python API and the control API all answer from here.
+The command line, the Python API and the control API all answer from here; the JSON is in `control/when.py`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 
-from emulator.core.errors import InvalidInput
 from emulator.core.language import cron, expressions
 from emulator.core.language.calendar import DAY_MS, LATEST_MS, MINUTE_MS
 from emulator.core.language.cron import CronSchedule
 from emulator.core.record import Record
 from emulator.core.rules.retries import RetryDelay, delay_before_retry
-from emulator.wire.json_reader import Json
 from emulator.wire.names import read_field
 from emulator.wire.reasons import arithmetic
 from emulator.wire.times import format_duration, iso, local_iso
@@ -55,6 +53,21 @@ class CronFiring(Record):
     offset_minutes: int
     changes: tuple[OffsetChange, ...] = ()
 
+    @property
+    def local(self) -> str:
+        """What the clock of the zone shows, ISO 8601 with its offset."""
+        return local_iso(self.at_ms, self.offset_minutes)
+
+    @property
+    def explanation(self) -> str | None:
+        """What changes of the zone's clock did to it, None without any."""
+        return "; ".join(_sentence(change) for change in self.changes) or None
+
+
+# So many firings at most, and so many retries: no plan allows more.
+MAX_COUNT = 1_000
+MAX_RETRIES = expressions.PROBED_RETRIES
+
 
 class RetryStep(Record):
     """One attempt of a message whose attempts all fail at once: its number from 1, and when, after the first.
@@ -65,6 +78,26 @@ class RetryStep(Record):
     attempt: int
     after_ms: int
     delay: RetryDelay | None
+
+    @property
+    def delay_ms(self) -> int:
+        """How long after the attempt before, 0 for the first."""
+        return 0 if self.delay is None else self.delay.delay_ms
+
+    @property
+    def arithmetic(self) -> str:
+        """How the delay came about."""
+        return "the first attempt" if self.delay is None else arithmetic(self.delay)
+
+
+def read_schedule(expression: str) -> CronSchedule:
+    """A cron expression, parsed. Raises InvalidInput for `expression`."""
+    return read_field("expression", expression, cron.parse)
+
+
+def read_ladder(retry_delay: str | None, retries: int) -> list[RetryStep]:
+    """The attempts by a retry delay, or None for the default backoff. Raises InvalidInput for `retry_delay`."""
+    return read_field("retry_delay", retry_delay, lambda expression: list(ladder(expression, retries)))
 
 
 def firings(schedule: CronSchedule, after_ms: int, count: int) -> Iterator[CronFiring]:
@@ -147,67 +180,7 @@ def _changes(schedule: CronSchedule, after_ms: int, until_ms: int) -> Iterator[i
         start_ms = end_ms
 
 
-# -- the answers ------------------------------------------------------------------------------
-
-# So many firings at most, and so many retries: no plan allows more.
-MAX_COUNT = 1_000
-MAX_RETRIES = expressions.PROBED_RETRIES
-
-
-def firings_of(expression: str, start_ms: int, count: int) -> dict[str, Json]:
-    """When a cron expression fires after an instant. Raises InvalidInput for `expression`."""
-    schedule = read_field("expression", expression, cron.parse)
-    return firings_view(schedule, start_ms, firings(schedule, start_ms, count))
-
-
-def attempts_of(retry_delay: str | None, retries: int, start_ms: int | None) -> dict[str, Json]:
-    """The attempts by a retry delay, or None for the default backoff. Raises InvalidInput: `retry_delay`, `from`."""
-    steps = read_field("retry_delay", retry_delay, lambda expression: list(ladder(expression, retries)))
-    if start_ms is not None and start_ms + steps[-1].after_ms > LATEST_MS:
-        raise InvalidInput("from", "expected an instant from which the attempts end in the year 9999 at the latest")
-    return ladder_view(retry_delay, steps, start_ms)
-
-
-def firings_view(schedule: CronSchedule, after_ms: int, firings: Iterable[CronFiring]) -> dict[str, Json]:
-    """An expression with its firings after an instant; `explanation` is null but at a change of the clock (D-430)."""
-    return {
-        "cron": schedule.text,
-        "time_zone": schedule.time_zone,
-        "from": iso(after_ms),
-        "from_ms": after_ms,
-        "firings": [
-            {
-                "at": iso(each.at_ms),
-                "at_ms": each.at_ms,
-                "local": local_iso(each.at_ms, each.offset_minutes),
-                "explanation": explanation(each),
-            }
-            for each in firings
-        ],
-    }
-
-
-def ladder_view(retry_delay: str | None, steps: Iterable[RetryStep], first_ms: int | None) -> dict[str, Json]:
-    """Attempts with their waits in ms and what decided them; with their instants if the first has one (D-431)."""
-    return {
-        "retry_delay": retry_delay,
-        "attempts": [
-            {
-                "attempt": each.attempt,
-                "at": None if first_ms is None else iso(first_ms + each.after_ms),
-                "at_ms": None if first_ms is None else first_ms + each.after_ms,
-                "after_ms": each.after_ms,
-                "delay_ms": 0 if each.delay is None else each.delay.delay_ms,
-                "arithmetic": "the first attempt" if each.delay is None else arithmetic(each.delay),
-            }
-            for each in steps
-        ],
-    }
-
-
-def explanation(firing: CronFiring) -> str | None:
-    """What changes of the zone's clock did to a firing, None without any."""
-    return "; ".join(_sentence(change) for change in firing.changes) or None
+# -- the changes in words -----------------------------------------------------------------------
 
 
 def _sentence(change: OffsetChange) -> str:

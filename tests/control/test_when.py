@@ -7,11 +7,61 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
 
 from emulator.cli import main
+from emulator.control.when import FiringsQuery, RetriesQuery, told_attempts, told_firings
 from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
 BERLIN = "CRON_TZ=Europe/Berlin 30 2 * * *"
+
+
+def test_firings_are_shown_with_their_local_times() -> None:
+    query = FiringsQuery(expression="CRON_TZ=Europe/Berlin 0 9 * * *", start_ms=0, count=1)
+    assert to_builtins(told_firings(query)) == {
+        "cron": "CRON_TZ=Europe/Berlin 0 9 * * *",
+        "time_zone": "Europe/Berlin",
+        "from": "1970-01-01T00:00:00.000Z",
+        "from_ms": 0,
+        "firings": (
+            {
+                "at": "1970-01-01T08:00:00.000Z",
+                "at_ms": 28_800_000,
+                "local": "1970-01-01T09:00:00+01:00",
+                "explanation": None,
+            },
+        ),
+    }
+
+
+def test_attempts_are_shown_with_their_arithmetic() -> None:
+    query = RetriesQuery(retry_delay="5000", retries=1, start_ms=1_000)
+    assert to_builtins(told_attempts(query))["attempts"] == (
+        {
+            "attempt": 1,
+            "at": "1970-01-01T00:00:01.000Z",
+            "at_ms": 1_000,
+            "after_ms": 0,
+            "delay_ms": 0,
+            "arithmetic": "the first attempt",
+        },
+        {
+            "attempt": 2,
+            "at": "1970-01-01T00:00:06.000Z",
+            "at_ms": 6_000,
+            "after_ms": 5_000,
+            "delay_ms": 5_000,
+            "arithmetic": "5000 with retried = 0 is 5000 ms -> 5s",
+        },
+    )
+
+
+def test_the_command_shows_attempts_without_instants_where_none_is_given() -> None:
+    printed = json.loads(CliRunner().invoke(main, ["when", "--json", "--retries=1"]).stdout)
+    assert [(each["at"], each["at_ms"], each["after_ms"]) for each in printed["attempts"]] == [
+        (None, None, 0),
+        (None, None, 12_000),
+    ]
 
 
 @with_emulator()

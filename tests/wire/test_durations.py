@@ -13,7 +13,7 @@ from emulator.core.language import cron
 from emulator.core.language.calendar import LATEST_MS, MINUTE_MS
 from emulator.wire import times
 from emulator.wire.times import iso, local_iso, read_clock_instant_ms, read_instant_ms
-from emulator.wire.when import Effect, explanation, firings, firings_view, ladder, ladder_view
+from emulator.wire.when import Effect, firings, ladder
 
 # -- durations in headers, in flow control periods, in our control API, and as people read them (D-088) ---
 
@@ -397,48 +397,7 @@ def test_an_instant_that_no_clock_shows_is_refused(value: str | int) -> None:
 )
 def test_a_change_of_the_clock_is_one_sentence(expression: str, after: str, expected: str | None) -> None:
     [firing] = firings(cron.parse(f"CRON_TZ=Europe/Berlin {expression}"), read_instant_ms(after), 1)
-    assert explanation(firing) == expected
-
-
-def test_firings_are_shown_with_their_local_times() -> None:
-    schedule = cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *")
-    view = firings_view(schedule, 0, firings(schedule, 0, 1))
-    assert view == {
-        "cron": "CRON_TZ=Europe/Berlin 0 9 * * *",
-        "time_zone": "Europe/Berlin",
-        "from": "1970-01-01T00:00:00.000Z",
-        "from_ms": 0,
-        "firings": [
-            {
-                "at": "1970-01-01T08:00:00.000Z",
-                "at_ms": 28_800_000,
-                "local": "1970-01-01T09:00:00+01:00",
-                "explanation": None,
-            }
-        ],
-    }
-
-
-def test_attempts_are_shown_with_their_arithmetic() -> None:
-    view = ladder_view("5000", ladder("5000", 1), 1_000)
-    assert view["attempts"] == [
-        {
-            "attempt": 1,
-            "at": "1970-01-01T00:00:01.000Z",
-            "at_ms": 1_000,
-            "after_ms": 0,
-            "delay_ms": 0,
-            "arithmetic": "the first attempt",
-        },
-        {
-            "attempt": 2,
-            "at": "1970-01-01T00:00:06.000Z",
-            "at_ms": 6_000,
-            "after_ms": 5_000,
-            "delay_ms": 5_000,
-            "arithmetic": "5000 with retried = 0 is 5000 ms -> 5s",
-        },
-    ]
+    assert firing.explanation == expected
 
 
 # -- firings and attempts ---------------------------------------------------------------------
