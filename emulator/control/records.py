@@ -20,7 +20,6 @@ from emulator.core.model.messages import Message
 from emulator.core.rules.destination_rules import attempt_key
 from emulator.queries import history
 from emulator.queries.workflow_runs import step_of
-from emulator.wire.json_reader import Json
 from emulator.wire.times import iso
 
 # The ISO 8601 text of an instant, which the record fills in.
@@ -112,19 +111,6 @@ def step_name_of(message: Message) -> str | UnsetType | None:
     return None if step is None else step.step_name
 
 
-def instant_fields(name: str, instant_ms: int | None) -> dict[str, Json]:
-    """An instant twice: as ISO 8601 under its name, and in milliseconds with `_ms`; null without one."""
-    return {name: None if instant_ms is None else iso(instant_ms), f"{name}_ms": instant_ms}
-
-
 def rate_view(rate: float) -> int | float:
     """A clock's rate; a whole one is an integer."""
     return int(rate) if rate.is_integer() else rate
-
-
-def run_fields(message: Message) -> dict[str, Json]:
-    """The run and the step of a message, null where it has none; nothing for a message of no run."""
-    if message.run is None:
-        return {}
-    step = step_of(message)
-    return {"workflow_run_id": message.run.run_id, "step": None if step is None else step.step_name}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute, Pairs, query_of
-from emulator.control.records import TWIN, Instant, InstantMs, Text, View
+from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Text, View
 from emulator.core.record import AccountId, MessageId
 from emulator.worlds import calls
 from emulator.worlds.calls import MAX_LIMIT
@@ -53,6 +53,21 @@ class RefusedList(View):
     deduplicated: tuple[DeduplicatedPublish, ...]
 
 
+class Mismatch(View):
+    """What is wrong with a request."""
+
+    operation: Text  #: The operation as method and path, the method alone if there is none.
+    mismatch: Text  #: What is wrong, in the words of the log.
+    count: PositiveNumber  #: In how many calls it was found.
+
+
+class MismatchList(View):
+    """What was found."""
+
+    strict: bool  #: Whether the server is in strict mode.
+    mismatches: tuple[Mismatch, ...]  #: The different mismatches.
+
+
 def deduplicated_view(publish: calls.DeduplicatedPublish) -> DeduplicatedPublish:
     """A publish that made no message."""
     return DeduplicatedPublish(**asdict(publish))
@@ -82,9 +97,9 @@ async def clear_refused(call: ControlCall) -> Response:
     return Answer(status=204)
 
 
-async def list_mismatches(call: ControlCall) -> Response:
-    found = [asdict(each) for each in call.world.mismatches.all()]
-    return Answer({"strict": call.options.is_strict, "mismatches": found})
+async def list_mismatches(call: ControlCall) -> MismatchList:
+    found = call.world.mismatches.all()
+    return MismatchList(strict=call.options.is_strict, mismatches=tuple(Mismatch(**asdict(each)) for each in found))
 
 
 async def clear_mismatches(call: ControlCall) -> Response:

@@ -21,23 +21,36 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
+from msgspec import UnsetType
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from emulator.api.endpoint import DISCONNECT
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
-from emulator.control.deliveries import brief_view, delivery_view
-from emulator.control.records import instant_fields, rate_view, run_fields
+from emulator.control.deliveries import Url, brief_view, delivery_view
+from emulator.control.records import (
+    TWIN,
+    Instant,
+    InstantMs,
+    PositiveNumber,
+    Rate,
+    Status,
+    Text,
+    View,
+    rate_view,
+    run_of,
+    step_name_of,
+)
 from emulator.control.refused import refused_call_view
 from emulator.core.errors import Conflict, Damaged, InvalidInput, WorldBroken
 from emulator.core.language.text import excerpt
-from emulator.core.record import Record
+from emulator.core.model.messages import EventState
+from emulator.core.record import AccountId, MessageId, Record
 from emulator.core.resource_facts import ScheduleFired
 from emulator.journal.history import History
 from emulator.queries.history import Event, HistoryPosition, RecordedDelivery
 from emulator.wire import event_stream
 from emulator.wire.event_stream import ID_HEADER, MAX_LAST, Kind, written
-from emulator.wire.json_reader import Json
 from emulator.wire.names import parse_number
 from emulator.worlds.registry import Worlds
 from emulator.worlds.watch import ClockMove
@@ -120,51 +133,84 @@ def _read_id(text: str, field: str) -> HistoryPosition:
     return HistoryPosition(generation=match["generation"], seq=int(match["seq"]))
 
 
-def event_view(event: Event) -> dict[str, Json]:
-    """An entry of the event log in the control API's words. What was sent and answered is in the attempts."""
-    message = event.message
-    return {
-        "seq": event.seq,
-        **instant_fields("at", event.at_ms),
-        "message_id": message.message_id,
-        "state": event.state,
-        "url": message.url,
-        **run_fields(message),
-        "error": event.error,
-        "status": None if event.response is None else event.response.status,
-        **instant_fields("next_delivery", event.next_delivery_ms),
-        "url_group": message.source.url_group,
-        "queue": message.policy.queue,
-        "schedule_id": message.source.schedule_id,
-        "flow_control_key": None if message.policy.flow_control is None else message.policy.flow_control.key,
-        "labels": list(message.policy.labels),
-    }
+class StreamedEvent(View):
+    """An entry of the event log. What was sent and answered is in the attempts."""
+
+    seq: PositiveNumber  #: The number of the entry; events and attempts are counted together.
+    at: Instant = TWIN
+    at_ms: InstantMs
+    message_id: MessageId  #: The message.
+    state: EventState  #: What has become of the message.
+    url: Url  #: The destination, exactly as it was published.
+    workflow_run_id: Text | UnsetType  #: The workflow run that it is about; only there if it is about one.
+    step: str | UnsetType | None  #: The step of that run; null for the first call and for failure functions.
+    error: str | None  #: What went wrong, for ERROR and FAILED.
+    status: Status | None  #: The status that the destination answered, for ERROR and FAILED.
+    next_delivery: Instant | None = TWIN  #: When the next attempt is due, for ERROR and RETRY.
+    next_delivery_ms: InstantMs | None
+    url_group: str | None  #: The URL group that the message was published to.
+    queue: str | None  #: The queue of the message.
+    schedule_id: str | None  #: The schedule that made the message.
+    flow_control_key: str | None  #: The flow control key of the message.
+    labels: tuple[str, ...]  #: The labels of the message.
 
 
-def clock_view(*, now_ms: int, rate: float, from_ms: int | None) -> dict[str, Json]:
-    """Where the clock stands, and where it was moved from; null if it was not."""
-    return instant_fields("now", now_ms) | {"rate": rate_view(rate)} | instant_fields("from", from_ms)
+class StreamedClock(View, rename={"from_": "from"}):
+    """Where a clock stands, and where it was moved from."""
+
+    now: Instant = TWIN
+    now_ms: InstantMs
+    rate: Rate
+    from_: Instant | None = TWIN  #: Where the clock was moved from; null if it was not moved.
+    from_ms: InstantMs | None
 
 
-def firing_view(firing: ScheduleFired) -> dict[str, Json]:
-    """A firing that was refused: the schedule, and why."""
-    return {
-        **instant_fields("at", firing.at_ms),
-        "schedule_id": firing.schedule_id,
-        "account_id": firing.account_id,
-        "error": firing.error,
-        **instant_fields("next", firing.next_ms),
-    }
+class StreamedFiring(View):
+    """A firing of a schedule that made no message."""
+
+    at: Instant = TWIN
+    at_ms: InstantMs
+    schedule_id: Text  #: The schedule.
+    account_id: AccountId
+    error: Text  #: Why it made none.
+    next: Instant = TWIN  #: When it fires next.
+    next_ms: InstantMs
 
 
-def reset_view(reason: ResetReason) -> dict[str, Json]:
+class StreamReset(View):
     """Why what was sent before is void."""
-    return {"reason": reason.value}
+
+    #: The world was reset or restored, or no history that there still is has the id to resume from.
+    reason: ResetReason
 
 
-def end_view(reason: EndReason, error: str | None = None) -> dict[str, Json]:
-    """Why a stream has ended; `error` says what broke a world."""
-    return {"reason": reason.value, "error": error}
+class StreamEnd(View):
+    """Why nothing will ever follow."""
+
+    reason: EndReason  #: The world was deleted, or has stopped because of an error.
+    error: str | None = None  #: The error that has stopped the world.
+
+
+def event_view(event: Event) -> StreamedEvent:
+    """An entry of the event log."""
+    message, policy = event.message, event.message.policy
+    return StreamedEvent(
+        seq=event.seq,
+        at_ms=event.at_ms,
+        message_id=message.message_id,
+        state=event.state,
+        url=message.url,
+        workflow_run_id=run_of(message),
+        step=step_name_of(message),
+        error=event.error,
+        status=None if event.response is None else event.response.status,
+        next_delivery_ms=event.next_delivery_ms,
+        url_group=message.source.url_group,
+        queue=policy.queue,
+        schedule_id=message.source.schedule_id,
+        flow_control_key=None if policy.flow_control is None else policy.flow_control.key,
+        labels=policy.labels,
+    )
 
 
 async def stream(call: ControlCall) -> Response:
@@ -277,7 +323,7 @@ class _Follower:
                 except Conflict:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
                 except (Damaged, WorldBroken) as broken:
-                    await emit(written(Kind.END, end_view(EndReason.BROKEN, str(broken))))
+                    await emit(written(Kind.END, StreamEnd(reason=EndReason.BROKEN, error=str(broken))))
                     return
                 if not self._wanted.follow:
                     return
@@ -289,7 +335,7 @@ class _Follower:
                 refused = watch.take_refused()
                 move = watch.take_move(world.clock.now_ms, world.clock.rate)
             if self._is_deleted:
-                await emit(written(Kind.END, end_view(EndReason.DELETED)))
+                await emit(written(Kind.END, StreamEnd(reason=EndReason.DELETED)))
             # Otherwise the server ends, and a client that reconnects gets the rest.
 
     async def _begin_anew(self) -> None:
@@ -301,7 +347,7 @@ class _Follower:
 
     async def _tell_reset(self, emit: Emit) -> None:
         if self._reset is not None:
-            await emit(written(Kind.RESET, reset_view(self._reset), self._position))
+            await emit(written(Kind.RESET, StreamReset(reason=self._reset), self._position))
             self._reset = None
 
     async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> bool:
@@ -325,13 +371,21 @@ class _Follower:
                 del piece
                 await emit(content)
         for firing in refused:
-            await emit(written(Kind.FIRING, firing_view(firing), self._position))
+            assert firing.error is not None  # It was refused.
+            view = StreamedFiring(
+                at_ms=firing.at_ms,
+                schedule_id=firing.schedule_id,
+                account_id=firing.account_id,
+                error=firing.error,
+                next_ms=firing.next_ms,
+            )
+            await emit(written(Kind.FIRING, view, self._position))
         for call in self._world.refused_calls.after(self._sent_refused):
             self._sent_refused = call.seq
             await emit(written(Kind.REFUSED, refused_call_view(call), self._position))
         if move is not None:
-            view = clock_view(now_ms=move.now_ms, rate=move.rate, from_ms=move.from_ms)
-            await emit(written(Kind.CLOCK, view, self._position))
+            clock = StreamedClock(now_ms=move.now_ms, rate=rate_view(move.rate), from_ms=move.from_ms)
+            await emit(written(Kind.CLOCK, clock, self._position))
         return is_burst
 
     @property

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from emulator.control.stream import (
     EndReason,
+    StreamedClock,
+    StreamEnd,
     StreamRequest,
-    clock_view,
-    end_view,
     read_stream_request,
 )
 from emulator.core.errors import InvalidInput, Malformed
@@ -607,7 +608,7 @@ def test_an_event_is_its_kind_where_to_resume_and_one_line_of_json() -> None:
 
 
 def test_an_event_without_a_place_leaves_its_reader_where_it_is() -> None:
-    assert written(Kind.END, end_view(EndReason.DELETED)) == (
+    assert written(Kind.END, StreamEnd(reason=EndReason.DELETED)) == (
         b'event: end\ndata: {"reason":"deleted","error":null}\n\n'
     )
 
@@ -621,7 +622,8 @@ def test_no_text_ends_the_line_of_its_data(text: str) -> None:
 
 
 def test_a_clock_says_where_it_was_moved_from() -> None:
-    assert clock_view(now_ms=1_767_225_600_000, rate=0.5, from_ms=1_767_139_200_000) == {
+    clock = StreamedClock(now_ms=1_767_225_600_000, rate=0.5, from_ms=1_767_139_200_000)
+    assert to_builtins(clock) == {
         "now": "2026-01-01T00:00:00.000Z",
         "now_ms": 1_767_225_600_000,
         "rate": 0.5,
