@@ -30,6 +30,7 @@ from emulator.control.records import (
     dropped_view,
     run_of,
     step_name_of,
+    values_by_name,
 )
 from emulator.core.model import messages
 from emulator.core.model.messages import CreatedBy, Via
@@ -39,7 +40,6 @@ from emulator.core.rules.callbacks import decompressed
 from emulator.core.rules.retries import delay_after
 from emulator.queries import history
 from emulator.queries.history import DeliveryQuery, HistoryFilter
-from emulator.wire.destination_rules import values_by_name
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from emulator.wire.query_reader import Query
 from emulator.wire.reasons import arithmetic, disturbed, is_duplicate

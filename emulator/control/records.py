@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from emulator.core.model.messages import Message
+from emulator.core.record import Headers
 from emulator.core.rules.destination_rules import attempt_key
 from emulator.queries import history
 from emulator.queries.workflow_runs import step_of
@@ -36,6 +37,7 @@ Secret = Annotated[str, Meta(title="Secret")]
 ShortText = Annotated[str, Meta(title="ShortText")]
 WorldId = Annotated[str, Meta(title="WorldId")]
 VariableName = Annotated[str, Meta(title="VariableName")]
+Spared = Annotated[tuple[str, ...], Meta(title="Spared")]
 HeaderValues = Annotated[dict[str, list[str]], Meta(title="HeaderValues")]
 Count = Annotated[int, Meta(ge=0)]
 # A text that is never empty.
@@ -114,3 +116,13 @@ def step_name_of(message: Message) -> str | UnsetType | None:
 def rate_view(rate: float) -> int | float:
     """A clock's rate; a whole one is an integer."""
     return int(rate) if rate.is_integer() else rate
+
+
+def values_by_name(headers: Headers) -> dict[str, list[str]]:
+    """All values of each name, in order, under the name exactly as it is written."""
+    grouped = {name: [value] for name, value in headers}
+    if len(grouped) < len(headers):
+        grouped = {name: [] for name in grouped}
+        for name, value in headers:
+            grouped[name].append(value)
+    return grouped

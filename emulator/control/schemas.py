@@ -5,7 +5,7 @@
 
 A schema is named like its class. The docstring of the class is its description, and the `#:` comment of a field, behind
 it or on the lines before it, that of the field. What else the file says stays as it is: paths and parameters,
-what clients give, schemas of plain texts and numbers, and the `example` of a schema.
+what clients give, schemas of plain texts and numbers, and of the others `example` and `oneOf`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from emulator import resources
 from emulator.control import routes
 from emulator.control.records import View
 from emulator.core.model.messages import Phase
+from emulator.core.model.resources import Fault
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RuleId
 from emulator.core.rules.retries import RetryReason
@@ -38,6 +39,7 @@ from emulator.queries.workflow_runs import StepState
 _BY_HAND = {
     AccountId: "AccountId",
     DeadLetterId: "DeadLetterId",
+    Fault: "Fault",
     MessageId: "MessageId",
     RuleId: "RuleId",
     Phase: "MessagePhase",
@@ -218,7 +220,9 @@ def _views(base: type[View] = View) -> Iterator[type[View]]:
 
 
 def written(contract: str) -> str:
-    """The text of a contract with the schemas that have the name of a record; the `example` of each stays.
+    """The text of a contract with the schemas that have the name of a record.
+
+    The `example` of each stays, and a `oneOf` that says which of its fields exclude each other.
 
     Raises ValueError for a schema that is referred to and not there: the file needs one of whatever content.
     """
@@ -228,8 +232,11 @@ def written(contract: str) -> str:
         found = block.search(schemas)
         if found is None:
             continue  # It is a kind of a base, or an answer that is described where its operation is.
-        example = re.search(r"^      example:(?:.*\n)(?:       .*\n)*", found.group(), re.MULTILINE)
-        text = _yaml(view) + (example.group() if example else "")
+        text = _yaml(view)
+        for name in ("oneOf", "example"):
+            by_hand = re.search(rf"^      {name}:(?:.*\n)(?:       .*\n)*", found.group(), re.MULTILINE)
+            if by_hand and f"\n      {name}:\n" not in f"\n{text}":
+                text += by_hand.group()
         for name in re.findall(r"#/components/schemas/(\w+)", text):
             if f"\n    {name}:\n" not in contract:
                 raise ValueError(f"{view.__name__} refers to a schema {name}, which the contract has not")

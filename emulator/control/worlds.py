@@ -14,7 +14,18 @@ from starlette.responses import Response, StreamingResponse
 from emulator.api.endpoint import Answer
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.clock import Clock, clock_view, read_rate
-from emulator.control.records import TWIN, Count, Instant, InstantMs, Secret, ShortText, VariableName, View, WorldId
+from emulator.control.records import (
+    TWIN,
+    Count,
+    Instant,
+    InstantMs,
+    Secret,
+    ShortText,
+    Spared,
+    VariableName,
+    View,
+    WorldId,
+)
 from emulator.core import world_setup
 from emulator.core.errors import InvalidInput
 from emulator.core.model.resources import Plan
@@ -43,7 +54,6 @@ from emulator.wire.times import iso, parse_keep
 from emulator.worlds import world as running
 
 Ids = Annotated[tuple[str, ...], Meta(title="Ids")]
-Spared = Annotated[tuple[str, ...], Meta(title="Spared")]
 
 _read_name = parsed(parse_world_name, str)
 _read_token = parsed(parse_token, str)

@@ -1,9 +1,9 @@
-"""Destination rules as JSON, both ways: what a user writes and what the control API shows again."""
+"""Destination rules as users write them. How they are shown again: `control/destinations.py`."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -87,48 +87,6 @@ def read_rule_order(value: Json) -> tuple[RuleId, ...]:
     """The ids of rules, the first to be tried first. Raises: InvalidInput."""
     ids = Fields(value, "", ("ids",)).need("ids", read_list, "missing, expected the ids of all rules in order")
     return tuple(RuleId(read_text(each, f"ids[{index}]")) for index, each in enumerate(ids))
-
-
-def rule_view(rule: DestinationRule) -> dict[str, Json]:
-    """A rule in the words it was given in, with its `id` and how many attempts it has decided (`used`)."""
-    match: dict[str, Json] = {"url": rule.url}
-    if rule.method is not None:
-        match["method"] = rule.method.value
-    view: dict[str, Json] = {"id": rule.rule_id, "match": match}
-    if rule.is_sequence:
-        view["sequence"] = [_response_view(response) for response in rule.responses]
-    elif rule.responses:
-        view["respond"] = _response_view(rule.responses[0])
-    if rule.forward_to is not None:
-        view["forward_to"] = rule.forward_to
-    if rule.fault is not None:
-        view["fault"] = rule.fault.value
-    view |= _latency_view(rule)
-    if rule.duplicate_ms is not None:
-        view["duplicate"] = _duration_text(rule.duplicate_ms) if rule.duplicate_ms else True
-    if rule.reorder_ms is not None:
-        view["reorder"] = _duration_text(rule.reorder_ms) if rule.reorder_ms else True
-    if rule.chance is not None:
-        view["chance"] = rule.chance
-    if rule.exempt_attempts:
-        view["except"] = list(rule.exempt_attempts)
-    if rule.times is not None:
-        view["times"] = rule.times
-    view["used"] = rule.used
-    return view
-
-
-def values_by_name(headers: Headers) -> dict[str, list[str]]:
-    """All values of each name, in order, under the name exactly as it is written."""
-    grouped = {name: [value] for name, value in headers}
-    if len(grouped) < len(headers):
-        grouped = {name: [] for name in grouped}
-        for name, value in headers:
-            grouped[name].append(value)
-    return grouped
-
-
-# -- reading ----------------------------------------------------------------------------------
 
 
 _SCHEMES = ("http://", "https://")
@@ -264,36 +222,3 @@ def _read_url_origin(value: Json, path: str) -> str:
     if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise InvalidInput(path, expected)
     return text
-
-
-# -- showing ----------------------------------------------------------------------------------
-
-
-def _response_view(response: ScriptedResponse) -> dict[str, Json]:
-    view: dict[str, Json] = {"status": response.status}
-    if response.headers:
-        view["headers"] = {
-            name: values[0] if len(values) == 1 else values for name, values in values_by_name(response.headers).items()
-        }
-    if response.body:
-        try:
-            view["body"] = response.body.decode()
-        except UnicodeDecodeError:
-            view["body_base64"] = b64encode(response.body).decode()
-    return view | _latency_view(response)
-
-
-def _latency_view(given: DestinationRule | ScriptedResponse) -> dict[str, Json]:
-    if given.latest_ms is not None:
-        return {"latency": {"min": _duration_text(given.latency_ms), "max": _duration_text(given.latest_ms)}}
-    return {"latency": _duration_text(given.latency_ms)} if given.latency_ms else {}
-
-
-def _duration_text(ms: int) -> str:
-    """A duration in the form a rule may be written with: `2s`, `1m500ms`."""
-    terms: list[str] = []
-    for unit_ms, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")):
-        count, ms = divmod(ms, unit_ms)
-        if count:
-            terms.append(f"{count}{unit}")
-    return "".join(terms) or "0s"
