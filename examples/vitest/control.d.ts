@@ -2054,6 +2054,86 @@ export interface components {
             /** @description What was probably meant, null without a guess. */
             hint: string | null;
         };
+        /** @description An entry of the event log. What was sent and answered is in the attempts. */
+        StreamedEvent: {
+            /** @description The number of the entry; events and attempts are counted together. */
+            seq: components["schemas"]["PositiveNumber"];
+            at: components["schemas"]["Instant"];
+            at_ms: components["schemas"]["InstantMs"];
+            /** @description The message. */
+            message_id: components["schemas"]["MessageId"];
+            /**
+             * @description What has become of the message.
+             * @enum {string}
+             */
+            state: "CREATED" | "ACTIVE" | "RETRY" | "ERROR" | "DELIVERED" | "FAILED" | "CANCEL_REQUESTED" | "CANCELED";
+            /** @description The destination, exactly as it was published. */
+            url: string;
+            /** @description The workflow run that it is about; only there if it is about one. */
+            workflow_run_id?: string;
+            /** @description The step of that run; null for the first call and for failure functions. */
+            step?: string | null;
+            /** @description What went wrong, for ERROR and FAILED. */
+            error: string | null;
+            /** @description The status that the destination answered, for ERROR and FAILED. */
+            status: number | null;
+            /** @description When the next attempt is due, for ERROR and RETRY. */
+            next_delivery: components["schemas"]["Instant"] | null;
+            /** @description The same in milliseconds. */
+            next_delivery_ms: components["schemas"]["InstantMs"] | null;
+            /** @description The URL group that the message was published to. */
+            url_group: string | null;
+            /** @description The queue of the message. */
+            queue: string | null;
+            /** @description The schedule that made the message. */
+            schedule_id: string | null;
+            /** @description The flow control key of the message. */
+            flow_control_key: string | null;
+            /** @description The labels of the message. */
+            labels: string[];
+        };
+        /** @description Where a clock stands, and where it was moved from. */
+        StreamedClock: {
+            now: components["schemas"]["Instant"];
+            now_ms: components["schemas"]["InstantMs"];
+            rate: components["schemas"]["Rate"];
+            /** @description Where the clock was moved from; null if it was not moved. */
+            from: components["schemas"]["Instant"] | null;
+            /** @description The same in milliseconds. */
+            from_ms: components["schemas"]["InstantMs"] | null;
+        };
+        /** @description A firing of a schedule that made no message. */
+        StreamedFiring: {
+            at: components["schemas"]["Instant"];
+            at_ms: components["schemas"]["InstantMs"];
+            /** @description The schedule. */
+            schedule_id: string;
+            account_id: components["schemas"]["AccountId"];
+            /** @description Why it made none. */
+            error: string;
+            /** @description When it fires next. */
+            next: components["schemas"]["Instant"];
+            /** @description The same in milliseconds. */
+            next_ms: components["schemas"]["InstantMs"];
+        };
+        /** @description Why what was sent before is void. */
+        StreamReset: {
+            /**
+             * @description The world was reset or restored, or no history that there still is has the id to resume from.
+             * @enum {string}
+             */
+            reason: "reset" | "unknown_id";
+        };
+        /** @description Why nothing will ever follow. */
+        StreamEnd: {
+            /**
+             * @description The world was deleted, or has stopped because of an error.
+             * @enum {string}
+             */
+            reason: "deleted" | "broken";
+            /** @description The error that has stopped the world. */
+            error: string | null;
+        };
         /** @description The id of an event of a world's stream. Its form may change; only what was received can be sent back. */
         StreamId: string;
         /**
@@ -2809,6 +2889,17 @@ export interface components {
         };
         /** @description An arithmetic expression over `retried`, in milliseconds. */
         RetryDelay: string;
+        /** @description One firing. */
+        ToldFiring: {
+            /** @description When it fires. */
+            at: components["schemas"]["Instant"];
+            /** @description The same in milliseconds. */
+            at_ms: components["schemas"]["InstantMs"];
+            /** @description The same as the clock of the zone shows it, with its offset. */
+            local: string;
+            /** @description What changes of the zone's clock do to this firing; null if nothing. */
+            explanation: string | null;
+        };
         /**
          * @description A cron expression with its firings after an instant.
          * @example {
@@ -2831,21 +2922,27 @@ export interface components {
             cron: string;
             /** @description The zone whose clock it follows. */
             time_zone: string;
-            /** @description The instant after which the firings are told. */
+            /** @description The instant after which the firings are listed. */
             from: components["schemas"]["Instant"];
             /** @description The same in milliseconds. */
             from_ms: components["schemas"]["InstantMs"];
             /** @description The firings, the earliest first. */
-            firings: {
-                /** @description When it fires. */
-                at: components["schemas"]["Instant"];
-                /** @description The same in milliseconds. */
-                at_ms: components["schemas"]["InstantMs"];
-                /** @description The same as the clock of the zone shows it, with its offset. */
-                local: string;
-                /** @description What changes of the zone's clock do to this firing; null if nothing. */
-                explanation: string | null;
-            }[];
+            firings: components["schemas"]["ToldFiring"][];
+        };
+        /** @description One attempt. */
+        ToldAttempt: {
+            /** @description Its number, from 1. */
+            attempt: components["schemas"]["PositiveNumber"];
+            /** @description When it is made, if the first is made at `from`. */
+            at: components["schemas"]["Instant"];
+            /** @description The same in milliseconds. */
+            at_ms: components["schemas"]["InstantMs"];
+            /** @description How long after the first attempt, in milliseconds. */
+            after_ms: components["schemas"]["WholeNumber"];
+            /** @description How long after the attempt before, in milliseconds; 0 for the first. */
+            delay_ms: components["schemas"]["WholeNumber"];
+            /** @description How the delay comes about. */
+            arithmetic: string;
         };
         /**
          * @description The attempts of a message that fails every time.
@@ -2867,20 +2964,7 @@ export interface components {
             /** @description The expression of the delay; null stands for the default backoff. */
             retry_delay: string | null;
             /** @description The attempts in order. */
-            attempts: {
-                /** @description Its number, from 1. */
-                attempt: components["schemas"]["PositiveNumber"];
-                /** @description When it is made, if the first is made at `from`. */
-                at: components["schemas"]["Instant"];
-                /** @description The same in milliseconds. */
-                at_ms: components["schemas"]["InstantMs"];
-                /** @description How long after the first attempt, in milliseconds. */
-                after_ms: components["schemas"]["WholeNumber"];
-                /** @description How long after the attempt before, in milliseconds; 0 for the first. */
-                delay_ms: components["schemas"]["WholeNumber"];
-                /** @description How the delay comes about. */
-                arithmetic: string;
-            }[];
+            attempts: components["schemas"]["ToldAttempt"][];
         };
         /** @description A queue in a list. */
         ListedQueue: {
@@ -3679,6 +3763,16 @@ export interface components {
             /** @constant */
             kind: "dead_letter_removed";
         });
+        /** @description Which attempts the rule is for. */
+        RuleMatch: {
+            /** @description An exact URL, or a glob in which `*` matches any characters. */
+            url: string;
+            /**
+             * @description A method; all methods without it.
+             * @enum {string}
+             */
+            method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+        };
         /**
          * @description A destination rule in the words it was given in, and how often it has decided.
          * @example {
@@ -3700,16 +3794,7 @@ export interface components {
          */
         Rule: {
             id: components["schemas"]["RuleId"];
-            /** @description Which attempts the rule is for. */
-            match: {
-                /** @description An exact URL, or a glob in which `*` matches any characters. */
-                url: string;
-                /**
-                 * @description A method; all methods without it.
-                 * @enum {string}
-                 */
-                method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-            };
+            match: components["schemas"]["RuleMatch"];
             respond?: components["schemas"]["ScriptedResponse"];
             /** @description One response per attempt; the last one repeats. */
             sequence?: components["schemas"]["ScriptedResponse"][];
