@@ -291,6 +291,7 @@ REMEDIES: dict[type[errors.Refused], str] = {
         "The id is of another world or account, or the thing has expired: `svc-emulator refused` says so if one of"
         " the other worlds has it."
     ),
+    errors.NotInstalled: "Install what the text names, beside the program.",
     errors.NotAcceptable: "Ask for JSON, or one of the types that the text lists.",
     errors.Conflict: "Look at what the text names, and call again when it has ended.",
     errors.InstantExhausted: (

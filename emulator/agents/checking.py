@@ -9,9 +9,20 @@ from typing import Annotated, Any, ClassVar, Literal
 import httpx
 from msgspec import UNSET, Meta, UnsetType
 
-from emulator.agents.tool import Connection, Tool, ToolFailed, World, WorldId, answer, end_of, one_line, result_of
+from emulator.agents.tool import (
+    Connection,
+    Tool,
+    ToolFailed,
+    World,
+    WorldId,
+    answer,
+    end_of,
+    mended,
+    one_line,
+    result_of,
+)
 from emulator.client.control import segment
-from emulator.client.errors import EmulatorError
+from emulator.client.errors import EmulatorError, Refused
 
 # A longer check answers nobody.
 _EFFECT_TIMEOUT_S = 10.0
@@ -158,16 +169,16 @@ class Act(Tool):
     async def perform(self, connection: Connection) -> str:
         world = await connection.world(self.world)
         lines: list[str] = []
-        failed = 0
+        steps: list[str] = []
         for each in self.ids:
             try:
                 lines.append(f"{each}: {await self._one(world, each)}")
             except (EmulatorError, ToolFailed) as error:
-                failed += 1
-                mend = f" (next: {error.next})" if isinstance(error, ToolFailed) else ""
-                lines.append(f"{each}: FAILED: {error}{mend}")
-        if failed == len(self.ids):
-            raise ToolFailed("\n".join(lines), "status")
+                step = mended(error, self.tool) if isinstance(error, Refused) else getattr(error, "next", "status")
+                steps.append(step)
+                lines.append(f"{each}: FAILED: {error} (next: {step})")
+        if len(steps) == len(self.ids):
+            raise ToolFailed("\n".join(lines), "; ".join(dict.fromkeys(steps)))
         return answer(lines, next=["status", "verify"])
 
     async def _one(self, world: World, given: str) -> str:

@@ -75,12 +75,14 @@ class ManageWorld(Tool):
 
     async def perform(self, connection: Connection) -> str:
         self._check()
-        home = await connection.world("default" if self.action in ("list", "create") or not self.id else self.id)
+        home = await connection.world("default" if self.action == "create" or not self.id else self.id)
         world_id = self.id or "default"
         match self.action:
             case "list":
                 worlds = (await home.control("GET", "worlds"))["worlds"]
                 lines = [f"{each['id']}  {each['clock']['now']}  {each['clock']['pending']} live" for each in worlds]
+                saved = (await home.control("GET", "snapshots"))["snapshots"]
+                lines += [f"snapshots of {world_id}: {', '.join(each['name'] for each in saved)}"] if saved else []
                 return answer(lines, next=["status(world=ID)"])
             case "create":
                 wanted = {"id": self.id, "epoch": self.epoch, "seed": self.seed, "chaos": self.chaos}

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from emulator import resources
 from emulator.agents.checking import CheckReceiver
 from emulator.agents.moving import Publish
-from emulator.agents.tool import SHORT, Connection, ToolFailed, answer
+from emulator.agents.tool import SHORT, Connection, ToolFailed, answer, mended
 from emulator.agents.tools import TOOLS
 from emulator.client.errors import EmulatorError, Refused, Unreachable
 from emulator.control.llms import full_text
@@ -108,7 +108,7 @@ class AgentServer:
         try:
             return await tool.perform(self._connection)
         except Refused as error:
-            raise ToolFailed(str(error), _mended(name, error)) from error
+            raise ToolFailed(str(error), mended(error, name)) from error
         except Unreachable as error:
             raise ToolFailed(
                 str(error), "start it with `svc-emulator serve`, or run this server with --start"
@@ -178,20 +178,6 @@ class AgentServer:
 def _failed(text: str, next: str) -> types.CallToolResult:
     content = types.TextContent(type="text", text=answer(text.splitlines(), next=[next], most=SHORT))
     return types.CallToolResult(content=[content], is_error=True)
-
-
-def _mended(name: str, error: Refused) -> str:
-    """What to do after a refusal, by its status."""
-    match error.status:
-        case 401 | 403:
-            return "give the control token of the server: svc-emulator mcp --control-token TOKEN"
-        case 404:
-            return 'world(action="list")' if "world" in str(error) else "find, which lists what there is"
-        case 409:
-            return "status, and again once that has ended"
-        case _:
-            field = f" with another {error.field}" if error.field else ""
-            return f"call {name} again{field}; docs says what is possible"
 
 
 async def serve(connection: Connection) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from msgspec import Meta
 
 from emulator.client.aio.emulator import AsyncEmulator
 from emulator.client.control import segment
+from emulator.client.errors import Refused
 from emulator.client.event_loops import async_wait
 from emulator.client.session import Session, open_session
 from emulator.core.record import Record
@@ -100,6 +102,39 @@ class Connection:
         """A world by its id. Raises Refused for one that does not exist."""
         opening = open_session(self._server, segment(world_id))
         return World(await async_wait(self._server.background.submit(opening)))
+
+
+# -- what to do next --------------------------------------------------------------------------
+
+# The tool for what a refusal names as the next step.
+AS_TOOL = {
+    "svc-emulator clock show": "status",
+    "svc-emulator dead-letters list": 'find("dead-letters")',
+    "svc-emulator deliveries": 'find("deliveries")',
+    "svc-emulator destinations list": 'rule("list")',
+    "svc-emulator flow-control": 'find("upcoming")',
+    "svc-emulator groups": 'find("groups")',
+    "svc-emulator health": "status",
+    "svc-emulator messages": 'find("messages")',
+    "svc-emulator queues": 'find("queues")',
+    "svc-emulator runs list": 'find("runs")',
+    "svc-emulator schedules list": 'find("schedules")',
+    "svc-emulator snapshot list": 'world(action="list", id=WORLD)',
+    "svc-emulator upcoming": 'find("upcoming")',
+    "svc-emulator worlds list": 'world(action="list")',
+}
+
+
+def mended(error: Refused, tool: str) -> str:
+    """What to do after a refusal of a call of that tool: as the server says (D-747), by a tool where one does it."""
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return "give the control token of the server: svc-emulator mcp --control-token TOKEN"
+    if error.next is None and error.status == HTTPStatus.NOT_FOUND:
+        return "find, which lists what there is"
+    if error.next is None or error.status == HTTPStatus.BAD_REQUEST:
+        field = f" with another {error.field}" if error.field else ""
+        return f"call {tool} again{field}; docs says what is possible"
+    return AS_TOOL.get(error.next, error.next)
 
 
 # -- text -------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ async def _named(call: MessagingCall) -> DeadLetters:
         DeadLetterQuery(account_id=call.account_id, count=1, dead_letter_ids=(call.name,))
     )
     if not page.items:
-        raise NotFound(f"dlq message {call.name} not found")
+        raise NotFound("dlq message", call.name)
     return page
 
 
@@ -143,7 +143,7 @@ async def named_run(call: MessagingCall) -> tuple[DeadLetterEntry, RunLog]:
     )
     page = await call.world.runs.dead_letters(query)
     if not page.items:
-        raise NotFound(f"dlq message {call.name} not found")
+        raise NotFound("dlq message", call.name)
     return page.items[0]
 
 

@@ -18,6 +18,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from emulator.api.next_steps import with_next_step
 from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
 from emulator.core.record import Headers, Record
 from emulator.wire import error_body
@@ -158,7 +159,7 @@ class PathEndpoint(Generic[C]):
         if handler is None:
             # D-536
             lacking = error_body.error_json(no_destination(), self._dialect) if method in self._incomplete else None
-            return method_not_allowed(method, self.methods, lacking)
+            return method_not_allowed(scope["path"], method, self.methods, lacking)
         query: Pairs = ()
         try:
             request = await read_request(scope, receive, is_streamed=method in self._streamed)
@@ -166,19 +167,19 @@ class PathEndpoint(Generic[C]):
             answer = await handler(await self._open(request))
             return answer if isinstance(answer, Response) else Answer(answer)
         except Refused as refused:
-            return refusal(refused, self._dialect, query, challenge=self._challenge)
+            return refusal(refused, scope["path"], self._dialect, query, challenge=self._challenge)
         except WorldBroken as broken:
-            return Answer({"error": str(broken)}, 507 if broken.is_disk_full else 503)
+            return _failure(broken, scope["path"], str(broken), 507 if broken.is_disk_full else 503)
         except Damaged as damaged:
-            return Answer({"error": str(damaged)}, 503)
+            return _failure(damaged, scope["path"], str(damaged))
         except Exception as error:
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 # No fault of ours, and nothing has changed: what needs a file opens it before it begins (D-565).
                 logger.error("%s %s: no file descriptor is left", method, scope["path"])
-                return Answer({"error": "the emulator has no file descriptor left (ulimit -n)"}, 503)
+                return _failure(error, scope["path"], "the emulator has no file descriptor left (ulimit -n)")
             # The edge of the program: a fault of ours must still be a clear answer, and be seen.
             logger.exception("%s %s failed", method, scope["path"])
-            return Answer({"error": f"the emulator failed: {type(error).__name__}, see its log"}, 500)
+            return _failure(error, scope["path"], f"the emulator failed: {type(error).__name__}, see its log", 500)
 
 
 def endpoints_of(
@@ -275,17 +276,26 @@ async def _piece(receive: Receive) -> Message:
     return message
 
 
-def refusal(refused: Refused, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:
-    """The one error shape: `{"error": ..., "field"?: ...}` (D-001)."""
+def refusal(refused: Refused, path: str, dialect: Dialect, query: Pairs = (), *, challenge: str = "Bearer") -> Response:
+    """The one error shape: `{"error": ..., "field"?: ...}` (D-001), on the control API with `next` (D-747)."""
     status = error_body.status_of(refused)
     headers = (("WWW-Authenticate", challenge),) if status == 401 else error_body.extra_headers(refused)
-    return Answer(error_body.error_json(refused, dialect, query), status, headers)
+    return Answer(
+        with_next_step(error_body.error_json(refused, dialect, query), path, status, refused), status, headers
+    )
 
 
-def method_not_allowed(method: str, allowed: tuple[str, ...], error: Mapping[str, str] | None = None) -> Response:
+def _failure(cause: Exception, path: str, text: str, status: int = 503) -> Response:
+    """The answer where no rule refused: what was asked for cannot be done."""
+    return Answer(with_next_step({"error": text}, path, status, cause), status)
+
+
+def method_not_allowed(
+    path: str, method: str, allowed: tuple[str, ...], error: Mapping[str, str] | None = None
+) -> Response:
     """405 with the methods that the path has; `error` says more than that."""
     text = f"method {method} is not allowed here, expected {' or '.join(allowed)}"
-    return Answer(dict(error or {"error": text}), 405, (("Allow", ", ".join(allowed)),))
+    return Answer(with_next_step(error or {"error": text}, path, 405), 405, (("Allow", ", ".join(allowed)),))
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
@@ -294,4 +304,4 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def no_operation(path: str) -> Response:
-    return Answer({"error": f"no operation has the path {path}"}, 404)
+    return Answer(with_next_step({"error": f"no operation has the path {path}"}, path, 404), 404)

@@ -28,7 +28,7 @@ async def _message(call: MessagingCall, message_id: MessageId) -> Message:
         return delivered_message(call.state, progress.message)
     ended = await call.world.history.ended_message(call.account_id, message_id)
     if ended is None or not is_readable(ended.ended_ms, call.state.now_ms):
-        raise NotFound(f"message {message_id} not found")
+        raise NotFound("message", message_id)
     return ended.message
 
 

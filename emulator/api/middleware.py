@@ -17,11 +17,12 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.endpoint import Answer, PathEndpoint
+from emulator.api.next_steps import with_next_step
 from emulator.api.origins import AllowedOrigins, Proxies, follows_link
 from emulator.api.refused import RefusedCallLog, timed
 from emulator.core.errors import Forbidden
+from emulator.wire.parts import is_control
 
-_CONTROL = "/_emulator"
 # In a scope: the status of its answer, once that has begun.
 _STATUS = "emulator.status"
 # A browser must not take what was delivered, or an answer in JSON, for a page.
@@ -87,19 +88,18 @@ class RequestGuard:
         try:
             page = self._check(scope)
         except Forbidden as forbidden:
-            await Answer({"error": forbidden.text}, 403)(scope, receive, self._completing(scope, send, None))
+            answer = Answer(with_next_step({"error": forbidden.text}, scope["path"], 403, forbidden), 403)
+            await answer(scope, receive, self._completing(scope, send, None))
             return
-        answer = self._completing(scope, send, page)
+        complete = self._completing(scope, send, page)
         if page is not None and scope["method"] == "OPTIONS":
-            await self._preflight(scope)(scope, receive, answer)
+            await self._preflight(scope)(scope, receive, complete)
             return
-        await self._app(scope, receive, answer)
+        await self._app(scope, receive, complete)
 
     def _check(self, scope: Scope) -> str | None:
         """The origin of the allowed page that sent the request, None without one. Raises Forbidden."""
         found: dict[str, str] = {}
-        path = scope["path"].lower()
-        is_control = path == _CONTROL or path.startswith(f"{_CONTROL}/")
         for raw_name, raw_value in scope["headers"]:
             name = _ASKED.get(raw_name)
             if name is None:
@@ -107,7 +107,7 @@ class RequestGuard:
             value = raw_value.decode("latin-1")
             # Of several, each has to be in order: which one a proxy went by is not known.
             if name == "host" and value:
-                self._senders.check_host(value, is_control=is_control)
+                self._senders.check_host(value, is_control=is_control(scope["path"]))
             found.setdefault(name, value)
         if "origin" not in found and "sec-fetch-site" not in found:
             return None

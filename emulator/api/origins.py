@@ -17,6 +17,7 @@ from emulator.core.errors import Forbidden
 from emulator.core.record import Record
 from emulator.wire.urls import is_local_name, origin_of
 
+_FROM_A_PROGRAM = "call it from a program, or from the page that this server shows"
 _OPENS_TO_HOSTS = (
     "--public-host opens the messaging and management APIs under a name such as a tunnel's, "
     "--allow-control-host all APIs"
@@ -42,7 +43,8 @@ class AllowedOrigins(Record):
         if _is_own_name(name) or name in self.control_hosts:
             return
         if is_control:
-            raise Forbidden(f"the control API is not served to the host {host!r} (--allow-control-host)")
+            text = f"the control API is not served to the host {host!r} (--allow-control-host)"
+            raise Forbidden(text, "svc-emulator serve --allow-control-host NAME")
         if name not in self.public_hosts:
             raise Forbidden(f"this server does not answer to the host {host!r} ({_OPENS_TO_HOSTS})")
 
@@ -56,12 +58,13 @@ class AllowedOrigins(Record):
         if origin is not None and not _is_same(origin, headers.get("host", "")):
             if takes_pages and origin_of(origin) in self.origins:
                 return origin
-            raise Forbidden(_not_for_pages(f"pages of {origin!r}", takes_pages=takes_pages))
+            raise Forbidden(_not_for_pages(f"pages of {origin!r}", takes_pages=takes_pages), _FROM_A_PROGRAM)
         if origin is None and headers.get("sec-fetch-site", "").strip().lower() == "cross-site":
-            raise Forbidden(_not_for_pages("pages of other sites", takes_pages=takes_pages))
+            raise Forbidden(_not_for_pages("pages of other sites", takes_pages=takes_pages), _FROM_A_PROGRAM)
         if not (self.own_pages_write or is_read):
             # A page cannot leave out the headers by which its browser tells who sends.
-            raise Forbidden("the inspector is read-only here (--inspector read-only), so no page changes anything")
+            text = "the inspector is read-only here (--inspector read-only), so no page changes anything"
+            raise Forbidden(text, "svc-emulator serve --inspector on")
         return None
 
 

@@ -18,7 +18,7 @@ from emulator.contract.check import Contract
 from emulator.contract.document import Api, Match
 from emulator.core.errors import NotFound, Refused, WorldBroken
 from emulator.core.world_setup import DEFAULT
-from emulator.wire.parts import RequestParts
+from emulator.wire.parts import RequestParts, is_control
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -51,7 +51,7 @@ class StrictMode:
         try:
             request = await read_request(scope, receive)
         except Refused as refused:
-            await refusal(refused, self._dialect)(scope, receive, send)
+            await refusal(refused, scope["path"], self._dialect)(scope, receive, send)
             return
         contract = self._opened()
         match = contract.find(request.parts.method, request.parts.path)
@@ -60,14 +60,14 @@ class StrictMode:
             self._world_of(request.parts).mismatches.add(_name(match, request.parts), each)
         answer = _Answer(contract, match, request, findings.wrong, send)
         if findings.refusal is not None:
-            response = refusal(findings.refusal, self._dialect, request.parts.query)
+            response = refusal(findings.refusal, scope["path"], self._dialect, request.parts.query)
             await response(scope, receive, answer.send)
             return
         await self._app(scope, _replay(request.parts.body, receive), answer.send)
 
     def _world_of(self, parts: RequestParts) -> World:
         """The world that a call is about, the default one if it names none: tests in parallel see their own (D-337)."""
-        if parts.path.lower().startswith("/_emulator"):
+        if is_control(parts.path):
             try:
                 return meant_world(self._worlds, parts)
             except (NotFound, WorldBroken):

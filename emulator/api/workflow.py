@@ -108,7 +108,7 @@ def open_webhook(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Ope
         named = request.path_parameters
         callers = worlds.by_user(named["userId"])
         if not callers:
-            raise NotFound(f"user {named['userId']} not found")
+            raise NotFound("user", named["userId"])
         run_id = RunId(named["runId"])
         caller = next((each for each in callers if _has_run(each, run_id, named["name"])), callers[0])
         world, account_id = caller.world, caller.account_id

@@ -10,7 +10,16 @@ from pathlib import Path
 import click
 
 from emulator.cli.options import Duration, read_dialect, read_settings, settings_options
-from emulator.cli.output import CommandFailed, WrongUsage, counted, print_json, print_lines, progress
+from emulator.cli.output import (
+    CommandFailed,
+    WrongUsage,
+    counted,
+    look_again_at_fixtures,
+    print_json,
+    print_lines,
+    print_next,
+    progress,
+)
 from emulator.conformance.reports import NONE, PROFILES, Receiver, ReceiverReport, Verdict, json_object, text_lines
 from emulator.conformance.reports import junit_xml as junit_text
 from emulator.core.language.text import excerpt
@@ -231,7 +240,10 @@ def check_database(*, file: Path) -> None:
             click.echo(f"{path}: whole: {counted(found.messages, 'message')} and {entries}")
         damaged += bool(found.damage)
     if damaged:
-        raise CommandFailed(f"{damaged} damaged; a snapshot that is whole can be served instead: serve --db SNAPSHOT")
+        raise CommandFailed(
+            f"{damaged} damaged; a snapshot that is whole can be served instead: serve --db SNAPSHOT",
+            next="svc-emulator serve --db SNAPSHOT, with a file that is whole",
+        )
 
 
 def _all_of(file: Path) -> Iterator[Path]:
@@ -269,6 +281,7 @@ def check_fixtures(file: Path, *, dialect: str, plan: str, seed: int) -> None:
     except FixturesError as error:
         for problem in error.problems:
             click.echo(printable(problem), err=True)
+        print_next(f"mend that, then {look_again_at_fixtures(str(file))}")
         raise click.exceptions.Exit(1) from None
     counts = {
         "accounts": len(found.accounts) or 1,

@@ -98,7 +98,7 @@ def _exit_if_interrupted(command: Callable[P, Any]) -> Callable[P, None]:
         if report.get("stopped") == INTERRUPTED:
             raise click.exceptions.Exit(130)
         if report.get("reached") is False:
-            raise CommandFailed("the condition was not reached, see `svc-emulator upcoming` for what is still to come")
+            raise CommandFailed("the condition was not reached", next="svc-emulator upcoming")
 
     return run
 

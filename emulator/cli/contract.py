@@ -59,7 +59,7 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
     try:
         document = files.document(read_apis(api), read_dialect(dialect), url)
     except files.UnreadableContract as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
     print_document(files.written(document, DocumentFormat(form)))
 
 
@@ -136,7 +136,7 @@ def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
     try:
         found = dialect_of(theirs, expected)
     except files.UnreadableContract as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
     if found.header_prefix == expected.header_prefix:
         return expected
     source = click.get_current_context().get_parameter_source("dialect")
@@ -159,7 +159,7 @@ def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) ->
             apis = shared or tuple(documents)
         return apis, files.document(apis, dialect, DEFAULT_URL)
     except files.UnreadableContract as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
 
 
 def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 import click
 
 from emulator.cli.options import Url, ca_option, read_settings, settings_options
-from emulator.cli.output import CommandFailed, WrongUsage, expected_of, progress
+from emulator.cli.output import ANOTHER_ADDRESS, START, CommandFailed, WrongUsage, expected_of, progress
 from emulator.core.world_setup import DEFAULT
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, Settings, SettingsError
@@ -31,7 +31,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 class NoServer(CommandFailed):
     """Nothing answers at the address."""
 
-    next_step = "svc-emulator serve"
+    next_step = START
 
 
 class BrokenOff(CommandFailed):
@@ -137,14 +137,16 @@ class Control:
                 yield api, http
         except NotAnEmulator as error:
             text = f"{self.url} is not an emulator: it answered {error.status}, but not as one does"
-            raise CommandFailed(text) from error
+            raise CommandFailed(text, next=ANOTHER_ADDRESS) from error
         except Unreachable as error:
             raise _no_answer(self.url, error.__cause__) from error
         except Refused as error:
             text, field = str(error), error.field or ""
             if field in (named or {}):
                 text = f"{(named or {})[field]}{text.removeprefix(field)}"
-            raise (WrongUsage if error.status == 400 else CommandFailed)(text) from error
+            if error.status == 400:
+                raise WrongUsage(text) from error
+            raise CommandFailed(text, next=error.next) from error
         except EmulatorError as error:
             raise CommandFailed(str(error)) from error
 
@@ -178,15 +180,18 @@ def _no_answer(url: str, error: BaseException | None) -> CommandFailed:
     match cause:
         case ssl.SSLCertVerificationError():
             reason = cause.verify_message.removesuffix(".")
-            return CommandFailed(f"{url}: its certificate is not trusted: {reason} (name its authority with --ca FILE)")
+            text = f"{url}: its certificate is not trusted: {reason} (name its authority with --ca FILE)"
+            return CommandFailed(text, next="again with --ca FILE")
         case ssl.SSLError():
-            return CommandFailed(f"{url}: does not answer as a server with TLS does ({cause.reason}); is it http://?")
+            text = f"{url}: does not answer as a server with TLS does ({cause.reason}); is it http://?"
+            return CommandFailed(text, next=f"again with --url http://{url.partition('://')[2]}")
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return NoServer(f"no server answers at {url} ({_named_by()}start one with svc-emulator serve)")
         case httpx.RemoteProtocolError() | httpx.ReadError() if url.startswith("http://"):
             reason = str(error) or "the connection broke off"
-            return CommandFailed(f"{url}: {reason} (a server with a certificate is https://)")
+            text = f"{url}: {reason} (a server with a certificate is https://)"
+            return CommandFailed(text, next=f"again with --url https://{url.partition('://')[2]}")
         case httpx.TransportError():
             return BrokenOff(f"{url}: {reason}")
         case _:

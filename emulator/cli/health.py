@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from emulator.cli.options import Duration, Url, ca_option, read_settings, settings_options
-from emulator.cli.output import CommandFailed, WrongUsage, progress
+from emulator.cli.output import ANOTHER_ADDRESS, START, CommandFailed, WrongUsage, progress
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, SettingsError
 
@@ -102,7 +102,7 @@ def ask_until(
             return ask()
         except CommandFailed as failure:
             if clock() + _BETWEEN_S > end:
-                raise CommandFailed(f"{failure.message}; waited for {patience_s:g} s") from failure
+                raise CommandFailed(f"{failure.message}; waited for {patience_s:g} s", next=failure.next) from failure
         pause(_BETWEEN_S)
 
 
@@ -112,16 +112,20 @@ def _ask(server: _Server) -> str:
         status, text = _answer(server)
     except ssl.SSLCertVerificationError as error:
         reason = error.verify_message.removesuffix(".")
-        raise CommandFailed(f"{server.url}: its certificate is not trusted: {reason} (--ca FILE)") from error
+        text = f"{server.url}: its certificate is not trusted: {reason} (--ca FILE)"
+        raise CommandFailed(text, next="again with --ca FILE") from error
     except (OSError, HTTPException) as error:
         said = error.strerror if isinstance(error, OSError) else None
-        raise CommandFailed(f"no server answers at {server.url}: {said or error}") from error
+        raise CommandFailed(f"no server answers at {server.url}: {said or error}", next=START) from error
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise CommandFailed(f"the server at {server.url} is not well: {text}")
+        advice = "read the server's log; svc-emulator db check FILE looks at its database"
+        raise CommandFailed(f"the server at {server.url} is not well: {text}", next=advice)
     if status == HTTPStatus.UNAUTHORIZED:
-        raise CommandFailed(f"the server at {server.url} answers 401 (--control-token)")
+        text = f"the server at {server.url} answers 401 (--control-token)"
+        raise CommandFailed(text, next="again with --control-token TOKEN")
     if status != 200 or not _is_emulators(text):
-        raise CommandFailed(f"{server.url} is not an emulator: it answered {status}, but not as one does")
+        text = f"{server.url} is not an emulator: it answered {status}, but not as one does"
+        raise CommandFailed(text, next=ANOTHER_ADDRESS)
     return text
 
 

@@ -99,7 +99,16 @@ _SHOWN = 10
 class NothingFound(CommandFailed):
     """Nothing is meant by what was written."""
 
-    next_step = "svc-emulator messages"
+
+# The command that lists all that may be meant.
+_LISTS = {
+    "message": "svc-emulator messages",
+    "run": "svc-emulator runs list",
+    "message or run": "svc-emulator messages, or svc-emulator runs list",
+    "dead letter": "svc-emulator dead-letters list",
+    "schedule": "svc-emulator schedules list",
+    "destination rule": "svc-emulator destinations list",
+}
 
 
 message_argument = click.argument("message", metavar="ID")
@@ -168,7 +177,8 @@ def _also_a_run() -> Iterator[None]:
     try:
         yield
     except NothingFound as nothing:
-        raise NothingFound(nothing.message.replace("no message", "no message or run", 1)) from nothing
+        text = nothing.message.replace("no message", "no message or run", 1)
+        raise NothingFound(text, next=_LISTS["message or run"]) from nothing
 
 
 def is_run(row: Row) -> bool:
@@ -244,7 +254,8 @@ def _one(noun: str, text: str, found: Sequence[Row], candidate: Callable[[Row], 
     """The only one that was found. Raises NothingFound, and CommandFailed for several."""
     if not found:
         short = f" (the end of an id needs {_LEAST} characters)" if len(text) < _LEAST else ""
-        raise NothingFound(f"no {noun} has an id that ends in {text!r}, or that as its URL or label{short}{hint}")
+        text = f"no {noun} has an id that ends in {text!r}, or that as its URL or label{short}{hint}"
+        raise NothingFound(text, next=_LISTS[noun])
     if len(found) > 1:
         more = ["and more"] if len(found) > _SHOWN else []
         several = f"more than {_SHOWN}" if more else str(len(found))
@@ -252,6 +263,7 @@ def _one(noun: str, text: str, found: Sequence[Row], candidate: Callable[[Row], 
             f"{text!r} may be any of {several} {noun.replace(' or ', 's and ')}s:",
             *map(candidate, found[:_SHOWN]),
             *more,
+            next="again with the id of one of them",
         )
     return found[0]
 

@@ -214,7 +214,8 @@ def cancel(control: Control, *, message: str) -> Any:
     if is_run(row):
         return cancel_run(control, row)
     if row["ended"] is not None:
-        raise CommandFailed(f"message {row['message_id']} has ended: {row['state']} at {row['ended']}")
+        text = f"message {row['message_id']} has ended: {row['state']} at {row['ended']}"
+        raise CommandFailed(text, next=f"svc-emulator explain {row['message_id']}")
     control.of_service("DELETE", f"/v2/messages/{quote(row['message_id'])}", row["account_id"])
     return message_row(control, row["message_id"])
 
@@ -244,7 +245,8 @@ def redeliver(control: Control, *, delivery: str, originals: bool) -> Any:
         query = {"message_id": find_message(control, delivery), "order": "latestFirst", "limit": "1", "brief": "true"}
         latest = control.call("GET", "deliveries", query=query)["deliveries"]
         if not latest:
-            raise CommandFailed(f"no attempt of {query['message_id']} was made yet that could be sent again")
+            text = f"no attempt of {query['message_id']} was made yet that could be sent again"
+            raise CommandFailed(text, next=f"svc-emulator explain {query['message_id']}")
         seq = str(latest[0]["seq"])
     return control.call("POST", f"deliveries/{seq}/redeliver", query={"redact": str(not originals).lower()})
 

@@ -17,6 +17,10 @@ from emulator.server.logs import printable, printable_styled, runs_for_agent, wa
 
 _LONGEST = 1000
 
+# What to do where no server answers, and where something else does.
+START = "svc-emulator serve"
+ANOTHER_ADDRESS = "again with --url, and the address that svc-emulator serve has printed"
+
 
 class CommandFailed(click.ClickException):
     """A command cannot continue."""
@@ -34,7 +38,7 @@ class CommandFailed(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
             click.echo(f"svc-emulator: {printable(_shortened(line))}", file=file or sys.stderr)
-        click.echo(f"next: {printable(_shortened(self.next))}", file=file or sys.stderr)
+        print_next(self.next, file)
 
 
 def _shortened(line: str) -> str:
@@ -44,10 +48,20 @@ def _shortened(line: str) -> str:
     return f"{line[: _LONGEST // 2]}[...]{line[-_LONGEST // 2 :]}"
 
 
+def print_next(text: str, file: IO[Any] | None = None) -> None:
+    """The last line of a failure, which says what to do next (D-712)."""
+    click.echo(f"next: {printable(_shortened(text))}", file=file or sys.stderr)
+
+
+def look_again_at_fixtures(file: str) -> str:
+    """The command that says what is wrong in a fixtures file."""
+    return f"svc-emulator fixtures check {shlex.quote(file)}"
+
+
 def failure_of_fixtures(problems: Sequence[str], file: str) -> CommandFailed:
     """All that is wrong in a fixtures file; of several problems, the last line says how to look again."""
-    hint = [f"{len(problems)} problems (look again with svc-emulator fixtures check {shlex.quote(file)})"]
-    again = f"svc-emulator fixtures check {shlex.quote(file)}"
+    again = look_again_at_fixtures(file)
+    hint = [f"{len(problems)} problems (look again with {again})"]
     return CommandFailed(*problems, *(hint if len(problems) > 1 else ()), next=again)
 
 

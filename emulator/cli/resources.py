@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -283,7 +284,8 @@ def retry(control: Control, *, ids: tuple[str, ...]) -> Any:
     for letter in letters:
         if letter["kind"] == "run":
             run = letter["workflow_run_id"]
-            raise CommandFailed(f"{letter['dead_letter_id']} is of run {run}: svc-emulator runs resume|restart {run}")
+            again = f"svc-emulator runs resume {shlex.quote(run)}, or runs restart"
+            raise CommandFailed(f"{letter['dead_letter_id']} is of run {run}", next=again)
     retried = []
     for letter in letters:
         path = f"/v2/dlq/retry/{quote(letter['dead_letter_id'])}"

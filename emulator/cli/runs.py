@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -176,10 +177,15 @@ def run_line(run: Row) -> Iterator[str]:
     yield f"run {run['id']} at {run['url']}: {styled_state(run['state'])}"
 
 
+def _shown(run: Row) -> str:
+    """The command that shows where a run stands."""
+    return f"svc-emulator runs show {shlex.quote(run['id'])}"
+
+
 def cancel_run(control: Control, run: Row) -> Any:
     """Cancel an active run as its account would; its entry afterwards. Raises CommandFailed for one that has ended."""
     if run["ended"] is not None:
-        raise CommandFailed(f"run {run['id']} has ended: {run['state']} at {run['ended']}")
+        raise CommandFailed(f"run {run['id']} has ended: {run['state']} at {run['ended']}", next=_shown(run))
     control.of_service("DELETE", f"/v2/workflows/runs/{quote(run['id'], safe='')}", run["account_id"])
     return find_run(control, run["id"])
 
@@ -210,9 +216,9 @@ def _again(control: Control, text: str, action: str) -> dict[str, Any]:
         why = (
             "was resumed, restarted or deleted already" if run["dead_letter_id"] else f"has not failed: {run['state']}"
         )
-        raise CommandFailed(f"run {run['id']} {why}")
+        raise CommandFailed(f"run {run['id']} {why}", next=_shown(run))
     if action == "callback" and "retry-failure" not in actions:
-        raise CommandFailed(f"no failure function of run {run['id']} has failed (runs show {run['id']})")
+        raise CommandFailed(f"no failure function of run {run['id']} has failed", next=_shown(run))
     path = f"/v2/workflows/dlq/{action}/{quote(run['dead_letter_id'])}"
     made = control.of_service("POST", path, run["account_id"])
     return {"failed_run_id": run["id"], "action": action, "workflow_run_id": made["workflowRunId"]}
@@ -281,7 +287,8 @@ def notify(control: Control, *, event_id: str, body: str, run: str | None) -> An
         accounts = [each["id"] for each in control.call("GET", "accounts")["accounts"]]
         waiting = [each for each in accounts if control.of_service("GET", f"/v2/waiters/{event}", each)]
         if not waiting:
-            raise CommandFailed(f"no run waits for {event_id!r}; runs show ID says what a run waits for")
+            text = f"no run waits for {event_id!r}"
+            raise CommandFailed(text, next="svc-emulator runs show ID, which says what a run waits for")
         paths = dict.fromkeys(waiting, f"/v2/notify/{event}")
     kind = "application/json" if _is_json(body) else "text/plain; charset=utf-8"
     made = [

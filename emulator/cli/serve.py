@@ -126,8 +126,10 @@ def _run(
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
         raise failure_of_fixtures(error.problems, settings.fixtures) from error
-    except (serving.CannotListen, UnusableCertificate, UnusableDatabase) as error:
-        raise CommandFailed(str(error)) from error
+    except serving.CannotListen as error:
+        raise CommandFailed(str(error), next="again with another --port or --host") from error
+    except (UnusableCertificate, UnusableDatabase) as error:
+        raise CommandFailed(str(error), next="again with another file, or that one mended") from error
     except KeyboardInterrupt:
         # Before the server has its own handler, or in a loop without any.
         raise click.exceptions.Exit(0) from None
@@ -170,7 +172,8 @@ async def _serve(
             _tell_what_was_cut_off(await emulation.close(), keeps_state=emulation.worlds.keeps_state)
     if failures := emulation.worlds.failures:
         raise CommandFailed(
-            "; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items())
+            "; ".join(f"the world {world_id} had stopped: {text}" for world_id, text in failures.items()),
+            next="svc-emulator db check FILE looks at a database, and svc-emulator serve starts with it again",
         )
 
 

@@ -210,7 +210,7 @@ def _read(file: Path) -> Iterator[BinaryIO]:
         with file.open("rb") as stream:
             yield stream
     except OSError as error:
-        raise CommandFailed(f"{file}: {error.strerror or error}") from error
+        raise CommandFailed(f"{file}: {error.strerror or error}", next="again with another file") from error
 
 
 @contextlib.contextmanager
@@ -228,7 +228,7 @@ def _written(file: Path) -> Iterator[BinaryIO]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise CommandFailed(f"{file}: {error.strerror or error}") from error
+        raise CommandFailed(f"{file}: {error.strerror or error}", next="again with another file") from error
 
 
 def _summary(found: Mapping[str, Any]) -> str:

@@ -143,7 +143,7 @@ class ControlApi:
             return
         try:
             refusal = answer.json()
-            text, field = str(refusal["error"]), refusal.get("field")
+            text, field, next_step = str(refusal["error"]), refusal.get("field"), refusal.get("next")
         except (ValueError, LookupError, TypeError, AttributeError):
             if answer.status in _BY_A_BALANCER:
                 raise Unreachable(
@@ -151,7 +151,7 @@ class ControlApi:
                     "as it does when a server has ended or cannot be reached"
                 ) from None
             raise self.not_an_emulator_error(answer) from None
-        raise Refused(text, status=answer.status, field=field)
+        raise Refused(text, status=answer.status, field=field, next=next_step)
 
     def read(self, answer: HttpAnswer) -> Any:
         """The JSON object of an answer, None without content. Raises as `check` does."""

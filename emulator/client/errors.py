@@ -51,12 +51,16 @@ class EmulatorWarning(UserWarning):
 
 
 class Refused(EmulatorError):
-    """The emulator refused a call; `field` names what is to blame, if one thing is."""
+    """The emulator refused a call; `field` names what is to blame, if one thing is.
 
-    def __init__(self, text: str, *, status: int, field: str | None = None) -> None:
+    `next` says what to do next, a command or a call; None if the service's own API refused.
+    """
+
+    def __init__(self, text: str, *, status: int, field: str | None = None, next: str | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.field = field
+        self.next = next
 
 
 class NotAnEmulator(EmulatorError):

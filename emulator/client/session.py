@@ -135,7 +135,9 @@ class Session:
             self.api.check(answer)
         except Refused as refused:
             if await self._is_lost(path, refused):
-                raise Refused(f"world {self.world} not found; {_LOST}", status=refused.status) from None
+                raise Refused(
+                    f"world {self.world} not found; {_LOST}", status=refused.status, next=refused.next
+                ) from None
             raise
 
     async def _is_lost(self, path: str, refused: Refused) -> bool:

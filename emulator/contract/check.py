@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from emulator.contract import mismatches
 from emulator.contract.document import (
@@ -35,7 +36,7 @@ from emulator.core.record import Record
 from emulator.wire.dialect import Dialect, owner_of
 from emulator.wire.json_reader import Json, JsonObject
 from emulator.wire.messaging.mistakes import TELEMETRY
-from emulator.wire.parts import Pairs, RequestParts
+from emulator.wire.parts import Pairs, RequestParts, is_control
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -82,9 +83,10 @@ class Contract:
         fitting = [each for each in self._operations if each.pattern.fullmatch(raw_path)]
         best = max(fitting, key=lambda each: each.fixed_words, default=None)
         if best is None:
-            return Match(operation=None, methods=())
+            api = Api.CONTROL if is_control(unquote(raw_path)) else Api.MESSAGING
+            return Match(api=api, operation=None, methods=())
         by_method = {each.method: each for each in fitting if each.path == best.path}
-        return Match(operation=by_method.get(method), methods=tuple(by_method))
+        return Match(api=best.api, operation=by_method.get(method), methods=tuple(by_method))
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -104,8 +106,7 @@ class Contract:
         return Findings(wrong=tuple(dict.fromkeys(wrong)), refusal=refusal)
 
     def _no_operation(self, match: Match, parts: RequestParts) -> Iterator[str]:
-        is_control = parts.path.lower().startswith("/_emulator")
-        needed = {Api.CONTROL} if is_control else {Api.MESSAGING, Api.MANAGEMENT}
+        needed = {Api.CONTROL} if match.api is Api.CONTROL else {Api.MESSAGING, Api.MANAGEMENT}
         if not needed <= self._documents.keys():
             return
         if match.methods:
@@ -221,15 +222,16 @@ class Contract:
         if status >= 500 and status not in _OF_ANY_WORLD:
             return (f"status {status}: never part of the contract",)
         if operation is not None:
-            api, responses = operation.api, table(operation.content.get("responses"))
+            responses = table(operation.content.get("responses"))
         elif len(self._documents) == len(Api):
-            api, responses = Api.MESSAGING, {"405": _NO_METHOD} if match.methods else {"404": _ERROR}
+            responses = {"405": _NO_METHOD} if match.methods else {"404": _ERROR}
         else:
             return ()  # The document of its API may be one that is missing.
         if status in _OF_ANY_WORLD and operation is not None and str(status) not in responses:
             responses = {str(status): _ERROR}
         if str(status) not in responses:
             return (f"status {status}: not in the contract",)
+        api = match.api
         response = resolved(self._documents[api], responses[str(status)])
         wrong = [*self._response_headers(api, response, headers), *self._response_body(api, response, headers, body)]
         allowed = dict(headers).get("allow", "")

@@ -205,8 +205,9 @@ class RequestOperation(Operation):
 
 
 class Match(Record):
-    """What a request means: its operation, None if there is none, and the methods that its path has."""
+    """What a request means: its API and operation, None if there is none, and the methods that its path has."""
 
+    api: Api
     operation: RequestOperation | None
     methods: tuple[str, ...]
 

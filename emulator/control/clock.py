@@ -207,7 +207,7 @@ async def _check_exists(call: ControlCall, until: UntilCondition) -> None:
     """Raises NotFound for a message or a run that the world has never had: it would count as one that has ended."""
     await call.world.current_state()
     if until.kind is Until.MESSAGE and await call.world.logs.find(MessageId(until.id)) is None:
-        raise NotFound(f"message {until.id} not found")
+        raise NotFound("message", until.id)
     if until.kind is Until.RUN:
         await call.world.runs.find(RunId(until.id))
 

@@ -88,7 +88,7 @@ async def explain(world: World, message_id: MessageId, dialect: Dialect, *, reda
     if log is None:
         dropped = world.history.dropped.at_ms
         hint = f"; history up to {iso(dropped)} is not kept any more (--keep-history)" if dropped else ""
-        raise NotFound(f"message {message_id} not found{hint}")
+        raise NotFound("message", message_id, hint)
     has_left = message_id not in upcoming.not_left(world)
     return Chain(state, log, dialect, redact=redact, has_left=has_left).explanation()
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
-from emulator.core.errors import NotFound
+from emulator.core.errors import NotInstalled
 from emulator.core.world_setup import DEFAULT
 
 
 async def get_metrics(call: ControlCall) -> Response:
     """The metrics of all worlds together, or of the world that the query names (D-727).
 
-    Raises NotFound, also without the library.
+    Raises NotFound, NotInstalled without the library.
     """
     try:
         from emulator.telemetry.metrics import CONTENT_TYPE, exposition
     except ImportError as error:
-        raise NotFound(f"metrics need prometheus-client (pip install prometheus-client): {error}") from error
+        raise NotInstalled(f"metrics need prometheus-client (pip install prometheus-client): {error}") from error
     counts = call.options.counts
     picked = call.world if call.names_a_world else None
     worlds = call.worlds.all() if picked is None else (picked,)

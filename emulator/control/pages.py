@@ -16,7 +16,7 @@ from starlette.responses import Response
 import emulator.inspector
 from emulator.api.endpoint import Answer, no_operation
 from emulator.control.call import OWN_QUERY, PAGE, PUBLIC, ControlCall, ControlPolicy, ControlRoute, Inspector
-from emulator.core.errors import NotFound
+from emulator.core.errors import NotInstalled
 from emulator.version import VERSION
 from emulator.wire.parts import prefers_html
 
@@ -133,7 +133,7 @@ def _read_of_book(book: Path, folder: str, name: str) -> bytes | None:
 
 
 async def get_contract(call: ControlCall) -> Response:
-    """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotFound."""
+    """The OpenAPI documents that the query asks for. Raises: InvalidInput, NotAcceptable, NotInstalled."""
     from emulator.contract import files
     from emulator.contract.files import MEDIA_TYPES, read_contract_request
 
@@ -147,7 +147,7 @@ async def get_contract(call: ControlCall) -> Response:
 
 
 async def get_reference(call: ControlCall) -> Response:
-    """The page that a person reads. Raises: InvalidInput, NotFound."""
+    """The page that a person reads. Raises: InvalidInput, NotInstalled."""
     from emulator.contract import files, reference
     from emulator.contract.files import read_apis
 
@@ -168,7 +168,7 @@ async def _made(make: Callable[[], str]) -> str:
     try:
         return await asyncio.to_thread(make)
     except UnreadableContract as error:
-        raise NotFound(f"the contract is not there: {error}") from error
+        raise NotInstalled(f"the contract is not there: {error}") from error
 
 
 def _own_url(call: ControlCall) -> str:

@@ -141,7 +141,7 @@ async def explain_schedule(call: ControlCall) -> ScheduleExplanation:
         if progress is not None:
             # Of the first account that has one of this id.
             return explained(state, progress)
-    raise NotFound(f"schedule {call.name} not found")
+    raise NotFound("schedule", call.name)
 
 
 def explained(state: StateView, progress: ScheduleProgress) -> ScheduleExplanation:

@@ -128,7 +128,7 @@ async def list_spans(call: ControlCall) -> MessageSpans:
     world, message_id = call.world, MessageId(call.name)
     await world.current_state()
     if await world.logs.find(message_id) is None:
-        raise NotFound(f"message {message_id} not found")
+        raise NotFound("message", message_id)
     page = await world.history.deliveries(DeliveryQuery(message_id=message_id, limit=_MOST_DELIVERIES))
     named = [(each, read_traceparent(value_of(each.outcome.request_headers, HEADER))) for each in page.items]
     shared = Counter(context for _, context in named)

@@ -55,7 +55,18 @@ class RunOver(Refused):
 
 
 class NotFound(Refused):
-    """Nothing with that identifier exists (any more) in this account."""
+    """Nothing with that identifier exists (any more) in this account.
+
+    `kind` is what was looked for: `message`, `workflow run`. `more` ends the text.
+    """
+
+    def __init__(self, kind: str, name: str, more: str = "") -> None:
+        super().__init__(f"{kind} {name} not found{more}")
+        self.kind = kind
+
+
+class NotInstalled(Refused):
+    """A part that the answer is made with is not there."""
 
 
 class Unauthenticated(Refused):
@@ -63,7 +74,11 @@ class Unauthenticated(Refused):
 
 
 class Forbidden(Refused):
-    """The credentials are good, and do not permit this."""
+    """The credentials are good, and do not permit this. `remedy` says what does, where something can."""
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 class NotAcceptable(Refused):

@@ -299,7 +299,7 @@ def account_state(state: StateView, account_id: AccountId) -> AccountView:
     """An account's state. Raises NotFound for an account this world does not have."""
     owner = state.accounts.get(account_id)
     if owner is None:
-        raise NotFound(f"account {account_id} not found")
+        raise NotFound("account", account_id)
     return owner
 
 

@@ -190,7 +190,7 @@ class Snapshots:
     def _existing(self, name: str) -> Path:
         if self._folder is not None and (path := _file_of(self._folder, name)).is_file():
             return path
-        raise NotFound(f"snapshot {name} not found")
+        raise NotFound("snapshot", name)
 
     def _place_for(self, name: str) -> Path:
         """Where the file will be. Raises OSError, InvalidInput for a name no file can have, Conflict once closed."""

@@ -188,7 +188,7 @@ class RunLogs:
         """The latest run with this id, of any account unless one is given (D-390). Raises NotFound."""
         page = await self._page(RunQuery(account_id=account_id, count=1, run_ids=(run_id,)))
         if not page.items:
-            raise NotFound(f"workflow run {run_id} not found")
+            raise NotFound("workflow run", run_id)
         return await self._log(page.items[0])
 
     async def dead_letters(self, query: DeadLetterQuery) -> Page[tuple[DeadLetterEntry, RunLog]]:

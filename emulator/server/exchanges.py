@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.callers import known_caller
 from emulator.api.endpoint import DISCONNECT, IS_END_OF_SERVER, Answer
+from emulator.api.next_steps import with_next_step
 from emulator.core.errors import Refused
 from emulator.core.world_setup import DEFAULT
 from emulator.wire.parts import RequestParts, read_parts
@@ -119,7 +120,7 @@ class WholeExchanges:
             del self._running[task]
 
     async def _answer_in_its_place(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer({"error": TEXT}, STATUS) if self._shutdown is None else self._shutdown.answer(scope)
+        answer = _ending(scope, TEXT) if self._shutdown is None else self._shutdown.answer(scope)
         await answer(scope, receive, send)
 
     async def _next_or_stop(self, receive: Receive) -> Message:
@@ -153,6 +154,10 @@ STATUS = 503
 TEXT = "the server is stopping"
 
 
+def _ending(scope: Scope, text: str) -> Response:
+    return Answer(with_next_step({"error": text}, scope["path"], STATUS), STATUS)
+
+
 @dataclass(frozen=True, slots=True)
 class Shutdown:
     """The end of a server, as the worlds behind it see it."""
@@ -168,7 +173,7 @@ class Shutdown:
         """The answer to a call that is cut off: where the clock of its world stands (D-291)."""
         world = self._world_of(scope)
         where = "" if world is None else f", the clock stands at {iso(world.clock.now_ms)}"
-        return Answer({"error": f"{TEXT}{where}"}, STATUS)
+        return _ending(scope, f"{TEXT}{where}")
 
     def _world_of(self, scope: Scope) -> World | None:
         """The world that a call is about, None if it names none."""

@@ -105,6 +105,13 @@ def _headers(raw_headers: Sequence[tuple[bytes, bytes]]) -> Pairs:
 
 # Where the server's control token stands if `Authorization` has a world's (D-433).
 CONTROL_TOKEN = "Emulator-Control-Token"
+_CONTROL = "/_emulator"
+
+
+def is_control(path: str) -> bool:
+    """Whether a path, decoded, is of the control API."""
+    lower = path.lower()
+    return lower == _CONTROL or lower.startswith(f"{_CONTROL}/")
 
 
 class BasicCredentials(Record):

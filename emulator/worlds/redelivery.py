@@ -26,7 +26,7 @@ async def redeliver(world: World, seq: int, given: str) -> tuple[int, RecordedDe
     state = await world.current_state()
     page = await world.history.deliveries(DeliveryQuery(limit=1, seq=seq))
     if not page.items:
-        raise NotFound(f"there is no delivery {given}: GET /_emulator/deliveries lists what the journal holds")
+        raise NotFound("delivery", given)
     [attempt] = await world.history.as_sent(page.items)
     message, generation = attempt.message, world.generation
     wait_s = None if world.driver.in_flight == 0 and not world.driver.is_advancing else world.limits.settle_s

@@ -98,7 +98,7 @@ class Worlds:
         if world_id in self._unusable:
             raise WorldBroken(self._unusable[world_id])
         if world is None:
-            raise NotFound(f"world {world_id} not found")
+            raise NotFound("world", world_id)
         return world
 
     # -- finding ----------------------------------------------------------------------------

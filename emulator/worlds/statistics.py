@@ -57,7 +57,7 @@ class Statistics:
         window = self._window(period)
         index = self._state.vector_indexes.get(index_id)
         if index is None:
-            raise NotFound(f"vector index {index_id} not found")
+            raise NotFound("vector index", index_id)
         profile = profiles.vector_index_profile(self._state.key, index, self._epoch_ms)
         return series.index_statistics(window, profile, index.type)
 

@@ -2012,6 +2012,8 @@ export interface components {
             error: string;
             /** @description The query parameter or the path of the JSON value at fault. */
             field?: string;
+            /** @description What to do next, a command or a call where there is one (D-747). */
+            next: string;
         };
         /** @description An instant of the virtual clock for people; the field ending in `_ms` holds the same. */
         Instant: string;
@@ -4081,7 +4083,8 @@ export interface components {
                 /**
                  * @example {
                  *       "error": "by: expected a duration such as 1h30m, or whole milliseconds, got a list",
-                 *       "field": "by"
+                 *       "field": "by",
+                 *       "next": "mend that, and call again: GET /_emulator/contract?api=control says what each call takes"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4100,7 +4103,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "the control API needs its bearer token (--control-token)"
+                 *       "error": "the control API needs its bearer token (--control-token)",
+                 *       "next": "give the server's control token: --control-token TOKEN, or Authorization: Bearer TOKEN"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4114,7 +4118,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "this is not served to pages of 'https://evil.example.com'; --allow-origin opens the messaging API to pages, and nothing else"
+                 *       "error": "this is not served to pages of 'https://evil.example.com'; --allow-origin opens the messaging API to pages, and nothing else",
+                 *       "next": "call it from a program, or from the page that this server shows"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4128,7 +4133,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "world test-1 not found"
+                 *       "error": "world test-1 not found",
+                 *       "next": "svc-emulator worlds list"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4142,7 +4148,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "expected a client that accepts application/yaml or application/json, it accepts 'text/html'"
+                 *       "error": "expected a client that accepts application/yaml or application/json, it accepts 'text/html'",
+                 *       "next": "call again with the header Accept: application/json"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4159,7 +4166,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "the clock cannot go back once something has happened in the world; reset it first"
+                 *       "error": "the clock cannot go back once something has happened in the world; reset it first",
+                 *       "next": "svc-emulator clock show"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -4173,7 +4181,8 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "error": "the body exceeds 104857600 bytes"
+                 *       "error": "the body exceeds 104857600 bytes",
+                 *       "next": "send less in one call"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];

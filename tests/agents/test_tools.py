@@ -173,11 +173,12 @@ async def test_worlds_are_made_copied_saved_and_removed(agent: Agent, emulator: 
     await agent.ask("world", action="save", id="one", name="before")
     await agent.ask("advance", by="2h", world="one")
     await agent.ask("world", action="restore", id="one", name="before")
-    listed = await agent.ask("world", action="list")
-    assert [line.split()[:2] for line in listed.splitlines()[1:3]] == [
+    listed = (await agent.ask("world", action="list", id="one")).splitlines()
+    assert [line.split()[:2] for line in listed[1:3]] == [
         ["one", "2026-03-01T00:00:00.000Z"],
         ["two", "2026-03-01T00:00:00.000Z"],
     ]
+    assert listed[3] == "snapshots of one: before"
     await agent.ask("world", action="reset", id="two")
     assert "no messages" in await agent.ask("find", kind="messages", world="two")
     for world in ("one", "two"):
@@ -211,7 +212,7 @@ async def test_lists_and_what_acts_on_their_entries(agent: Agent, emulator: Asyn
     assert paused.splitlines()[:3] == [
         "queue:mail: paused",
         f"schedule:{schedule}: paused",
-        "queue:none: FAILED: queue none not found",
+        "queue:none: FAILED: queue none not found (next: find, which lists what there is)",
     ]
     assert "lag 0, paused" in await agent.ask("find", kind="queues")
     assert "canceled msg_" in await agent.ask("act", action="cancel", ids=["late"])
@@ -231,10 +232,19 @@ async def test_lists_and_what_acts_on_their_entries(agent: Agent, emulator: Asyn
         pytest.param(
             "why", {"id": "nobody"}, "no message has an id that ends in 'nobody'", 'find("messages")', id="id"
         ),
+        pytest.param("why", {"id": "msg_1"}, "message msg_1 not found", 'find("messages")', id="message"),
+        pytest.param(
+            "world",
+            {"action": "restore", "name": "x"},
+            "snapshot x not found",
+            'world(action="list", id=',
+            id="restore",
+        ),
+        pytest.param("act", {"action": "redeliver", "ids": ["99"]}, "99", 'find("deliveries")', id="redeliver"),
         pytest.param("undo", {}, "there is no advance to take back", "status", id="undo"),
         pytest.param("rule", {"action": "remove"}, "id: missing", 'rule("list")', id="rule"),
         pytest.param("world", {"action": "save"}, "name: missing", "world(action=", id="snapshot"),
-        pytest.param("act", {"action": "pause", "ids": ["x"]}, "expected queue:NAME", "status", id="thing"),
+        pytest.param("act", {"action": "pause", "ids": ["x"]}, "expected queue:NAME", 'find("queues")', id="thing"),
         pytest.param("verify", {"url": URL, "run": "wfr_1"}, "exactly one of url and run", "verify(url=", id="verify"),
         pytest.param("verify", {"url": URL, "at": ["10"]}, "at", "verify again", id="verify-value"),
     ],

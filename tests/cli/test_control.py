@@ -117,6 +117,26 @@ def test_what_the_server_refuses_is_one_line(server: emulators.Server) -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith("svc-emulator: ")
     assert said(result).count("\n") == 1
+    assert result.stderr.endswith("\nnext: svc-emulator clock show\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "next"),
+    [
+        (("clock", "show", "--world", "none"), "svc-emulator worlds list"),
+        (("redeliver", "99"), "svc-emulator deliveries"),
+        (("runs", "show", "wfr_none"), "svc-emulator runs list"),
+        (("snapshot", "restore", "none"), "svc-emulator snapshot list"),
+        (("destinations", "remove", "rule_99"), "svc-emulator destinations list"),
+    ],
+)
+def test_what_is_not_there_is_followed_by_what_lists_it(
+    server: emulators.Server, arguments: tuple[str, ...], next: str
+) -> None:
+    """D-747."""
+    result = invoke(server, *arguments)
+
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, f"next: {next}")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_dead_letters_of_runs_are_listed_deleted_and_not_retried(server: emulato
         '{"error": "the ledger is locked"}'
     )
     text = refused(server, "dead-letters", "retry", FAILED)
-    assert text.endswith(f"is of run {FAILED}: svc-emulator runs resume|restart {FAILED}\n")
+    assert text.endswith(f"is of run {FAILED}\n")
     assert printed(server, "dead-letters", "retry", "--all") == "no dead letters\n"
     assert read(server, "dead-letters", "delete", FAILED) == {"deleted": [letter["dead_letter_id"]]}
     assert refused(server, "runs", "resume", FAILED).endswith("was resumed, restarted or deleted already\n")
@@ -113,7 +113,7 @@ def test_runs_are_cancelled_resumed_restarted(server: emulators.Server) -> None:
     assert printed(server, "runs", "cancel", LONG) == f"run {LONG} at {FLOW}: RUN_CANCELED\n"
     assert refused(server, "cancel", LONG).startswith(f"svc-emulator: run {LONG} has ended: RUN_CANCELED at ")
     assert refused(server, "runs", "retry-failure", DONE).endswith("has not failed: RUN_SUCCESS\n")
-    assert refused(server, "runs", "retry-failure", FAILED).endswith(f"has failed (runs show {FAILED})\n")
+    assert refused(server, "runs", "retry-failure", FAILED).endswith("has failed\n")
     made = read(server, "runs", "resume", FAILED)
     assert made["failed_run_id"] == FAILED != made["workflow_run_id"]
     assert read(server, "runs", "show", made["workflow_run_id"])["run"]["state"] == "RUN_STARTED"

@@ -863,4 +863,4 @@ async def test_a_schedule_is_explained() -> None:
         paused = await explained()
         assert (paused["paused"], paused["reasons"][-1]["kind"]) == (True, "paused")
         unknown = await emulator.control("GET", "/schedules/nobody/explain")
-        assert (unknown.status, unknown.json) == (404, {"error": "schedule nobody not found"})
+        assert (unknown.status, unknown.json["error"]) == (404, "schedule nobody not found")

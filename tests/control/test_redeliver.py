@@ -108,9 +108,9 @@ async def test_what_a_message_redacts_is_hidden_unless_the_originals_are_asked_f
 @pytest.mark.parametrize(
     ("seq", "status", "error"),
     [
-        pytest.param("99", 404, "there is no delivery 99", id="unknown"),
-        pytest.param("0", 404, "there is no delivery 0", id="zero"),
-        pytest.param("msg_1", 404, "there is no delivery msg_1", id="no-number"),
+        pytest.param("99", 404, "delivery 99 not found", id="unknown"),
+        pytest.param("0", 404, "delivery 0 not found", id="zero"),
+        pytest.param("msg_1", 404, "delivery msg_1 not found", id="no-number"),
     ],
 )
 @with_emulator()

@@ -78,7 +78,7 @@ async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(ho
                 emulator.emulation.app, method, path.encode(), [("Host", host)], b'{"by": "2h"}', "127.0.0.1"
             )
             assert answer.status == 403, (method, path)
-            assert answer.json.keys() == {"error"}
+            assert answer.json.keys() == {"error", "next"}
         assert emulator.image() == before
 
 

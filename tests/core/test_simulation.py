@@ -100,7 +100,7 @@ def test_an_instant_done_in_parts_is_the_same_as_at_once(at_most: int) -> None:
 def test_a_refusal_after_the_first_fact_breaks_the_world() -> None:
     def refuse_too_late(state: StateView, command: object) -> Decision[None]:
         yield resource_facts.ClockMoved(now_ms=state.now_ms + 1)
-        raise NotFound("nobody")
+        raise NotFound("topic", "nobody")
 
     state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
     simulation = Simulation(state, {**DECISIONS, commands.AdvanceClock: refuse_too_late})

@@ -157,7 +157,8 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.Forbidden("read-only"), 403),
     (errors.RunOver("workflow run wfr_1 has ended"), 400),
     (errors.InvalidRunMessage("Svc-Delay", "expected a duration"), 412),
-    (NotFound("message msg_1 not found"), 404),
+    (NotFound("message", "msg_1"), 404),
+    (errors.NotInstalled("metrics need a library"), 404),
     (errors.NotAcceptable("xml only"), 406),
     (errors.Conflict("busy"), 409),
     (errors.InstantExhausted("too many"), 409),
@@ -193,7 +194,7 @@ def test_invalid_input_names_the_field_in_the_dialect() -> None:
 
 def test_other_refusals_have_no_field() -> None:
     """D-001."""
-    assert error_json(NotFound("message msg_1 not found"), dialect.SVC) == {"error": "message msg_1 not found"}
+    assert error_json(NotFound("message", "msg_1"), dialect.SVC) == {"error": "message msg_1 not found"}
 
 
 def test_quota_headers() -> None:
@@ -207,7 +208,7 @@ def test_quota_headers() -> None:
         ("Burst-RateLimit-Remaining", "1"),
         ("Burst-RateLimit-Reset", "5"),
     )
-    assert extra_headers(NotFound("x")) == ()
+    assert extra_headers(NotFound("message", "x")) == ()
 
 
 def test_a_field_without_a_name_is_named_all_the_same() -> None:

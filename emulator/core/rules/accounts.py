@@ -158,7 +158,7 @@ def search_index(state: StateView, index_id: IndexId) -> SearchIndex:
     """Raises NotFound for an index this world does not have."""
     index = state.search_indexes.get(index_id)
     if index is None:
-        raise NotFound(f"search index {index_id} not found")
+        raise NotFound("search index", index_id)
     return index
 
 

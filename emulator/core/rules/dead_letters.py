@@ -39,7 +39,7 @@ def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
     """
     progress = state.messages.get(command.message_id)
     if progress is None or not _can_be_canceled(progress, command.account_id):
-        raise NotFound(f"message {command.message_id} not found")
+        raise NotFound("message", command.message_id)
     yield from cancel(state, (command.message_id,))
 
 
@@ -128,7 +128,7 @@ def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decisio
     present = tuple(found for found in dict.fromkeys(command.dead_letter_ids) if found in owner.dead_letters)
     missing = next((wanted for wanted in command.dead_letter_ids if wanted not in owner.dead_letters), None)
     if command.strict and missing is not None:
-        raise NotFound(f"dlq message {missing} not found")
+        raise NotFound("dlq message", missing)
     if present:
         yield DeadLettersRemoved(
             account_id=command.account_id, dead_letter_ids=present, at_ms=state.now_ms, cause="deleted"
@@ -146,7 +146,7 @@ def retry_dead_letters(state: StateView, command: RetryDeadLetters) -> Decision[
     entries = {entry.dead_letter_id: entry for entry in command.entries if entry.dead_letter_id in owner.dead_letters}
     missing = next((entry for entry in command.entries if entry.dead_letter_id not in entries), None)
     if command.strict and missing is not None:
-        raise NotFound(f"dlq message {missing.dead_letter_id} not found")
+        raise NotFound("dlq message", missing.dead_letter_id)
     limits.check_daily_quota(owner, state.now_ms, len(entries))
     _check_queues(owner, entries.values(), command.overrides)
     published: list[PublishedMessage] = []

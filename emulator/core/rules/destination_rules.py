@@ -196,7 +196,7 @@ def add_rule(state: StateView, command: AddRule) -> Decision[RuleId]:
 def remove_rules(state: StateView, command: RemoveRules) -> Decision[None]:
     """Remove one rule, or all without an id. Raises NotFound for an id that no rule has."""
     if command.rule_id is not None and command.rule_id not in state.rules:
-        raise NotFound(f"destination rule {command.rule_id} not found")
+        raise NotFound("destination rule", command.rule_id)
     chosen = tuple(state.rules) if command.rule_id is None else (command.rule_id,)
     if chosen:
         yield RulesRemoved(rule_ids=chosen)

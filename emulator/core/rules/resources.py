@@ -35,7 +35,7 @@ def queue(state: StateView, account_id: AccountId, name: QueueName) -> Queue:
     """Raises NotFound for a queue that the account does not have."""
     found = account_state(state, account_id).queues.get(name)
     if found is None:
-        raise NotFound(f"queue {name} not found")
+        raise NotFound("queue", name)
     return found
 
 
@@ -91,7 +91,7 @@ def flow_key(state: StateView, account_id: AccountId, key: FlowKey) -> FlowState
     """What a key allows and has let through. Raises NotFound for a key that no message, pin or pause has named yet."""
     flow = account_state(state, account_id).flow_keys.get(key)
     if flow is None:
-        raise NotFound(f"flow control key {key} not found")
+        raise NotFound("flow control key", key)
     return flow
 
 
@@ -203,7 +203,7 @@ def remove_endpoints(state: StateView, command: RemoveEndpoints) -> Decision[Non
         )
         if len(kept) == len(remaining):
             wanted = selector.name if selector.name is not None else selector.url
-            raise NotFound(f"endpoint {wanted} not found in topic {command.name}")
+            raise NotFound("endpoint", str(wanted), f" in topic {command.name}")
         remaining = kept
     if remaining:
         yield UrlGroupWritten(group=replace(group, endpoints=remaining, updated_ms=state.now_ms))
@@ -241,7 +241,7 @@ def url_group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGr
     """Raises NotFound for a group that the account does not have."""
     group = account_state(state, account_id).groups.get(name)
     if group is None:
-        raise NotFound(f"topic {name} not found")
+        raise NotFound("topic", name)
     return group
 
 
@@ -251,7 +251,7 @@ def destination_group(owner: AccountView, name: GroupName) -> UrlGroup:
     if group is None:
         # A URL without its scheme reads as a name.
         hint = "; a URL begins with http:// or https://" if "." in name else ""
-        raise NotFound(f"topic {name} not found{hint}")
+        raise NotFound("topic", name, hint)
     return group
 
 

@@ -151,7 +151,7 @@ def _present(state: StateView, command: ResumeRuns | RestartRuns) -> list[Failed
     for dead_letter_id in list(named):
         if dead_letter_id not in owner.dead_letters:
             if command.strict:
-                raise NotFound(f"dlq message {dead_letter_id} not found")
+                raise NotFound("dlq message", dead_letter_id)
             del named[dead_letter_id]
     limits.check_daily_quota(owner, state.now_ms, len(named))
     return list(named.values())
@@ -159,7 +159,7 @@ def _present(state: StateView, command: ResumeRuns | RestartRuns) -> list[Failed
 
 def _check_present(state: StateView, account_id: AccountId, entry: FailedRun) -> None:
     if entry.dead_letter_id not in account_state(state, account_id).dead_letters:
-        raise NotFound(f"dlq message {entry.dead_letter_id} not found")
+        raise NotFound("dlq message", entry.dead_letter_id)
 
 
 def _new_id(state: StateView) -> RunId:

@@ -267,14 +267,14 @@ def live_run_of(state: StateView, account_id: AccountId, run_id: RunId) -> Workf
     """A run that has not ended. Raises NotFound."""
     run = account_state(state, account_id).runs.get(run_id)
     if run is None:
-        raise NotFound(f"workflow run {run_id} not found")
+        raise NotFound("workflow run", run_id)
     return run
 
 
 def _run(state: StateView, account_id: AccountId, run_id: RunId, *, has_existed: bool) -> WorkflowRun | None:
     run = account_state(state, account_id).runs.get(run_id)
     if run is None and not has_existed:
-        raise NotFound(f"workflow run {run_id} not found")
+        raise NotFound("workflow run", run_id)
     return run
 
 

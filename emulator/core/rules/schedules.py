@@ -119,5 +119,5 @@ def schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -
     """Raises NotFound for a schedule that the account does not have."""
     progress = account_state(state, account_id).schedules.get(schedule_id)
     if progress is None:
-        raise NotFound(f"schedule {schedule_id} not found")
+        raise NotFound("schedule", schedule_id)
     return progress

@@ -40,7 +40,7 @@ def test_batch_reply_holds_an_error_where_an_item_was_refused() -> None:
     """D-121."""
     items = (
         Accepted(is_group=False, messages=(FRESH,)),
-        NotFound("topic nobody not found"),
+        NotFound("topic", "nobody"),
         InvalidInput("Svc-Delay", "expected a duration"),
         Accepted(is_group=True, messages=(FRESH, OLD)),
     )

@@ -1,0 +1,96 @@
+"""What to do next after a refusal of the emulator's own API, which says it in the field `next` (D-747).
+
+The messaging and the management API refuse as the service does, without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from emulator.core.errors import (
+    Conflict,
+    Damaged,
+    Forbidden,
+    InstantExhausted,
+    InvalidInput,
+    NotAcceptable,
+    NotFound,
+    NotInstalled,
+    PayloadTooLarge,
+    Unauthenticated,
+    WorldBroken,
+)
+from emulator.wire.parts import is_control
+
+# Of the emulator's own API too.
+_BESIDE = ("/", "/llms.txt", "/llms-full.txt")
+
+# What lists all there is of a kind of things.
+LISTS = {
+    "account": "GET /_emulator/accounts",
+    "delivery": "svc-emulator deliveries",
+    "destination rule": "svc-emulator destinations list",
+    "dlq message": "svc-emulator dead-letters list",
+    "flow control key": "svc-emulator flow-control",
+    "message": "svc-emulator messages",
+    "queue": "svc-emulator queues",
+    "schedule": "svc-emulator schedules list",
+    "snapshot": "svc-emulator snapshot list",
+    "topic": "svc-emulator groups",
+    "workflow run": "svc-emulator runs list",
+    "world": "svc-emulator worlds list",
+}
+# What shows that which a call contradicts, by the part of the API that it is of.
+_STANDING = {
+    "accounts": LISTS["world"],
+    "clock": "svc-emulator clock show",
+    "deliveries": LISTS["delivery"],
+    "snapshots": LISTS["snapshot"],
+    "worlds": LISTS["world"],
+}
+_HEALTH = "svc-emulator health"
+
+
+def with_next_step(
+    error: Mapping[str, str], path: str, status: int, cause: Exception | None = None
+) -> Mapping[str, str]:
+    """The body of a refusal, with what to do next if the path is of the emulator's own API.
+
+    `cause` is what was raised, if something was.
+    """
+    is_own = is_control(path) or path.lower() in _BESIDE
+    return {**error, "next": _next_step(path, status, cause)} if is_own else error
+
+
+def _next_step(path: str, status: int, cause: Exception | None) -> str:
+    match cause:
+        case InvalidInput():
+            return "mend that, and call again: GET /_emulator/contract?api=control says what each call takes"
+        case NotFound():
+            return LISTS.get(cause.kind, _HEALTH)
+        case NotInstalled():
+            return "install what is missing, and call again"
+        case NotAcceptable():
+            return "call again with the header Accept: application/json"
+        case Unauthenticated():
+            return "give the server's control token: --control-token TOKEN, or Authorization: Bearer TOKEN"
+        case Forbidden():
+            return cause.remedy or _HEALTH
+        case PayloadTooLarge():
+            return "send less in one call"
+        case InstantExhausted():
+            return "svc-emulator upcoming"
+        case Conflict():
+            return _STANDING.get(path.lower().split("/")[2], _HEALTH)
+        case Damaged():
+            return "svc-emulator db check FILE, with the file that is named"
+        case WorldBroken() if cause.is_disk_full:
+            return f"make room on the disk, then {_HEALTH}"
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return "GET /llms.txt, or svc-emulator --help: they list what there is"
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            return "call it with a method of the header Allow"
+        case _:
+            return _HEALTH
