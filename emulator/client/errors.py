@@ -110,7 +110,12 @@ def is_emulator_error(caught: Caught) -> bool:
 
 def hide_from_traceback(error: BaseException) -> None:
     """Let the client's frames be hidden for this exception as well."""
-    setattr(error, _OF_A_HANDLER, True)
+    _set(error, _OF_A_HANDLER, True)
+
+
+def _set(error: BaseException, name: str, value: object) -> None:
+    """Set an attribute, also of an exception whose class refuses that, such as a frozen dataclass."""
+    BaseException.__setattr__(error, name, value)
 
 
 def is_argument_error(caught: Caught) -> bool:
@@ -147,13 +152,14 @@ class HandlerError:
     """An exception of a mounted application: of a delivery to `url`, or of its start-up or shutdown.
 
     `message_id` and `at_ms`, the virtual instant of the attempt (epoch ms), are None for the latter, whose `url`
-    is the origin. The traceback of `error` begins in the application.
+    is the origin, and for a request of `check_receiver`. The traceback of `error` begins in the application.
     """
 
     error: BaseException
     url: str
     message_id: str | None
     at_ms: int | None
+    of_check: bool = False
 
     at = AsDatetime[datetime | None]("at_ms")
 
@@ -163,6 +169,8 @@ class HandlerError:
 
 
 def _where(found: HandlerError) -> str:
+    if found.of_check:
+        return f"a request of check_receiver to {found.url}"
     if found.message_id is None:
         return f"start-up or shutdown of the application at {found.url}"
     return f"the delivery of {found.message_id} to {found.url}"
@@ -177,7 +185,14 @@ def read_mode(mode: object) -> Mode:
 
 def summary(error: BaseException) -> str:
     """The exception's type and text."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # What is shown of an exception is not to raise another.
+        return "<its text cannot be made>"
 
 
 class HandlerErrors:
@@ -209,16 +224,16 @@ class HandlerErrors:
         url: str,
         message_id: str | None = None,
         at_ms: int | None = None,
-        is_judged: bool = False,
+        of_check: bool = False,
     ) -> None:
-        """Keep an exception; `is_judged` says that a check of the receiver reports those of the class Exception."""
-        if is_judged and isinstance(error, Exception) and not _is_outcome(error):
+        """Keep an exception. Those of the class Exception `of_check`, a check of the receiver, are in its report."""
+        if of_check and isinstance(error, Exception) and not _is_outcome(error):
             return
-        found = HandlerError(error=error, url=url, message_id=message_id, at_ms=at_ms)
+        found = HandlerError(error=error, url=url, message_id=message_id, at_ms=at_ms, of_check=of_check)
         # A framework's signal may come before the exception itself.
         if found in self._listed[-1:]:
             return
-        error.__traceback__ = _of_application(error.__traceback__)
+        _set(error, "__traceback__", _of_application(error.__traceback__))
         if self._is_for_the_test(error):
             hide_from_traceback(error)
             _add_note_once(error, f"It was raised by mounted code: {_where(found)}")
@@ -226,7 +241,8 @@ class HandlerErrors:
             if not any(_is_alike(error, each) for each in self._due):
                 self._due.append(error)
         elif len(self._listed) >= _WITH_TRACEBACK:
-            error.__traceback__ = error.__cause__ = error.__context__ = None
+            for name in ("__traceback__", "__cause__", "__context__"):
+                _set(error, name, None)
         self._listed.append(found)
         self._tracebacks.append(error.__traceback__)
 
@@ -313,8 +329,9 @@ class HandlerErrors:
 
 
 def _add_note_once(error: BaseException, note: str) -> None:
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    notes = getattr(error, "__notes__", ())
+    if note not in notes:
+        _set(error, "__notes__", [*notes, note])
 
 
 def _is_asyncio() -> bool:
@@ -327,13 +344,14 @@ def _is_asyncio() -> bool:
 
 def is_cancellation(error: BaseException) -> bool:
     """Whether an exception cancels the task that it was caught in, and is not the application's own."""
-    if isinstance(error, GeneratorExit):
-        return True
-    if isinstance(error, asyncio.CancelledError):
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
         try:
             task = asyncio.current_task()
         except RuntimeError:  # A thread, or trio.
-            return False
+            task = None
+        if isinstance(error, GeneratorExit):
+            # A coroutine is closed from outside; in a task that runs, its own code has raised it.
+            return task is None
         return task is not None and task.cancelling() > 0
     # Trio's own cannot be made by an application.
     trio = sys.modules.get("trio")
@@ -358,7 +376,7 @@ def _is_skip(error: BaseException) -> bool:
 
 
 def _is_alike(one: BaseException, other: BaseException) -> bool:
-    return type(one) is type(other) and str(one) == str(other) and _place(one) == _place(other)
+    return type(one) is type(other) and _text(one) == _text(other) and _place(one) == _place(other)
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:

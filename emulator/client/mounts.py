@@ -24,7 +24,7 @@ from emulator.client.asgi import Exchange, raw_headers, target_of
 from emulator.client.errors import ANSWERING, HandlerErrors, is_cancellation
 from emulator.client.event_loops import AsgiApp, EventLoop, Handoff
 from emulator.client.records import Request, Response, read_request
-from emulator.client.threads import HandlerTimedOut, Job, Threads, note_interrupt
+from emulator.client.threads import NOT_AWAITED, HandlerTimedOut, Job, Threads, note_interrupt
 from emulator.core import record
 from emulator.core.language.text import near
 from emulator.core.model import messages
@@ -264,7 +264,7 @@ class _Edge:
             url=request.url,
             message_id=request.message_id,
             at_ms=request.at_ms,
-            is_judged=request.message_id is None,
+            of_check=request.message_id is None,
         )
 
 
@@ -352,7 +352,7 @@ def _in_thread(exchange: Callable[[MountedRequest], messages.Response], threads:
             with edge.answering(request):
                 return exchange(request)
         except HandlerTimedOut as error:
-            logger.error("a mounted application was ended in the test's thread at the end of its time", exc_info=error)
+            logger.error("a mounted application was ended in the test's thread: %s", NOT_AWAITED, exc_info=error)
             return _plain(500, b"")
         except BaseException as error:  # An edge, as above.
             note_interrupt(error)

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast
 import httpx
 from starlette.types import ASGIApp
 
-from emulator.client.arguments import check_names, instant
+from emulator.client.arguments import check_names, check_text, instant
 from emulator.client.asgi import BrokeOut, Exchange, Lifespan, RawHeaders, raw_headers, target_of
 from emulator.client.control import Call, HttpAnswer, answer_of
 from emulator.client.errors import ANSWERING, EmulatorError, HandlerErrors, Mode, Refused, is_emulator_error, read_mode
@@ -113,7 +113,9 @@ def check_values(options: Mapping[str, Any]) -> None:
     """Raises TypeError and ValueError that begin with the option whose value no server takes. Nothing is started."""
     token = options.get("token")
     try:
+        read_mode(options.get("handler_errors", "raise"))
         if token is not None:
+            check_text("token", token)
             read_field("token", token, parse_token)
         bootstrap.check(*_read(cast(Options, {name: value for name, value in options.items() if name != "token"})))
     except FixturesError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import signal
 import threading
 import time
@@ -24,14 +25,20 @@ from emulator.client.event_loops import Handoff, async_wait, blocking_wait, call
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 __tracebackhide__ = is_emulator_error
 
 
 # -- functions of mounts ------------------------------------------------------------------------
 
 
+# Why a function is ended there.
+NOT_AWAITED = "its time is over (mount_timeout), or its world was reset, restored or closed"
+
+
 class HandlerTimedOut(BaseException):
-    """Raised in a mounted function that runs in the test's thread, when its time is over."""
+    """Raised in a mounted function that runs in the test's thread, when nobody waits for its answer any more."""
 
 
 class Job(Generic[T]):
@@ -42,7 +49,8 @@ class Job(Generic[T]):
         self.outcome: Handoff[T] = Handoff(self.give_up)
         # Taken by `run` or `give_up`, whichever comes first.
         self._begins = threading.Lock()
-        self._is_given_up = False
+        # None: nobody has. False: HandlerTimedOut was raised since.
+        self._is_given_up: bool | None = None
         # Ctrl-C while it ran in the test's thread, and what cancels that thread's call.
         self.interrupt: KeyboardInterrupt | None = None
         self.cancel_call: Callable[[], object] | None = None
@@ -53,22 +61,35 @@ class Job(Generic[T]):
             self.outcome.finish(self._function())
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: do not begin it, or end it if it runs in the test's thread."""
-        if not self._begins.acquire(blocking=False) and _running is self:
-            self._is_given_up = True
-            signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
+        """Nobody waits for it any more: do not begin it, or end it if it runs in the test's thread.
+
+        Called on an event loop, where it is ended again and again while it catches what ends it.
+        """
+        if not self._begins.acquire(blocking=False):
+            self._end()
+
+    def _end(self) -> None:
+        if _running is not self:
+            return
+        if self._is_given_up is not None:
+            logger.error("a mounted application catches what ends it in the test's thread, and is ended again")
+        self._is_given_up = True
+        signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
+        asyncio.get_running_loop().call_later(_AGAIN_S, self._end)
 
     def check(self) -> None:
-        """Raises HandlerTimedOut, once, if it was given up."""
+        """Raises HandlerTimedOut, once for each time that it was ended."""
         if self._is_given_up:
             self._is_given_up = False
-            raise HandlerTimedOut
+            raise HandlerTimedOut(NOT_AWAITED)
 
 
 # What runs in the main thread while that waits for the emulator.
 _running: Job[Any] | None = None
 # Real time that the emulator has to take the outcome of a function that Ctrl-C ended.
 _RECORDED_WITHIN_S = 1.0
+# Real time that a function has for what it does at its end, before it is ended again.
+_AGAIN_S = 1.0
 # It is ignored by default, and next to no program uses it. Windows has none.
 _SIGNAL: int = getattr(signal, "SIGURG", 0)
 

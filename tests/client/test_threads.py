@@ -246,6 +246,29 @@ def test_a_function_that_ends_late_by_itself_ends_the_call_then() -> None:
         assert emu.handler_errors == ()
 
 
+def test_a_function_that_catches_its_end_is_ended_again(caplog: pytest.LogCaptureFixture) -> None:
+    """D-690. A worker's loop catches everything, and continues."""
+    ended: list[BaseException] = []
+
+    def hook(request: Request) -> None:
+        while len(ended) < 2:
+            try:
+                threading.Event().wait(loops.PATIENCE_S)
+            except BaseException as error:
+                ended.append(error)
+
+    with Emulator(mount_timeout=0.1) as emu:
+        emu.mount(ORIGIN, hook)
+        emu.publish(URL, retries=0)
+        emu.clock.advance(0)
+        assert [type(each) for each in ended] == [HandlerTimedOut] * 2
+        assert [each.status for each in emu.deliveries()] == [None]
+        emu.mount(ORIGIN, lambda request: 204)
+        emu.publish(URL)
+        emu.verify(URL, status=204)
+    assert caplog.text.count("catches what ends it") == 1
+
+
 # -- the way back to the emulator's loop ------------------------------------------------------------
 
 

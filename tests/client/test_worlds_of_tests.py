@@ -297,6 +297,8 @@ def test_lax(emulator):
         ("emulator(chaos=5)", "chaos: expected a number from 0 (nothing) to 1, got '5'"),
         ("emulator(epoch='soon')", "epoch: expected an ISO 8601 time*"),
         ("emulator(token='x')", "token: expected 8 to 256 letters*"),
+        ("emulator(token=5)", "token: expected a text, got 5"),
+        ("emulator(handler_errors='log')", "handler_errors: expected 'raise' or 'report', got 'log'"),
         ("emulator(fixtures={'queue': []})", "fixtures: queue: *"),
         ("emulator(fixtures='nowhere.yaml')", "nowhere.yaml: cannot be read: *"),
         ("emulator(dialect='klingon')", "dialect: unknown dialect 'klingon'*"),

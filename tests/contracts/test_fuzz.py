@@ -148,6 +148,11 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             "OpenAPI cannot say that one of several parameters is needed (D-084)",
             "pinFlowControlKey",
         ),
+        _refused(
+            "count: expected a number from 1 to 100,",
+            "with `groupBy` a page may be larger, which OpenAPI cannot say of one parameter",
+            "listLogs",
+        ),
         Allowed(
             failure="UseAfterFree",
             operation="getMessage",

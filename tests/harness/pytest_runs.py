@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import httpx
 import pytest
 
 from emulator import Emulator
@@ -18,6 +19,8 @@ def everything_is_imported() -> None:
     with Emulator() as emulator:
         emulator.publish("https://app.example.com/")
         emulator.timeline()
+        # Over a socket. What httpx imports then knows the exceptions of its transport.
+        httpx.get(f"{emulator.url}/_emulator/health", trust_env=False)
 
 
 @pytest.fixture

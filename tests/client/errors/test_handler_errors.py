@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import flask
@@ -48,6 +49,10 @@ def cancel() -> None:
     raise asyncio.CancelledError
 
 
+def close() -> None:
+    raise GeneratorExit
+
+
 def check() -> None:
     raise AssertionError("sums")
 
@@ -65,6 +70,8 @@ RAISES: dict[str, tuple[Raise, type[BaseException]]] = {
     "interrupt": (interrupt, KeyboardInterrupt),
     "cancel": (cancel, asyncio.CancelledError),
 }
+# What closes a coroutine from outside, raised by the application itself.
+OF_DELIVERIES: dict[str, tuple[Raise, type[BaseException]]] = {**RAISES, "close": (close, GeneratorExit)}
 
 
 def function(raises: Raise) -> Any:
@@ -140,10 +147,10 @@ def well(emu: Emulator) -> None:
 # -- exceptions that are no Exception -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", RAISES)
+@pytest.mark.parametrize("name", OF_DELIVERIES)
 def test_what_is_no_exception_is_a_500_and_is_raised_again(name: str, make: Make, emu: Emulator) -> None:
     """D-470."""
-    raises, kind = RAISES[name]
+    raises, kind = OF_DELIVERIES[name]
     emu.mount(ORIGIN, make(raises))
     with pytest.raises(kind) as caught:
         emu.publish(URL, retries=0)
@@ -153,6 +160,34 @@ def test_what_is_no_exception_is_a_500_and_is_raised_again(name: str, make: Make
     assert any(entry.name == raises.__name__ for entry in caught.traceback)
     [listed] = emu.handler_errors
     assert (type(listed.error), listed.url, listed.message_id) == (kind, URL, delivery.message_id)
+    well(emu)
+
+
+@dataclass(frozen=True)
+class Frozen(AssertionError):
+    """An exception that refuses attributes: a traceback, a note."""
+
+    order: int
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_an_exception_that_refuses_attributes_is_one_as_others_are(make: Make, emu: Emulator) -> None:
+    """D-470."""
+
+    def raises() -> None:
+        raise Frozen(7)
+
+    emu.mount(ORIGIN, make(raises))
+    with pytest.raises(Frozen) as caught:
+        emu.publish(URL, retries=1, retry_delay="1s")
+    with pytest.raises(Frozen):
+        emu.clock.drain()
+    assert [delivery.status for delivery in emu.deliveries()] == [500, 500]
+    [note] = caught.value.__notes__[:1]
+    assert note.startswith("It was raised by mounted code: the delivery of msg_")
+    assert "Frozen" in str(emu.handler_errors[0])
     well(emu)
 
 
@@ -417,8 +452,11 @@ def test_a_check_of_a_receiver_judges_what_it_raises(emu: Emulator) -> None:
     report = emu.check_receiver(function(check))
     assert not report.passed
     assert list(emu.handler_errors) == []
-    with pytest.raises(pytest.fail.Exception):
+    with pytest.raises(pytest.fail.Exception) as caught:
         emu.check_receiver(function(fail))
+    assert caught.value.__notes__ == [
+        "It was raised by mounted code: a request of check_receiver to https://receiver.test/"
+    ]
 
 
 # -- applications that hang -----------------------------------------------------------------------
