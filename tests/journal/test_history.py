@@ -166,7 +166,7 @@ async def test_error_entry_tells_what_the_destination_answered() -> None:
     assert busy.error == "destination answered 503"
     assert busy.response is not None
     assert busy.response.body == b"busy"
-    assert retry.next_delivery_ms == EPOCH_MS + SECOND
+    assert (busy.next_delivery_ms, retry.next_delivery_ms) == (EPOCH_MS + SECOND, EPOCH_MS + SECOND)
     assert [event.error for event in failed] == ["connection refused"] * 2
     assert all(event.response is None for event in failed)
 

@@ -7,7 +7,18 @@ import pytest
 from emulator.core import commands, message_facts
 from emulator.core.model.messages import AttemptOutcome
 from emulator.core.model.resources import Fault, Plan, ScriptedResponse
-from tests.harness.simulations import DAY, World, always, answered, by_url, callback, make_account, rule, unreachable
+from tests.harness.simulations import (
+    DAY,
+    EPOCH_MS,
+    World,
+    always,
+    answered,
+    by_url,
+    callback,
+    make_account,
+    rule,
+    unreachable,
+)
 
 URL = "https://api.example.com/hook"
 BUSY = always(answered(503))
@@ -110,7 +121,7 @@ def test_retry_after_header_overrides_the_expression() -> None:
     world.run_until(DAY)
     assert world.start_times(message_id) == [0, 30_000]
     (scheduled,) = world.all(message_facts.RetryScheduled)
-    assert scheduled.reason == "Retry-After"
+    assert (scheduled.reason, scheduled.at_ms) == ("Retry-After", EPOCH_MS)
 
 
 def test_a_backoff_hint_counts_whatever_the_status() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from emulator.core import message_facts, run_facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.model.messages import AttemptOutcome, Message, Via
-from emulator.core.model.options import CallbackOptions, CallType, MessageOptions
+from emulator.core.model.options import CallbackOptions, CallType, MessageOptions, Redaction
 from emulator.core.model.resources import Disturbance
 from emulator.core.record import RunId
 from tests.harness.simulations import (
@@ -262,7 +262,8 @@ def test_later_answers_need_not_be_a_workflows() -> None:
 def call(world: RunWorld, outcome: AttemptOutcome, **options: Any) -> list[Message]:
     """Begin a run, and make the request of a call step; the calls that carry its response."""
     world.outcomes[THIRD] = answers(outcome)
-    world.begin(body=b"payload", forwarded=(("X-User", "u"), ("Svc-Workflow-Sdk-Version", "1")))
+    hidden = Redaction(body=False, all_headers=True, header_names=())
+    world.begin(body=b"payload", forwarded=(("X-User", "u"), ("Svc-Workflow-Sdk-Version", "1")), redaction=hidden)
     back = callback(
         FLOW, forwarded=(("Svc-Workflow-Callback", "true"),), workflow=part(call_type=CallType.FROM_CALLBACK)
     )
@@ -282,6 +283,8 @@ def test_whatever_a_third_party_answers_is_brought_once(status: int) -> None:
     assert (told["status"], told["body"], told["retried"], told["maxRetries"]) == (status, "cg==", retried, 1)
     assert told["sourceBody"] == base64.b64encode(b"payload").decode()
     assert brought.url == FLOW
+    # It repeats headers in its body (D-513).
+    assert brought.policy.redaction == Redaction(body=True, all_headers=True, header_names=())
     assert brought.headers == (
         ("Svc-Workflow-Callback", "true"),
         ("X-User", "u"),

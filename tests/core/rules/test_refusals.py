@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from emulator.core import commands
 from emulator.core.commands import EndpointSelector
-from emulator.core.errors import Forbidden, LimitReached, NotFound, Refused
+from emulator.core.errors import Forbidden, InvalidInput, LimitReached, NotFound, Refused
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 from emulator.core.model.resources import Endpoint
 from emulator.core.plans import PlanName
 from emulator.core.record import AccountId, FlowKey, GroupName, IndexId, QueueName, RuleId, ScheduleId
-from tests.harness.simulations import ACCOUNT_ID, World, always, answered, flow, make_account
+from tests.harness.simulations import ACCOUNT_ID, World, always, answered, callback, flow, make_account
 
 URL = "https://api.example.com/hook"
 Act = Callable[[World], object]
@@ -40,6 +40,17 @@ ABSENT = "account nobody not found"
 ITEM = commands.PublishItem(
     destination=Destination(kind=DestinationKind.URL, text=URL), body=b"", options=MessageOptions(), caller_ip=""
 )
+
+
+def test_the_answer_of_an_api_needs_a_callback_that_hears_it() -> None:
+    """D-085."""
+    destination = Destination(kind=DestinationKind.API, text="api/llm", url="https://llm.test/v1")
+    item = replace(ITEM, destination=destination)
+    refusal = refused(World(), lambda world: world.do(commands.Publish(**HERE, item=item)))
+    assert isinstance(refusal, InvalidInput)
+    assert refusal.field == "Svc-Callback"
+    heard = replace(item, options=MessageOptions(callback=callback("https://app.test/heard")))
+    assert len(World().do(commands.Publish(**HERE, item=heard)).accepted.messages) == 1
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,13 @@ from tests.harness.simulations import DAY, EPOCH_MS, SECOND, answered, flow, mak
 from tests.harness.workflows import FLOW, RUN, RunWorld, item, part, step, steps_in
 
 
+def test_a_run_is_called_at_the_url_that_it_gives_or_else_at_its_destination() -> None:
+    world = RunWorld()
+    world.begin(RunId("wfr_own"), workflow=part(RunId("wfr_own"), is_init=True, url="https://app.test/other"))
+    world.begin(RunId("wfr_none"), workflow=part(RunId("wfr_none"), is_init=True))
+    assert [world.run(RunId(name)).url for name in ("wfr_own", "wfr_none")] == ["https://app.test/other", FLOW]
+
+
 def test_a_run_of_three_steps_is_called_four_times() -> None:
     acts = {
         1: lambda world: world.add(step(1, "a")),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import Any
 
 import jwt
 import pytest
+from msgspec.structs import replace
 from qstash import Receiver
 from qstash.errors import SignatureError
 
-from emulator.core.model.options import Method
-from emulator.core.record import Headers, jwt_id
-from emulator.wire.messaging.outgoing import is_non_retryable, request_headers, sign
+from emulator.core.model.messages import AttemptOutcome, Unsent, Via
+from emulator.core.model.options import CallType, Method, RunPart
+from emulator.core.record import Headers, RunId, jwt_id
+from emulator.wire.messaging.outgoing import headers_of_attempt, is_non_retryable, request_headers, sign
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, attempt
 
 # --  ----------------------------------------------------------------------------------------------
@@ -55,6 +58,59 @@ def test_group_and_schedule_are_named_only_where_there_are_any() -> None:
     assert not {"Svc-Topic-Name", "Svc-Schedule-Id"} & set(plain)
     both = dict(request_headers(attempt(url_group="team", schedule_id="scd_1"), dialect=SVC, signature="s"))
     assert (both["Svc-Topic-Name"], both["Svc-Schedule-Id"]) == ("team", "scd_1")
+
+
+def _of_a_run(call_type: CallType, **changes: Any) -> list[tuple[str, str]]:
+    """The headers about its run that a call has."""
+    part = RunPart(
+        run_id=RunId("wfr_1"),
+        run_number=1,
+        run_created_ms=7,
+        url="https://app.test/flow",
+        call_type=call_type,
+        **changes,
+    )
+    given = attempt(headers=(("svc-workflow-init", "mine"),))
+    sent = request_headers(replace(given, message=replace(given.message, run=part)), dialect=SVC, signature="s")
+    return [(name, value) for name, value in sent if name.lower().startswith("svc-workflow-")]
+
+
+def test_a_call_of_a_run_says_which_and_what_it_is() -> None:
+    """D-367."""
+    step = [
+        ("Svc-Workflow-RunId", "wfr_1"),
+        ("Svc-Workflow-Init", "false"),
+        ("Svc-Workflow-Url", "https://app.test/flow"),
+        ("Svc-Workflow-CreatedAt", "7"),
+    ]
+    assert _of_a_run(CallType.STEP) == step
+    assert _of_a_run(CallType.STEP, is_init=True)[1] == ("Svc-Workflow-Init", "true")
+    assert _of_a_run(CallType.STEP, awaits_sdk=True) == [*step, ("Svc-Workflow-Unknown-Sdk", "true")]
+    assert _of_a_run(CallType.FAILURE_CALL) == [
+        *step,
+        ("Svc-Workflow-Is-Failure", "true"),
+        ("Svc-Workflow-Failure-Callback", "true"),
+    ]
+    # The request to a third party has what the workflow gave it.
+    assert _of_a_run(CallType.TO_CALLBACK) == [("svc-workflow-init", "mine")]
+
+
+def test_the_headers_of_an_attempt_that_needed_no_network_are_made_as_it_would_have_sent_them() -> None:
+    """D-400, D-705."""
+    given = attempt(number=2)
+    unsent = Unsent(
+        wall_ms=given.at_ms, signing_key=SIGNING_KEY, region="us-east-1",
+        header_prefix="Svc-", user_agent="Svc-Queue", issuer="Svc", url="http://127.0.0.1:3000/hook",
+    )  # fmt: skip
+    outcome = AttemptOutcome(response=None, error="refused", via=Via.RULE, unsent=unsent, redelivery=3)
+    for is_duplicate in (False, True):
+        made = headers_of_attempt(given.message, 2, given.at_ms, outcome, is_duplicate=is_duplicate)
+        again = replace(given, region="us-east-1", redelivery=3, is_duplicate=is_duplicate)
+        token = sign(again, issuer="Svc", wall_ms=given.at_ms)
+        assert made == request_headers(again, dialect=SVC, signature=token, url="http://127.0.0.1:3000/hook")
+    sent = (("X-Sent", "1"),)
+    real = AttemptOutcome(response=None, error="refused", via=Via.NETWORK, request_headers=sent)
+    assert headers_of_attempt(given.message, 2, given.at_ms, real) == sent
 
 
 def test_the_user_may_set_the_defaults() -> None:
