@@ -85,10 +85,19 @@ def _not_for_pages(pages: str, *, takes_pages: bool) -> str:
 
 def host_name(host: str) -> str:
     """The name or address in a `Host` header, in one spelling; empty if there is none."""
+    return _known_host_name(host) if len(host) <= _LONGEST_KNOWN_HOST else _read_host_name(host)
+
+
+def _read_host_name(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
         return ""
+
+
+# All calls of a client have the same. What is longer than a name and a port can be must not fill the memory.
+_LONGEST_KNOWN_HOST = 300
+_known_host_name = lru_cache(maxsize=256)(_read_host_name)
 
 
 @lru_cache(maxsize=256)

@@ -41,7 +41,8 @@ class _Move:
                 assert isinstance(fact, message_facts.AttemptFinished)
                 self.deliveries += 1
                 self.succeeded += fact.outcome.succeeded
-            elif isinstance(fact, message_facts.DuplicateFinished):
+            elif kind is message_facts.DuplicateFinished:
+                assert isinstance(fact, message_facts.DuplicateFinished)
                 self.deliveries += 1
                 self.succeeded += fact.outcome.succeeded
 

@@ -25,12 +25,16 @@ def wall_ms() -> int:
 
 
 def _machine_ns() -> int:
+    ns: int = time.time_ns()
+    # Asked after it was read: neither has changed anything before it is there.
+    if "time_machine" not in sys.modules and "freezegun.api" not in sys.modules:
+        return ns
     while True:
         if _is_travelling():
             # It may have ended since it was asked.
             with contextlib.suppress(ValueError):
-                ns: int = sys.modules["time_machine"].escape_hatch.time.time_ns()
-                return ns
+                travelled: int = sys.modules["time_machine"].escape_hatch.time.time_ns()
+                return travelled
         else:
             # Replaced only while freezegun is active, but then for this module too.
             read: Callable[[], int] = getattr(sys.modules.get("freezegun.api"), "real_time_ns", time.time_ns)

@@ -174,7 +174,8 @@ class Driver:
                 self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
             elif kind is resource_facts.ClockMoved:
                 self._guard.begin()
-            elif isinstance(fact, message_facts.DuplicateStarted):
+            elif kind is message_facts.DuplicateStarted:
+                assert isinstance(fact, message_facts.DuplicateStarted)
                 subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)
                 self._outbox.add(self._duplicate(self.state.duplicates[subject]))
 

@@ -64,18 +64,40 @@ _ONE_ROW = re.compile(r"(?<= VALUES )\((?:\?, )*\?\)")
 
 def insert_many(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
     """Run an insertion of one row for each of `rows`, which are not empty. Raises sqlite3.Error."""
+    if not _ONE_ROW.search(statement):
+        connection.executemany(statement, rows)
+        return
     at_once = min(_ROWS, _MOST_PARAMETERS // len(rows[0]))
-    whole = len(rows) - len(rows) % at_once if _ONE_ROW.search(statement) else 0
+    whole = len(rows) - len(rows) % at_once
     for first in range(0, whole, at_once):
-        values = tuple(chain.from_iterable(rows[first : first + at_once]))
-        connection.execute(_of_many(statement, at_once), values)
+        is_given, values = _values(rows[first : first + at_once])
+        connection.execute(_of_many(statement, at_once, is_given), tuple(chain.from_iterable(values)))
     if whole < len(rows):
-        connection.executemany(statement, rows[whole:])
+        is_given, values = _values(rows[whole:])
+        connection.executemany(_of_many(statement, 1, is_given), values)
+
+
+def _values(rows: Sequence[Sequence[object]]) -> tuple[tuple[bool, ...], list[tuple[object, ...]]]:
+    """Which columns have a value in any of these rows, and the values of those columns, row by row.
+
+    The sqlite3 module looks for an adapter of every None and of all bytes that it binds, and raises and drops two
+    errors for each: that takes longer than the insertion. A NULL in the statement and a bytearray need none.
+    """
+    columns = list(zip(*rows, strict=True))
+    is_given = tuple(column.count(None) < len(rows) for column in columns)
+    given = [column for column, is_there in zip(columns, is_given, strict=True) if is_there]
+    values = list(zip(*(_as_blobs(each) if type(each[0]) is bytes else each for each in given), strict=True))
+    return is_given, values or [()] * len(rows)
+
+
+def _as_blobs(column: Iterable[object]) -> Iterable[object]:
+    return [bytearray(value) if isinstance(value, bytes) else value for value in column]
 
 
 @lru_cache(maxsize=64)
-def _of_many(statement: str, count: int) -> str:
-    return _ONE_ROW.sub(lambda found: ", ".join([found[0]] * count), statement)
+def _of_many(statement: str, count: int, is_given: tuple[bool, ...]) -> str:
+    one = f"({', '.join('?' if each else 'NULL' for each in is_given)})"
+    return _ONE_ROW.sub(", ".join([one] * count), statement)
 
 
 # -- dropping -----------------------------------------------------------------------------------

@@ -124,7 +124,8 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
-_LOGGED = frozenset((resource_facts.ScheduleFired, message_facts.AttemptStarted, message_facts.AttemptFinished))
+_LOGGED_ALWAYS = frozenset((resource_facts.ScheduleFired,))
+_LOGGED = _LOGGED_ALWAYS | {message_facts.AttemptStarted, message_facts.AttemptFinished}
 
 
 class VirtualTime(logging.Filter):
@@ -156,9 +157,9 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
-        if _LOGGED.isdisjoint(map(type, produced)):
-            return
         logs_attempts = logger.isEnabledFor(logging.INFO)
+        if (_LOGGED if logs_attempts else _LOGGED_ALWAYS).isdisjoint(map(type, produced)):
+            return
         due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, message_facts.RetryScheduled)}
         for fact in produced:
             if isinstance(fact, resource_facts.ScheduleFired):

@@ -44,6 +44,39 @@ def test_every_row_is_written_once_and_in_order(statement: str, count: int) -> N
     assert sum(b for _, b in found) == sum(range(count))
 
 
+@pytest.mark.parametrize("count", [1, 499, 500, 1203])
+@pytest.mark.parametrize(
+    "row",
+    [
+        (None, None, None),
+        (1, None, None),
+        (None, b"\0\xff", ""),
+        (1, b"", "text"),
+    ],
+)
+def test_missing_values_and_bytes_are_written_as_they_are(row: tuple[object, ...], count: int) -> None:
+    statement = "INSERT INTO t VALUES (?, ?, ?)"
+    # One of them differs, at the beginning, in the middle or at the end.
+    other = (2, b"other", None)
+    for at in {0, count // 2, count - 1}:
+        rows = [other if number == at else row for number in range(count)]
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection.execute("CREATE TABLE t (a, b, c)")
+        insert_many(connection, statement, rows)
+
+        assert connection.execute("SELECT * FROM t").fetchall() == rows
+        kinds = connection.execute("SELECT typeof(a), typeof(b), typeof(c) FROM t").fetchall()
+        assert kinds[at] == ("integer", "blob", "null")
+
+
+def test_rows_without_any_value_are_written() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE t (a, b)")
+    insert_many(connection, PLAIN, [(None, None)] * 502)
+
+    assert connection.execute("SELECT * FROM t").fetchall() == [(None, None)] * 502
+
+
 def test_rows_are_written_in_few_statements() -> None:
     connection = made()
     statements: list[str] = []

@@ -262,7 +262,7 @@ async def test_reader_waits_for_the_end_of_a_transaction() -> None:
         half_way, may_end = threading.Event(), threading.Event()
 
         def pause_half_way(statement: str) -> None:
-            if statement == schema.ATTEMPTS.insert:
+            if statement.startswith(f"INSERT INTO {schema.ATTEMPTS.name} "):
                 half_way.set()
                 may_end.wait(PATIENCE_S)
 

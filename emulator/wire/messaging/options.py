@@ -25,7 +25,7 @@ from emulator.core.language.text import canonical_name, excerpt
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions
 from emulator.core.record import FlowKey, Record, ScheduleId
 from emulator.wire import names, urls
-from emulator.wire.dialect import DOCUMENT_PREFIX, Dialect, load, owner_of, start_with
+from emulator.wire.dialect import BUILT_IN, DOCUMENT_PREFIX, Dialect, load, owner_of, start_with
 from emulator.wire.messaging import flow_control, option_values
 from emulator.wire.messaging.option_values import VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
@@ -133,8 +133,10 @@ def _refuse_foreign(pairs: Iterable[tuple[str, str]], dialect: Dialect) -> None:
     """Raises: InvalidInput naming an option of another built-in dialect, which would do nothing here (D-529)."""
     if dialect.takes_foreign_options:
         return
+    others = _other_prefixes(dialect.lower_prefix)
     for name, value in pairs:
-        owner = _owner_of_option(name.lower(), dialect)
+        lower_name = name.lower()
+        owner = _owner_of_option(lower_name, dialect) if lower_name.startswith(others) else None
         if owner is not None and value.strip():
             shown = canonical_name(name)
             if shown.startswith(DOCUMENT_PREFIX):
@@ -143,6 +145,12 @@ def _refuse_foreign(pairs: Iterable[tuple[str, str]], dialect: Dialect) -> None:
             raise InvalidInput(
                 shown, f"is of the dialect {owner}, this server speaks {dialect.name}: {start_with(owner)}"
             )
+
+
+@lru_cache(maxsize=16)
+def _other_prefixes(lower_prefix: str) -> tuple[str, ...]:
+    """What the options of the built-in dialects but this one begin with."""
+    return tuple(prefix for name in BUILT_IN if (prefix := load(name).lower_prefix) != lower_prefix)
 
 
 @lru_cache(maxsize=1024)

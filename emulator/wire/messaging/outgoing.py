@@ -82,14 +82,18 @@ def encode(claims: dict[str, str | int], key: str) -> str:
 
 
 def _part(content: bytes) -> bytes:
-    return b2a_base64(content, newline=False).translate(_URL_SAFE, b"=")
+    return _url_safe(content).rstrip(b"=")
+
+
+def _url_safe(content: bytes) -> bytes:
+    """Base64 for URLs (RFC 4648, 5), with its padding. The library's function takes three times as long."""
+    return b2a_base64(content, newline=False).replace(b"+", b"-").replace(b"/", b"_")
 
 
 def _hash_of(body: bytes) -> str:
-    return b2a_base64(sha256(body).digest(), newline=False).translate(_URL_SAFE).decode("ascii")
+    return _url_safe(sha256(body).digest()).decode("ascii")
 
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 # Bodies up to so many bytes are remembered by their hashes: the messages of one schedule have the same one.
 _SHORT_BODY = 1024
 _short_hash_of = lru_cache(maxsize=256)(_hash_of)
