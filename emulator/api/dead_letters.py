@@ -214,6 +214,8 @@ WORKFLOW_ROUTES: tuple[MessagingRoute, ...] = (
     MessagingRoute("POST", "/v2/workflows/dlq/resume/{name}", resume, WRITE),
     MessagingRoute("POST", "/v2/workflows/dlq/restart/{name}", restart, WRITE),
     MessagingRoute("POST", "/v2/workflows/dlq/callback/{name}", call_failure_function, WRITE),
+    # D-748
+    MessagingRoute("DELETE", "/v2/workflows/dlq/delete/{name}", delete_run_dead_letter, WRITE),
     MessagingRoute("DELETE", "/v2/workflows/dlq/callback/{name}", cancel_failure_function, WRITE),
     MessagingRoute("GET", "/v2/workflows/dlq", list_run_dead_letters, READ),
     MessagingRoute("DELETE", "/v2/workflows/dlq", delete_run_dead_letters, WRITE),

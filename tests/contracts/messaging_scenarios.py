@@ -231,6 +231,7 @@ async def failed_workflows(emulator: Checked) -> None:
     letter = await fail(0)
     for method in ("GET", "DELETE"):
         assert (await emulator.call(method, f"/v2/workflows/dlq/{letter}")).status == 200
+    assert (await emulator.call("DELETE", f"/v2/workflows/dlq/delete/{await fail(0)}")).status == 200
     await fail(0)
     assert (await emulator.call("GET", "/v2/dlq?source=workflow")).json["messages"]
     assert (await emulator.call("DELETE", "/v2/workflows/dlq")).json["deleted"]

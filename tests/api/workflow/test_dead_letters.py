@@ -101,11 +101,13 @@ async def test_dead_letters_of_runs_are_deleted_where_they_are_listed(emulator: 
     assert len((await emulator.get("/v2/dlq")).json["messages"]) == 1
 
 
+@pytest.mark.parametrize("path", ["/v2/workflows/dlq", "/v2/workflows/dlq/delete"])
 @with_emulator()
-async def test_a_dead_letter_is_deleted_once(emulator: InProcess) -> None:
+async def test_a_dead_letter_is_deleted_once(emulator: InProcess, path: str) -> None:
+    """D-748."""
     dead_letter_id = await failed(emulator)
-    assert (await emulator.delete(f"/v2/workflows/dlq/{dead_letter_id}")).status == 200
-    assert (await emulator.delete(f"/v2/workflows/dlq/{dead_letter_id}")).status == 404
+    assert (await emulator.delete(f"{path}/{dead_letter_id}")).status == 200
+    assert (await emulator.delete(f"{path}/{dead_letter_id}")).status == 404
     assert (await emulator.get("/v2/workflows/dlq")).json == {"messages": []}
 
 
