@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Tests start hundreds of processes; each that finds no bytecode compiles the emulator anew, which takes longer than to
 # start it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The same of the tests themselves, which pytest compiles in a way of its own.
+sys.dont_write_bytecode = False
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

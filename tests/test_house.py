@@ -158,8 +158,8 @@ def test_private_names_are_found(code: str, count: int) -> None:
 PATCHES = {"setattr", "delattr", "setitem", "delitem"}
 # Tables that belong to the process, and have no other way in.
 TABLES = {"os.environ", "sys.modules"}
-# Sees every answer of the whole run, through whatever client it was asked for.
-INSTRUMENTS = {TESTS / "contracts" / "answers.py"}
+# What begins the run, what sees every answer of it through whatever client, and what makes processes of a fork.
+INSTRUMENTS = {TESTS / "conftest.py", TESTS / "contracts" / "answers.py", TESTS / "harness" / "forks.py"}
 
 
 def imported_by(tree: ast.Module) -> dict[str, str]:

@@ -19,6 +19,7 @@ import pytest
 
 from tests.book.snippets import ELSEWHERE, ENDLESS, Page, Snippet, missing_lines, pages
 from tests.examples.workplaces import free_port
+from tests.harness import forks
 from tests.harness.emulators import EPOCH, server
 from tests.harness.processes import PATIENCE_S, ROOT, environment
 
@@ -64,6 +65,8 @@ def variables(folder: Path) -> dict[str, str]:
         script = programs / name
         script.write_text(f'#!/bin/sh\nexec "{PYTHON or sys.executable}" -m {module} "$@"\n')
         script.chmod(0o755)
+    if forks.IS_POSSIBLE and not PYTHON:
+        forks.command("emulator", programs / "svc-emulator")
     ours = ("PYTEST_", "SVC_", "QSTASH_", "UPSTASH_", "CI")
     found = {name: value for name, value in environment().items() if not name.startswith(ours)}
     if PYTHON:
@@ -137,7 +140,11 @@ def _served(command: str, folder: Path, own: dict[str, str]) -> Iterator[str]:
     port = str(free_port())
     arguments = shlex.split(command or f"svc-emulator serve --clock frozen --epoch {EPOCH}")
     arguments = [port if each == "8080" else each for each in arguments]
-    with subprocess.Popen(
+    # Not by way of the program on the path, which could not be ended by a signal.
+    program: type[subprocess.Popen[str]] = subprocess.Popen
+    if not PYTHON:
+        program, arguments = forks.Forked, [sys.executable, "-m", "emulator", *arguments[1:]]
+    with program(
         arguments,
         cwd=folder,
         env={**own, "EMULATOR_PORT": port},

@@ -19,6 +19,7 @@ from emulator.cli.demo import run_week
 from emulator.cli.demo_week import Reply
 from emulator.queries.reports import Credentials
 from tests.cli.shell import in_folder, said
+from tests.harness.forks import Forked
 from tests.harness.processes import PATIENCE_S, command, environment, killed_in_time
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def on_a_terminal(folder: Path, **extra: str) -> str:
     import pty  # There is none on Windows.
 
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    with Forked(
         command("demo"), cwd=folder, env=environment({"COLUMNS": "80", "TERM": "xterm", **extra}), stdout=theirs
     ) as process:
         os.close(theirs)
@@ -122,7 +123,7 @@ def test_receiver_tries_the_next_key() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal ends a process at once")
 def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with Forked(
         command("demo"),
         cwd=tmp_path,
         env=environment({"PYTHONUNBUFFERED": "1"}),

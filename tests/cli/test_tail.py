@@ -25,6 +25,7 @@ from emulator.queries.history import HistoryPosition
 from emulator.wire.event_stream import Kind, written
 from tests.cli.shell import said
 from tests.harness import emulators
+from tests.harness.forks import Forked
 from tests.harness.processes import PATIENCE_S, ServerProcess, command, environment, killed_in_time, serving
 
 URL = "https://api.example.com/orders"
@@ -264,7 +265,7 @@ IN_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 def tailing(
     server: ServerProcess, folder: Path, *arguments: str, within: tuple[str, ...] = ()
 ) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return (subprocess.Popen if within else Forked)(
         [*within, *command("tail", "--url", server.url, *arguments)],
         cwd=folder,
         env=environment(),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.contracts.answers import Answered, read_from
+from tests.harness.forks import Forked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # How long a process may take for anything; on a quiet machine nothing here takes a tenth of it.
@@ -51,15 +52,19 @@ def checked_answers(extra: Mapping[str, str] | None, checked: list[Answered]) ->
 
 def run(*arguments: str, folder: Path, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """A command to its end."""
-    return subprocess.run(
+    with Forked(
         command(*arguments),
         cwd=folder,
         env=environment(extra),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    ) as process:
+        try:
+            printed, complaint = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, printed, complaint)
 
 
 @dataclass
@@ -131,7 +136,7 @@ def serving(
     answers: list[Answered] = []
     with (
         checked_answers(extra, answers) as variables,
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-m", "tests.harness.watched", command, *port, *arguments],
             cwd=folder,
             env=variables,
