@@ -148,6 +148,15 @@ def query_of(pairs: Pairs, *known: str) -> Query:
     return Query(pairs, is_other=lambda name: name == "world", known=known, unknown=unknown)
 
 
+def read_run_shown(pairs: Pairs) -> tuple[int | None, bool]:
+    """Which of the runs that have used an id is meant, None for the latest (D-692), and `redact` as `read_shown`.
+
+    Raises: InvalidInput.
+    """
+    given = query_of(pairs, "number", "redact")
+    return given.integer("number", 1, 2**53, 0) or None, given.flag("redact", default=True)
+
+
 def read_shown(pairs: Pairs) -> bool:
     """The one parameter of what hides unless it is asked not to: `redact=false` (D-514). Raises: InvalidInput."""
     return query_of(pairs, "redact").flag("redact", default=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, assert_never
 
 from msgspec import Meta
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_run_shown
 from emulator.control.records import TWIN, Count, Instant, InstantMs, Status, Text, View
 from emulator.control.upcoming import not_left
 from emulator.core.model.options import CallType
@@ -209,8 +209,8 @@ def _errors(message: workflow_runs.RunMessage, shown: Shown) -> Iterator[RunReas
 
 async def explain_run(call: ControlCall) -> RunExplanation:
     await call.world.current_state()
-    redact = read_shown(call.parts.query)
-    log = await call.world.runs.find(RunId(call.name))
+    number, redact = read_run_shown(call.parts.query)
+    log = await call.world.runs.find(RunId(call.name), number=number)
     waits = awaited(log, not_left(call.world))
     return run_explanation_view(log, waits, call.dialect.header_prefix, redact=redact)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of, read_shown
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of, read_run_shown
 from emulator.control.dead_letters import Remedy, remedies_of_run
 from emulator.control.records import TWIN, Count, Dropped, Instant, InstantMs, Text, View, dropped_view
 from emulator.control.run_explanations import RunFailure, awaited_text, run_failure_view, summary
@@ -31,6 +31,7 @@ from emulator.wire.workflow_logs import Shown
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
+MAX_SAME_ID = 100
 PARAMETERS = ("state", "url", "label", "id", "text", "limit", "cursor", "count", "redact")
 
 
@@ -134,6 +135,15 @@ class RunAwaited(View):
     text: Text  #: The same in words.
 
 
+class RunOfId(View):
+    """Another run that has used the id of one."""
+
+    number: Annotated[int, Meta(ge=1)]  #: Which run of the world it is; `number` of the query asks for it.
+    state: RunState
+    created: Instant = TWIN
+    created_ms: InstantMs
+
+
 class Run(RunSummary):
     """A workflow run with its steps, and what it waits for."""
 
@@ -145,6 +155,7 @@ class Run(RunSummary):
     actions: tuple[Remedy, ...]  #: What can be done with it; what is about its dead letter only while that is there.
     failure: RunFailure | None  #: Which call failed it; null if it has not failed, or nothing is kept of that call.
     failure_function: RunMessage | None  #: The call of the failure function, if one was made.
+    same_id: tuple[RunOfId, ...]  #: Other runs with its id, the newest first; at most 100.
 
 
 class RunCount(View):
@@ -196,7 +207,15 @@ def summary_view(summary: workflow_runs.RunSummary, *, redact: bool) -> RunSumma
     )
 
 
-def run_view(log: RunLog, waits: Sequence[Awaited], actions: tuple[Remedy, ...], prefix: str, *, redact: bool) -> Run:
+def run_view(
+    log: RunLog,
+    same_id: Sequence[workflow_runs.RunOfId],
+    waits: Sequence[Awaited],
+    actions: tuple[Remedy, ...],
+    prefix: str,
+    *,
+    redact: bool,
+) -> Run:
     """A run with its steps in groups, and what it waits for; with `redact` without what it hides (D-513)."""
     shown = Shown(log.recorded.run.options.redaction, redact=redact)
     failure = run_failure_view(log, shown, prefix)
@@ -212,6 +231,11 @@ def run_view(log: RunLog, waits: Sequence[Awaited], actions: tuple[Remedy, ...],
         actions=actions,
         failure=failure,
         failure_function=None if log.failure is None else _message(log.failure, shown),
+        same_id=tuple(
+            RunOfId(number=each.number, state=each.state, created_ms=each.created_ms)
+            for each in same_id
+            if each.number != log.recorded.run.number
+        )[:MAX_SAME_ID],
     )
 
 
@@ -286,11 +310,12 @@ async def list_runs(call: ControlCall) -> RunPage:
 
 async def get_run(call: ControlCall) -> Run:
     await call.world.current_state()
-    redact = read_shown(call.parts.query)
-    log = await call.world.runs.find(RunId(call.name))
+    number, redact = read_run_shown(call.parts.query)
+    log = await call.world.runs.find(RunId(call.name), number=number)
+    same_id = await call.world.runs.with_id(RunId(call.name), MAX_SAME_ID + 1)
     waits = awaited(log, not_left(call.world))
     actions = run_actions(log, call.world.state)
-    return run_view(log, waits, actions, call.dialect.header_prefix, redact=redact)
+    return run_view(log, same_id, waits, actions, call.dialect.header_prefix, redact=redact)
 
 
 ROUTES: tuple[ControlRoute, ...] = (

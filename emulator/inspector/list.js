@@ -23,7 +23,8 @@ const FILTERS = {
  *   query    () => what the call has besides the `filters` (names of FILTERS; `options` of those that are chosen)
  *   matches  (item, picked) => whether it is shown, for filters that the call does not have; their names in `local`
  *   older    what older ones are called, where the list comes in pages; a button reads another page
- *   key      the field that tells rows apart; `open` the one that the right column shows
+ *   key      the field that tells rows apart; `open` the one that the right column shows; `isOpen(item, selected)`
+ *            where more than its value means the item
  *   columns  [title, kind, field, sort]; kind "number" aligns right, "main" and "words" grow, "when" is an instant, "id"
  *            an id, "extra" is left out where there is little room. `sort` is the field by which a click on the title
  *            sorts: `field` itself where that is a name, and null where rows are not to be sorted
@@ -39,6 +40,7 @@ export function listView(context, spec) {
     items = (found) => found,
     key,
     open,
+    isOpen = (item, selected) => field(item, open) === selected,
     drawn = () => {},
   } = spec;
   const { local = [], matches = () => true, older, answers = rows } = spec;
@@ -83,7 +85,7 @@ export function listView(context, spec) {
     h(
       "tr",
       {
-        "aria-selected": open && String(field(item, open) === context.route.select),
+        "aria-selected": open && String(isOpen(item, context.route.select)),
         // Not by a click on a control inside, nor by selecting text.
         onclick: (event) =>
           open &&

@@ -28,6 +28,7 @@ from emulator.queries.workflow_runs import (
     RecordedWait,
     RunEnding,
     RunMessage,
+    RunOfId,
     RunQuery,
     RunSummary,
 )
@@ -66,6 +67,11 @@ WHERE %s GROUP BY 1
 _COUNT_ALL = f"""
 SELECT state, count(*) FROM workflow_ends GROUP BY state UNION ALL
 SELECT '{RunState.STARTED.value}', (SELECT count(*) FROM workflow_runs) - (SELECT count(*) FROM workflow_ends)
+"""
+_SELECT_OF_ID = f"""
+SELECT workflow_runs.run_number, workflow_runs.created_ms, {_STATE}
+FROM workflow_runs LEFT JOIN workflow_ends ON workflow_ends.run_number = workflow_runs.run_number
+WHERE workflow_runs.run_id = ? ORDER BY workflow_runs.run_number DESC LIMIT ?
 """
 _SELECT_STEPS = """
 SELECT message_id, at_ms, call_type, body
@@ -184,12 +190,21 @@ class RunLogs:
                 return
             cursor = page.cursor
 
-    async def find(self, run_id: RunId, account_id: AccountId | None = None) -> RunLog:
-        """The latest run with this id, of any account unless one is given (D-390). Raises NotFound."""
-        page = await self._page(RunQuery(account_id=account_id, count=1, run_ids=(run_id,)))
+    async def find(self, run_id: RunId, account_id: AccountId | None = None, number: int | None = None) -> RunLog:
+        """The run with this id and number, or the latest with the id (D-390), of any account unless one is given.
+
+        Raises NotFound.
+        """
+        numbers = () if number is None else (number,)
+        page = await self._page(RunQuery(account_id=account_id, count=1, run_ids=(run_id,), numbers=numbers))
         if not page.items:
-            raise NotFound("workflow run", run_id)
+            raise NotFound("workflow run", run_id if number is None else f"{run_id} of number {number}")
         return await self._log(page.items[0])
+
+    async def with_id(self, run_id: RunId, count: int) -> tuple[RunOfId, ...]:
+        """The runs that have used an id, of any account, the newest first; at most so many."""
+        rows = await self._store.rows(_SELECT_OF_ID, (run_id, count))
+        return tuple(RunOfId(number=number, created_ms=at_ms, state=RunState(state)) for number, at_ms, state in rows)
 
     async def dead_letters(self, query: DeadLetterQuery) -> Page[tuple[DeadLetterEntry, RunLog]]:
         """One page of the dead letters of runs, each with its run. Raises InvalidInput for a foreign cursor."""

@@ -98,6 +98,14 @@ class RunSummary(Record):
         return RunState.STARTED if self.ending is None else self.ending.state
 
 
+class RunOfId(Record):
+    """One of the runs that have used an id."""
+
+    number: int
+    created_ms: int
+    state: RunState
+
+
 class RecordedRun(Record):
     """All that history has of a run; `invoked` are the runs that it invoked."""
 

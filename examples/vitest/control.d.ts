@@ -1041,7 +1041,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description A workflow run of the world; of several with one id, the latest.
+                 * @description A workflow run of the world; of several with one id, the latest, unless `number` says another.
                  * @example wfr_onboarding-7
                  */
                 id: string;
@@ -1074,7 +1074,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description A workflow run of the world; of several with one id, the latest.
+                 * @description A workflow run of the world; of several with one id, the latest, unless `number` says another.
                  * @example wfr_onboarding-7
                  */
                 id: string;
@@ -3176,6 +3176,14 @@ export interface components {
             /** @description The run that invoked it. */
             invoked_by: string | null;
         };
+        /** @description Another run that has used the id of one. */
+        RunOfId: {
+            /** @description Which run of the world it is; `number` of the query asks for it. */
+            number: number;
+            state: components["schemas"]["RunState"];
+            created: components["schemas"]["Instant"];
+            created_ms: components["schemas"]["InstantMs"];
+        };
         /**
          * @description A workflow run with its steps, and what it waits for.
          * @example {
@@ -3272,6 +3280,8 @@ export interface components {
             failure: components["schemas"]["RunFailure"] | null;
             /** @description The call of the failure function, if one was made. */
             failure_function: components["schemas"]["RunMessage"] | null;
+            /** @description Other runs with its id, the newest first; at most 100. */
+            same_id: components["schemas"]["RunOfId"][];
         };
         /**
          * @description The state of a step.
@@ -4246,6 +4256,11 @@ export interface components {
          * @example before-the-sale
          */
         SnapshotName: components["schemas"]["SnapshotName"];
+        /**
+         * @description Which of the runs with this id, by its `number` in the world; without it the latest (D-692).
+         * @example 1
+         */
+        RunNumber: number;
         /**
          * @description Whether to hide what the message or the run redacts; it is hidden unless this is false (D-514).
          * @example false
@@ -6207,6 +6222,11 @@ export interface operations {
                  */
                 world?: components["parameters"]["World"];
                 /**
+                 * @description Which of the runs with this id, by its `number` in the world; without it the latest (D-692).
+                 * @example 1
+                 */
+                number?: components["parameters"]["RunNumber"];
+                /**
                  * @description Whether to hide what the message or the run redacts; it is hidden unless this is false (D-514).
                  * @example false
                  */
@@ -6215,7 +6235,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A workflow run of the world; of several with one id, the latest.
+                 * @description A workflow run of the world; of several with one id, the latest, unless `number` says another.
                  * @example wfr_onboarding-7
                  */
                 id: string;
@@ -6249,6 +6269,11 @@ export interface operations {
                  */
                 world?: components["parameters"]["World"];
                 /**
+                 * @description Which of the runs with this id, by its `number` in the world; without it the latest (D-692).
+                 * @example 1
+                 */
+                number?: components["parameters"]["RunNumber"];
+                /**
                  * @description Whether to hide what the message or the run redacts; it is hidden unless this is false (D-514).
                  * @example false
                  */
@@ -6257,7 +6282,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A workflow run of the world; of several with one id, the latest.
+                 * @description A workflow run of the world; of several with one id, the latest, unless `number` says another.
                  * @example wfr_onboarding-7
                  */
                 id: string;

@@ -283,6 +283,27 @@ async def test_the_latest_of_several_runs_with_one_id_is_shown() -> None:
     assert (run["number"], run["payload"]) == (2, "again")
 
 
+@on_loop
+async def test_an_earlier_run_with_the_same_id_is_read_by_its_number() -> None:
+    """D-692."""
+    async with in_process() as emulator:
+        flow = Flow(emulator)
+        for payload in (b"first", b"second"):
+            await flow.start(payload)
+            await flow.finish()
+            await emulator.advance("1m")
+        await Flow(emulator, "wfr_other").start()
+        first, latest = [(await emulator.control("GET", f"/runs/wfr_one{query}")).json for query in ("?number=1", "")]
+        explained = (await emulator.control("GET", "/runs/wfr_one/explain?number=1")).json
+        alone = (await emulator.control("GET", "/runs/wfr_other?number=3")).json
+        wrong = [(await emulator.control("GET", f"/runs/wfr_one?number={number}")).status for number in (3, 0, "x")]
+    assert (first["payload"], latest["payload"], explained["reasons"][0]["at_ms"]) == ("first", "second", EPOCH_MS)
+    [of_first], [of_latest] = first["same_id"], latest["same_id"]
+    assert (of_first["number"], of_first["state"], of_first["created"]) == (2, "RUN_SUCCESS", IN_A_MINUTE)
+    assert (of_latest["number"], alone["same_id"]) == (1, [])
+    assert wrong == [404, 400, 400]
+
+
 @pytest.mark.parametrize("path", ["/runs/wfr_none", "/runs/wfr_none/explain"])
 @on_loop
 async def test_a_run_that_never_was_is_not_found(path: str) -> None:

@@ -199,9 +199,10 @@ class AsyncWorkflows:
             warn_of_dropped(dropped_ms, "runs")
         return found
 
-    async def run(self, run_id: str) -> WorkflowRun:
-        """A run with its steps; of several with one id, the latest."""
-        return read_run(await self._link.control("GET", f"runs/{segment(run_id)}", query={"redact": "false"}))
+    async def run(self, run_id: str, *, number: int | None = None) -> WorkflowRun:
+        """A run with its steps; of several with one id the one with this `number`, or the latest."""
+        query = {"redact": "false"} | ({} if number is None else {"number": str(number)})
+        return read_run(await self._link.control("GET", f"runs/{segment(run_id)}", query=query))
 
     async def dead_letters(
         self, url: str | None = None, *, label: str | None = None, text: str | None = None

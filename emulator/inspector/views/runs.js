@@ -1,7 +1,7 @@
 // Workflow runs: where each stands; one run with its steps on the axis of time, what failed, and what can be done.
 
 import { h, replace } from "../dom.js";
-import { duration, prettyJson, shortUrl } from "../format.js";
+import { duration, moment, prettyJson, shortUrl } from "../format.js";
 import {
   action,
   choice,
@@ -36,7 +36,9 @@ export function render(context, tools) {
     rows: "runs",
     query: () => ({ limit: PAGE, count: true }),
     key: "number",
-    open: "id",
+    open: placeOf,
+    items: firstOfIds,
+    isOpen: (run, selected) => selected === placeOf(run) || (run.isLatest && selected === run.id),
     filters: ["state", "url", "label", "text"],
     older: "runs",
     drawn: (found, { count }) => replace(counted, count && countText(count)),
@@ -89,9 +91,19 @@ const lastedMs = ({ created_ms: from, ended_ms: to }, { now }) => (to ?? now ?? 
 const lasted = (run, context) =>
   run.ended_ms === null ? h("span.dim", "–") : duration(lastedMs(run, context));
 
+/** Runs, newest first, of which the first with an id is what the id alone means. */
+function firstOfIds(found) {
+  const ids = new Set();
+  return found.map((run) => ({ ...run, isLatest: ids.size < ids.add(run.id).size }));
+}
+
+/** Which run the right column shows: an id may be used again, and holds no slash. */
+const placeOf = ({ id, number }) => `${id}/${number}`;
+
 export function detail(context) {
-  const run = context.route.select;
-  const name = `run ${run}`;
+  const { select } = context.route;
+  const [, run, number] = /^(.*?)(?:\/(\d+))?$/s.exec(select);
+  const name = `run ${select}`;
   const place = h("div.panel", { "aria-busy": "true" });
   const opened = new Set([context.route.query.step].filter(Boolean));
   let drawn = "";
@@ -111,7 +123,7 @@ export function detail(context) {
         : panel(context, found, opened, () => reload()),
     );
   };
-  const reload = context.load(name, `runs/${encodeURIComponent(run)}`, {}, draw);
+  const reload = context.load(name, `runs/${encodeURIComponent(run)}`, { number }, draw);
   context.watch((state) => state.clock?.now_ms, draw);
   return place;
 }
@@ -120,6 +132,7 @@ function panel(context, run, opened, reload) {
   return [
     closing(context, id(run.id)),
     h("div.state-line", status(...STATES[run.state]), " ", sentence(run.summary, context)),
+    sameId(context, run),
     deeds(context, run, reload),
     run.state === "RUN_FAILED" && failure(context, run),
     waits(context, run, reload),
@@ -133,6 +146,23 @@ function panel(context, run, opened, reload) {
       ["Messages", link("timeline", "on the timeline", { filter: `run:"${run.id}"` })],
     ]),
   ];
+}
+
+/** Which other runs have the id, and whether one of them is later. */
+function sameId(context, { id: run, number, same_id: others }) {
+  if (!others.length) return null;
+  const again = others.some((each) => each.number > number);
+  return h(
+    "div",
+    again ? status("This id was used again", "wait") : h("span.dim", "This id was used before"),
+    others.map((each) => {
+      const [word] = STATES[each.state];
+      const began = moment(each.created_ms, context.now ?? undefined, context.zone);
+      const which = each.number > number ? "later" : "earlier";
+      const place = placeOf({ id: run, number: each.number });
+      return [" · ", link("runs", `${which} run, began ${began}, ${word}`, { select: place })];
+    }),
+  );
 }
 
 /** What can be done with a run where it stands. */

@@ -287,6 +287,29 @@ def test_a_run_is_listed_with_its_steps_and_can_be_cancelled(emulator: Server) -
 
 
 @in_browser
+def test_a_row_opens_its_own_run_where_the_id_was_used_again(emulator: Server) -> None:
+    """D-692."""
+    control(emulator, "POST", "/destinations", {"match": {"url": APP}, "respond": {"status": 200}})
+    begin(emulator, "wfr_1")
+    control(emulator, "POST", "/clock/advance", {"by": "1m"})
+    service(emulator, "DELETE", "/v2/workflows/runs/wfr_1")
+    begin(emulator, "wfr_1")
+    with opened(emulator, "#/runs?select=wfr_1") as page:
+        details, rows = page.get_by_label("Details"), page.locator("tbody tr")
+        expect(details).to_contain_text("This id was used before · earlier run, began 01:00:00, cancelled")
+        expect(page.locator("tr[aria-selected=true]")).to_contain_text("running")
+        rows.last.get_by_role("button", name="wfr_1").click()
+        expect(details.locator(".state-line")).to_contain_text("cancelled")
+        expect(details).to_contain_text("This id was used again")
+        expect(page.locator("tr[aria-selected=true]")).to_contain_text("cancelled")
+        page.reload()
+        expect(details.locator(".state-line")).to_contain_text("cancelled")
+        details.get_by_role("link", name="later run, began 01:01:00, running").click()
+        expect(details.locator(".state-line")).to_contain_text("running")
+        assert page.url.endswith("select=wfr_1%2F2")
+
+
+@in_browser
 def test_a_failed_run_says_where_and_what_was_answered_and_is_restarted(emulator: Server) -> None:
     workflow_world.fill(emulator, 3)
     with opened(emulator, f"#/runs?select={workflow_world.FAILED}") as page:
