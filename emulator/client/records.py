@@ -395,7 +395,9 @@ class RunDeadLetter(RunFailure):
 class WorkflowRun:
     """A run; `state` is RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED.
 
-    `number` counts the runs of the world from 1, and tells those of one id apart. `payload` is the text that it began with, `result` the value that it returned. Of a run in a list, `steps`
+    `number` counts the runs of the world from 1, and tells those of one id apart.
+
+    `payload` is the text that it began with, `result` the value that it returned. Of a run in a list, `steps`
     and `waiting` are empty, `summary` and `failure` are None: `workflows.run(id)` has them.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from emulator.client.aio.link import AsyncLink
 from emulator.client.arguments import (
@@ -15,8 +15,8 @@ from emulator.client.arguments import (
     path_of,
 )
 from emulator.client.control import segment
-from emulator.client.errors import has_to_be_awaited, is_emulator_error, warn_of_dropped
-from emulator.client.publishing import MessageOptions, Published, option_headers, read_published
+from emulator.client.errors import EmulatorError, has_to_be_awaited, is_emulator_error, warn_of_dropped
+from emulator.client.publishing import MessageOptions, Published, content, option_headers, read_published
 from emulator.client.records import RunDeadLetter, RunState, WorkflowRun, read_run
 from emulator.client.resources import (
     DeadLetter,
@@ -161,9 +161,14 @@ class AsyncDeadLetters:
         return [ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE)]
 
 
+_RUNS = "/v2/workflows/runs"
+_RUN_DEAD_LETTERS = "/v2/workflows/dlq"
+_NOTIFY = "/v2/notify"
+
+
 @has_to_be_awaited
 class AsyncWorkflows:
-    """What has become of workflows: their runs, with steps, state and result.
+    """What has become of workflows: their runs, with steps, state and result, and what can be done with them.
 
         >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
         ...     answer = await emulator.call("POST", "/v2/trigger/https://app.example.com/onboarding", json={"user": 7})
@@ -171,7 +176,8 @@ class AsyncWorkflows:
         ...     (run.url, run.payload)
         ('https://app.example.com/onboarding', '{"user": 7}')
 
-    Each method raises Refused with what the server says.
+    Each method raises Refused with what the server says. Runs of any account are listed and shown; those of the
+    built-in account can be cancelled, resumed, restarted and notified.
     """
 
     def __init__(self, link: AsyncLink) -> None:
@@ -216,3 +222,69 @@ class AsyncWorkflows:
         """Why a run is where it is: the answer of `GET /_emulator/runs/{id}/explain`."""
         answer: dict[str, Any] = await self._link.control("GET", f"runs/{segment(run_id)}/explain")
         return answer
+
+    # -- what can be done with a run ----------------------------------------------------------
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancel an active run. Its failure function is not called. Raises EmulatorError for one that has ended."""
+        run = await self.run(run_id)
+        if run.ended_ms is not None:
+            raise EmulatorError(f"run {run_id} has ended: {run.state}")
+        await self._link.messaging("DELETE", path_of(_RUNS, run_id))
+
+    async def resume(self, run_id: str) -> str:
+        """Resume a failed run from the call that failed: the id of the new run, which has the steps that are done.
+
+            >>> async with AsyncEmulator() as emulator:
+            ...     rule_id = await emulator.destinations.respond("https://app.example.com/*", status=500, times=1)
+            ...     answer = await emulator.call(
+            ...         "POST", "/v2/trigger/https://app.example.com/flow", headers={"Svc-Retries": "0"})
+            ...     [failed] = await emulator.workflows.runs(state="RUN_FAILED")
+            ...     resumed = await emulator.workflows.resume(failed.id)
+            ...     (resumed != failed.id, await emulator.workflows.dead_letters())
+            (True, [])
+
+        Raises EmulatorError for a run that has not failed, or was resumed, restarted or deleted already; so do
+        `restart` and `retry_failure_function`.
+        """
+        return await self._again(run_id, "resume")
+
+    async def restart(self, run_id: str) -> str:
+        """Restart a failed run from its beginning: the id of the new run, which has the same payload."""
+        return await self._again(run_id, "restart")
+
+    async def retry_failure_function(self, run_id: str) -> None:
+        """Call the failure function of a run again. Raises EmulatorError unless its last call has failed."""
+        await self._again(run_id, "callback")
+
+    async def _again(self, run_id: str, action: Literal["resume", "restart", "callback"]) -> str:
+        """Do something with the dead letter of a run; the id of the run that this begins or is about."""
+        run = await self._link.control("GET", f"runs/{segment(run_id)}")
+        if "resume" not in run["actions"]:
+            why = (
+                "has been resumed, restarted or deleted already"
+                if run["dead_letter_id"]
+                else f"has not failed: {run['state']}"
+            )
+            raise EmulatorError(f"run {run_id} {why}")
+        if action == "callback" and "retry-failure" not in run["actions"]:
+            raise EmulatorError(f"no failure function of run {run_id} has failed")
+        made = await self._link.messaging("POST", path_of(f"{_RUN_DEAD_LETTERS}/{action}", run["dead_letter_id"]))
+        begun: str = made["workflowRunId"]
+        return begun
+
+    async def notify(
+        self, event_id: str, body: bytes | str | None = None, *, json: Any = None, run_id: str | None = None
+    ) -> list[str]:
+        """Notify the runs that wait for an event, which carries `body` or `json`: the ids of those that continue.
+
+        With `run_id` that run alone is notified: if it does not wait yet, the event is kept for it, and the list is
+        empty. Raises EmulatorError for an event that is lost, because no run waits for it or that run has ended.
+        """
+        path = path_of(_NOTIFY, event_id) if run_id is None else path_of(_NOTIFY, run_id, segment(event_id))
+        made = await self._link.messaging("POST", path, *content(body, json, None))
+        if run_id is None and not made:
+            raise EmulatorError(f"no run waits for {event_id}: an event without run_id is not kept")
+        if run_id is not None and not made and (run := await self.run(run_id)).ended_ms is not None:
+            raise EmulatorError(f"run {run_id} has ended: {run.state}; the event {event_id} is not kept for it")
+        return [each["workflowRunId"] for each in made]

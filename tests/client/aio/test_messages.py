@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from emulator import AsyncEmulator, Emulator, Refused
+from emulator import AsyncEmulator, Emulator, EmulatorError, Refused
 from tests.harness import emulators
 from tests.harness.emulators import EPOCH, EPOCH_MS
 from tests.harness.loops import on_loop
@@ -228,6 +228,58 @@ def test_a_failed_run_has_a_dead_letter_with_the_call_that_failed(emu: Emulator)
     assert (failure.message_id, failure.excerpt) == (letter.message_id, "no money")
     assert emu.workflows.dead_letters(text="other") == []
     assert emu.dead_letters.all() == []
+
+
+def test_a_failed_run_is_resumed_restarted_or_its_failure_function_called_again(emu: Emulator) -> None:
+    """D-693."""
+    down = emu.destinations.respond("https://app.test/*", status=500)
+    headers = {"Svc-Retries": "0", "Svc-Failure-Callback": "https://app.test/failed"}
+    for _ in range(2):
+        emu.call("POST", f"/v2/trigger/{FLOW}", json={"user": 7}, headers=headers)
+    # The failure functions are given up too.
+    emu.clock.drain()
+    emu.destinations.remove(down)
+    first, second = emu.workflows.runs(state="RUN_FAILED")
+    emu.workflows.retry_failure_function(first.id)
+    assert emu.deliveries(url="https://app.test/failed")[-1].response.status == 200  # type: ignore[union-attr]
+    with pytest.raises(EmulatorError, match=f"^no failure function of run {first.id} has failed$"):
+        emu.workflows.retry_failure_function(first.id)
+    resumed, restarted = emu.workflows.resume(first.id), emu.workflows.restart(second.id)
+    runs = {run.id: (run.state, run.payload) for run in emu.workflows.runs(state="RUN_STARTED")}
+    assert runs == dict.fromkeys((resumed, restarted), ("RUN_STARTED", '{"user": 7}'))
+    for act in (emu.workflows.resume, emu.workflows.restart, emu.workflows.retry_failure_function):
+        with pytest.raises(EmulatorError, match=f"^run {first.id} has been resumed, restarted or deleted already$"):
+            act(first.id)
+        with pytest.raises(EmulatorError, match=f"^run {resumed} has not failed: RUN_STARTED$"):
+            act(resumed)
+    emu.workflows.cancel(resumed)
+    assert emu.workflows.run(resumed).state == "RUN_CANCELED"
+    with pytest.raises(EmulatorError, match=f"^run {resumed} has ended: RUN_CANCELED$"):
+        emu.workflows.cancel(resumed)
+
+
+def test_a_run_is_notified_of_what_it_waits_for_and_a_lost_event_is_an_error(emu: Emulator) -> None:
+    """D-693."""
+    emu.destinations.respond(FLOW, status=200)
+    with pytest.raises(EmulatorError, match=r"^no run waits for paid: an event without run_id is not kept$"):
+        emu.workflows.notify("paid")
+    send(emu, {}, init="true")
+    assert emu.workflows.notify("later", run_id="wfr_one") == []
+    waiting = {"stepId": 1, "stepName": "payment", "stepType": "Wait", "concurrent": 1}
+    given = {"url": FLOW, "timeout": "1d", "timeoutUrl": FLOW, "timeoutHeaders": {}, "step": waiting}
+    of_run = {"Svc-Workflow-RunId": "wfr_one", "Svc-Workflow-Init": "false", "Svc-Workflow-Url": FLOW}
+    emu.call("POST", "/v2/wait/paid", json=given, headers=of_run)
+    assert emu.workflows.run("wfr_one").waiting[0].startswith('step "payment" waits for the event paid')
+    assert emu.workflows.notify("paid", json={"amount": 7}) == ["wfr_one"]
+    assert emu.workflows.run("wfr_one").waiting == ()
+    emu.workflows.cancel("wfr_one")
+    with pytest.raises(
+        EmulatorError, match=r"^run wfr_one has ended: RUN_CANCELED; the event paid is not kept for it$"
+    ):
+        emu.workflows.notify("paid", run_id="wfr_one")
+    for given_id, error in (("", ValueError), (None, TypeError)):
+        with pytest.raises(error, match=r"^expected the id or the name of one thing in /v2/notify, got"):
+            emu.workflows.notify(given_id)  # type: ignore[arg-type]
 
 
 def test_a_run_that_sleeps_says_until_when(emu: Emulator) -> None:

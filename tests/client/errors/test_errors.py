@@ -36,6 +36,10 @@ CALLS: dict[str, Call] = {
     "destinations.remove": lambda world, name: world.destinations.remove(name),
     "workflows.run": lambda world, name: world.workflows.run(name),
     "workflows.explain": lambda world, name: world.workflows.explain(name),
+    "workflows.cancel": lambda world, name: world.workflows.cancel(name),
+    "workflows.resume": lambda world, name: world.workflows.resume(name),
+    "workflows.restart": lambda world, name: world.workflows.restart(name),
+    "workflows.retry_failure_function": lambda world, name: world.workflows.retry_failure_function(name),
     "verify_run": lambda world, name: world.verify_run(name, state="RUN_SUCCESS"),
 }
 # The service does not mind a name that does not exist.
