@@ -19,7 +19,7 @@ from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue, queue_of_a_run
 from emulator.core.state import AccountView, StateView
 from emulator.engine.clock import wall_ms
-from emulator.wire.dialect import Dialect, publisher_of, start_with
+from emulator.wire.dialect import Dialect, owner_of_token_parameter, publisher_of, start_with
 from emulator.wire.messaging import views
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.messaging.options import Note
@@ -150,11 +150,16 @@ def warn_of_mistakes(world: World, dialect: Dialect, names: Iterable[str]) -> No
 MessagingRoute: TypeAlias = Route[MessagingCall, MessagingPolicy]
 
 
-def _ended(worlds: Worlds, token: str | None) -> str:
+def _origin_of(worlds: Worlds, token: str | None, parts: RequestParts) -> str:
     """Where an unknown token comes from: a world that has ended (D-491), or another dialect (D-529)."""
+    dialect = worlds.dialect
     published = None if token is None else publisher_of(token)
-    if published is not None and published != worlds.dialect.name:
+    if published is not None and published != dialect.name:
         return f", which is published by the dialect {published}: {start_with(published)}"
+    for name, _ in parts.query:
+        owner = owner_of_token_parameter(name.lower())
+        if owner is not None and name.lower() != dialect.token_parameter.lower():
+            return f", and {name} is of the dialect {owner}, this server speaks {dialect.name}: {start_with(owner)}"
     world_id = None if token is None else worlds.ended_with(token)
     return "" if world_id is None else f", which is the token of a world that has ended ({world_id})"
 
@@ -168,7 +173,7 @@ def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[Me
         token = bearer_token(request.parts, dialect)
         caller = None if token is None else worlds.by_token(token)
         if caller is None:
-            raise Unauthenticated(f"unable to authenticate: invalid token{_ended(worlds, token)}")
+            raise Unauthenticated(f"unable to authenticate: invalid token{_origin_of(worlds, token, request.parts)}")
         if caller.is_read_only and not policy.read_only_token:
             raise Forbidden(
                 "the read-only token cannot publish, create or change anything, and does not read signing keys"

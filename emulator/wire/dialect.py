@@ -133,6 +133,11 @@ def publisher_of(token: str) -> str | None:
     return None
 
 
+def owner_of_token_parameter(lower_name: str) -> str | None:
+    """The built-in dialect in which a query parameter is the token."""
+    return next((name for name in BUILT_IN if lower_name == load(name).token_parameter.lower()), None)
+
+
 def start_with(name: str) -> str:
     """How to start a server of another dialect."""
     return f"start with --dialect {name}"

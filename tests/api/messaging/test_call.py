@@ -115,6 +115,12 @@ async def test_the_published_token_of_another_dialect_says_which_to_start(emulat
         answer = await emulator.get("/v2/keys", token=token_of(user))
         assert answer.status == 401
         assert answer.json["error"].endswith("published by the dialect upstash: start with --dialect upstash")
+        path = f"/v2/publish/https://app.test?qstash_token={token_of(user)}"
+        answer = await emulator.call("POST", path, token=None)
+        assert answer.status == 401
+        assert answer.json["error"].endswith(
+            "qstash_token is of the dialect upstash, this server speaks svc: start with --dialect upstash"
+        )
 
 
 @with_emulator()
