@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -109,8 +109,10 @@ class Delivery(Content):
     answered. `error` is set if and only if `response` is not. `duration_ms` passed on the virtual clock,
     `took_ms` in real time (None if the attempt never left the emulator). `chaos` says what rules did to it
     by chance; `redelivery` numbers those that `redeliver` made, and is None for all others.
+    `workflow_run_id` and `step` say what a call of a workflow run is about; `forwarded_to` is where a rule sent it.
     """
 
+    # Those of the control API's record: `python -m emulator.control.schemas` writes them.
     seq: int
     at_ms: int
     created_ms: int
@@ -118,18 +120,22 @@ class Delivery(Content):
     attempt: int
     method: str
     url: str
-    headers: Headers
-    body: bytes
-    via: Via
-    response: Response | None
-    error: str | None
-    duration_ms: int
-    took_ms: int | None = None
-    chaos: Chaos | None = None
+    workflow_run_id: str | None = None
+    step: str | None = None
     labels: tuple[str, ...] = ()
     queue: str | None = None
     schedule_id: str | None = None
+    via: Via
+    error: str | None = None
+    duration_ms: int
+    took_ms: int | None = None
+    forwarded_to: str | None = None
+    chaos: Chaos | None = None
     redelivery: int | None = None
+
+    headers: Headers
+    body: bytes
+    response: Response | None
 
     at = AsDatetime[datetime]("at_ms")
     created = AsDatetime[datetime]("created_ms")
@@ -177,18 +183,20 @@ class _ResponseRow(msgspec.Struct, frozen=True, gc=False):
 
 
 # An attempt as the control API has it: the fields of a `Delivery`, but for its content. Headers are decoded when
-# somebody reads them: most are never read.
+# somebody reads them: most are never read. What has a default may be absent.
 _CONTENT = {"headers": msgspec.Raw, "response": _ResponseRow | None, "body": str | None}
-# Of most attempts the answer has none.
-_ABSENT: dict[str, Any] = {"chaos": Chaos, "redelivery": int}
+_HINTS = get_type_hints(Delivery) | _CONTENT
 _Row: Any = msgspec.defstruct(
     "_Row",
     [
-        *((name, _CONTENT.get(name, kind)) for name, kind in get_type_hints(Delivery).items() if name not in _ABSENT),
+        *(
+            (each.name, _HINTS[each.name]) if each.default is MISSING else (each.name, _HINTS[each.name], each.default)
+            for each in fields(Delivery)
+        ),
         ("body_base64", str | None),
-        *((name, kind | None, None) for name, kind in _ABSENT.items()),
     ],
     frozen=True,
+    kw_only=True,
     gc=False,
 )
 

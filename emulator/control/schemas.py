@@ -1,11 +1,13 @@
 """Writes the schemas of the control API's contract from the records that are its answers.
 
-    python -m emulator.control.schemas            # writes contracts/control.openapi.yaml
-    python -m emulator.control.schemas --check    # fails if that would change it
+    python -m emulator.control.schemas            # writes contracts/control.openapi.yaml and client/records.py
+    python -m emulator.control.schemas --check    # fails if that would change them
 
 A schema is named like its class. The docstring of the class is its description, and the `#:` comment of a field, behind
 it or on the lines before it, that of the field. What else the file says stays as it is: paths and parameters,
 what clients give, schemas of plain texts and numbers, and of the others `example` and `oneOf`.
+
+In the Python API a delivery has the fields of its record here, but for what it has in a type of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from msgspec.structs import fields
 
 from emulator import resources
 from emulator.control import routes
-from emulator.control.records import View
-from emulator.core.model.messages import Phase
+from emulator.control.deliveries import Delivery
+from emulator.control.records import ChaosDone, View
+from emulator.core.model.messages import Phase, Via
 from emulator.core.model.resources import Fault
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RuleId
@@ -252,15 +255,45 @@ def _yaml(view: type[View]) -> str:
     return textwrap.indent(text, "    ")
 
 
+# -- the Python API ---------------------------------------------------------------------------
+
+# In Python they have a type of their own: datetimes are made of the milliseconds, contents are bytes.
+_OWN_TYPES = frozenset(("at", "headers", "body", "body_base64", "response"))
+_PYTHON_NAMES = {Via: "Via", ChaosDone: "Chaos"}
+_FIELDS = re.compile(r"(?<=`python -m emulator\.control\.schemas` writes them\.\n)(?:    \w.*\n)+")
+
+
+def with_python_fields(module: str) -> str:
+    """The text of `client/records.py` with the fields of a `Delivery`; what may be null or absent has a default."""
+    hints = get_type_hints(Delivery, include_extras=True)
+    lines = [f"    {name}: {_python(hint)}\n" for name, hint in hints.items() if name not in _OWN_TYPES]
+    return _FIELDS.sub("".join(lines), module)
+
+
+def _python(hint: Any) -> str:
+    """The annotation of a field in Python, and its default."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    (kind,) = (each for each in kinds if each not in (NoneType, UnsetType))
+    while get_origin(kind) is Annotated or isinstance(kind, NewType):
+        kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
+    if get_origin(kind) is tuple:
+        return f"tuple[{_python(get_args(kind)[0])}, ...] = ()"
+    name = _PYTHON_NAMES.get(kind, "str" if issubclass(kind, Enum) else kind.__name__)
+    return name if len(kinds) == 1 else f"{name} | None = None"
+
+
 def main(arguments: list[str]) -> int:
-    """Write the contract, or with `--check` tell whether it is fresh."""
-    path = Path(str(resources.path("contracts", "control.openapi.yaml")))
-    before = path.read_text("utf-8")
-    after = written(before)
-    if arguments == ["--check"]:
-        return int(before != after)
-    path.write_text(after, "utf-8")
-    return 0
+    """Write both files, or with `--check` tell whether they are fresh."""
+    contract = Path(str(resources.path("contracts", "control.openapi.yaml")))
+    module = Path(__file__).parent.parent / "client" / "records.py"
+    is_fresh = True
+    for path, write in ((contract, written), (module, with_python_fields)):
+        before = path.read_text("utf-8")
+        after = write(before)
+        is_fresh &= before == after
+        if arguments != ["--check"]:
+            path.write_text(after, "utf-8")
+    return int(arguments == ["--check"] and not is_fresh)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -12,7 +13,9 @@ from msgspec import Meta, UnsetType, to_builtins
 from msgspec.structs import fields
 
 from emulator import resources
+from emulator.client import records
 from emulator.control import routes, schemas
+from emulator.control.deliveries import Delivery
 from emulator.control.records import TWIN, Instant, InstantMs, View
 from emulator.core.model.options import Method
 
@@ -75,6 +78,14 @@ def test_contract_is_fresh() -> None:
     # python -m emulator.control.schemas
     contract = resources.path("contracts", "control.openapi.yaml").read_text("utf-8")
     assert schemas.written(contract) == contract
+
+
+def test_the_python_api_has_the_fields_of_a_delivery() -> None:
+    module = Path(records.__file__).read_text("utf-8")
+    assert schemas.with_python_fields(module) == module
+    assert {each.name for each in dataclasses.fields(records.Delivery)} == {
+        field.encode_name for field in fields(Delivery)
+    } - {"at", "body_base64"}
 
 
 def test_schema_has_the_fields_in_their_order_with_their_comments() -> None:
