@@ -326,7 +326,7 @@ def _json_of(content: JsonObject) -> JsonObject | None:
 # -- schemas ----------------------------------------------------------------------------------
 
 
-class _Shape(Record):
+class _Shape(Record, kw_only=True):
     """What matters of a schema; no types mean any type, no choices (None) any value."""
 
     types: frozenset[str] = frozenset()

@@ -125,12 +125,9 @@ class Simulation:
 
     def __init__(self, state: State, decisions: Decisions = DECISIONS) -> None:
         self._state = state
+        # The same, to read.
+        self.state: StateView = state
         self._decisions = decisions
-
-    @property
-    def state(self) -> StateView:
-        """The state, to read."""
-        return self._state
 
     @property
     def now_ms(self) -> int:

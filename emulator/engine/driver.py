@@ -61,6 +61,7 @@ class Driver:
         """`observe` is called with all facts, `slipped` when the clock has lost time."""
         limits = limits or Limits()
         self._simulation = simulation
+        self.state = simulation.state
         self._journal = journal
         self._clock = clock
         self._observe = observe
@@ -78,10 +79,6 @@ class Driver:
         self.is_closed = False
 
     # -- reading ----------------------------------------------------------------------------
-
-    @property
-    def state(self) -> StateView:
-        return self._simulation.state
 
     @property
     def in_flight(self) -> int:

@@ -96,6 +96,7 @@ class World:
 
     def _begin(self, store: Store, state: State, history: History) -> None:
         self._store = store
+        self.state: StateView = state
         self.bursts = Bursts(state, self.pace)
         self.history = history
         self.logs = MessageLogs(store)
@@ -144,10 +145,6 @@ class World:
     @property
     def id(self) -> str:
         return self.setup.id
-
-    @property
-    def state(self) -> StateView:
-        return self.driver.state
 
     async def submit(self, command: commands.Command[commands.R_co]) -> commands.R_co:
         """Carry out a command; see `Driver.submit`."""

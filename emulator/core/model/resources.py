@@ -174,7 +174,7 @@ class Schedule(Record):
     created_ms: int
 
 
-class ScheduleProgress(Record):
+class ScheduleProgress(Record, kw_only=True):
     """A schedule and what has come of it; `next_ms` is None while it is paused."""
 
     schedule: Schedule
