@@ -55,6 +55,13 @@ def duration(name: str, value: object) -> str | int:
     raise TypeError(f'{name}: expected a duration such as "1d2h30m" or a timedelta, got {described(value)}')
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Raises TypeError, which names the argument, for what is no boolean."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return value
+
+
 def described(value: object, unit: str = "s") -> str:
     """A value where a duration was expected: a number with what was probably meant."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict, cast
 
-from emulator.client.arguments import EPOCH, aware, check_names, described
+from emulator.client.arguments import EPOCH, aware, check_flag, check_names, described
 from emulator.client.errors import Refused, is_error_of_a_call
 from emulator.core.errors import Malformed
 from emulator.core.record import Record
@@ -232,9 +232,7 @@ def _number(keyword: str, value: Any) -> str:
 
 
 def _truth(keyword: str, value: Any) -> str:
-    if not isinstance(value, bool):
-        raise TypeError(f"{keyword}: expected True or False, got {value!r}")
-    return str(value).lower()
+    return str(check_flag(keyword, value)).lower()
 
 
 def whole_seconds(keyword: str, value: Wait) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import msgspec
 
-from emulator.client.arguments import check_choice, check_names, check_text
+from emulator.client.arguments import check_choice, check_flag, check_names, check_text
 from emulator.client.errors import is_argument_error
 from emulator.client.event_loops import EventLoop
 from emulator.client.mounts import Application, Interface
@@ -111,9 +111,7 @@ def _receiver(session: Session, url: str, options: ReceiverOptions) -> Receiver:
     # A server elsewhere does not tell the user agent of a dialect of its own.
     known = dialect.load(names.name if names.name in dialect.BUILT_IN else "svc")
     check_text("method", options.get("method", ""), expected="a method such as POST")
-    callbacks = options.get("callbacks", False)
-    if not isinstance(callbacks, bool):
-        raise TypeError(f"callbacks: expected True or False, got {callbacks!r}")
+    callbacks = check_flag("callbacks", options.get("callbacks", False))
     try:
         method = Method(options.get("method", Method.POST).upper())
     except ValueError:

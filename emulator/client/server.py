@@ -505,8 +505,9 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
             given[name] = _seconds(name, given[name])
     for name in ("clock", "chaos", "keep_history", "dialect", "db", "tls_cert", "tls_key", "control_token_file"):
         # Numbers are so written in a file of settings too.
-        if isinstance(given.get(name), int | float | PathLike) and (name in _NUMBERS or not _is_number(given[name])):
-            given[name] = str(given[name])
+        value = given.get(name)
+        if isinstance(value, PathLike) or (name in _NUMBERS and isinstance(value, int | float)):
+            given[name] = str(value)
     for name in ("allow_host", "allow_control_host", "public_host", "allow_origin", "trust_proxy"):
         if name in given:
             # A single string is one host.
@@ -519,10 +520,6 @@ def _read(options: Options) -> tuple[Settings, Mapping[str, Any] | None]:
 
 # Settings of text that may be numbers.
 _NUMBERS = ("clock", "chaos", "keep_history")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def _seconds(name: str, value: float | str | timedelta) -> str:

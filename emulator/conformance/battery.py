@@ -75,7 +75,7 @@ async def check(
     if profile not in PROFILES:
         raise ValueError(f"profile: expected {', '.join(PROFILES)}, got {profile!r}")
     courier = Courier(receiver, mount, clock, now_ms)
-    battery = _Battery(courier, Effects(effect, receiver.effect_delay_ms), profile, turns or _no_turns)
+    battery = _Battery(courier, Effects(effect, receiver.effect_delay_ms), profile, turns or (lambda: 0))
     began_s = clock()
     try:
         await battery.run()
@@ -395,10 +395,6 @@ _TURNS = (
     "check it on a server, with a database of its own"
 )
 _NOTHING_NEW = "another message with the same body changes nothing, so that no effect of one can be seen"
-
-
-def _no_turns() -> int:
-    return 0
 
 
 def _growth(before: object, after: object) -> float | None:

@@ -68,11 +68,6 @@ class MismatchList(View):
     mismatches: tuple[Mismatch, ...]  #: The different mismatches.
 
 
-def deduplicated_view(publish: calls.DeduplicatedPublish) -> DeduplicatedPublish:
-    """A publish that made no message."""
-    return DeduplicatedPublish(**asdict(publish))
-
-
 def refused_call_view(call: calls.RefusedCall) -> RefusedCall:
     """A refused call; its instant on the virtual and on the real clock."""
     return RefusedCall(**asdict(call))
@@ -88,7 +83,7 @@ async def list_refused(call: ControlCall) -> RefusedList:
     kept = call.world.refused_calls
     return RefusedList(
         refused=tuple(refused_call_view(each) for each in kept.latest(limit)),
-        deduplicated=tuple(deduplicated_view(each) for each in kept.latest_deduplicated(limit)),
+        deduplicated=tuple(DeduplicatedPublish(**asdict(each)) for each in kept.latest_deduplicated(limit)),
     )
 
 

@@ -23,7 +23,6 @@ import msgspec
 from msgspec.structs import replace
 from starlette.responses import Response, StreamingResponse
 
-from emulator.control import trace
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import dropped_view
 from emulator.core.language.text import by_canonical_name
@@ -322,15 +321,15 @@ async def get_trace(call: ControlCall) -> Response:
 async def _write(history: History, file: IO[bytes]) -> None:
     digest = hashlib.sha256()
     if history.dropped.seq:
-        first = trace.dropped_line(history.dropped).encode() + b"\n"
+        first = dropped_line(history.dropped).encode() + b"\n"
         digest.update(first)
         file.write(first)
     async for entry in history.trace():
-        line = trace.event_line(entry) if isinstance(entry, Event) else trace.attempt_line(entry)
+        line = event_line(entry) if isinstance(entry, Event) else attempt_line(entry)
         encoded = line.encode() + b"\n"
         digest.update(encoded)
         file.write(encoded)
-    file.write(trace.closing_line(digest.hexdigest()).encode() + b"\n")
+    file.write(closing_line(digest.hexdigest()).encode() + b"\n")
 
 
 async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -227,12 +227,6 @@ class WorldChaos(View, rename={"exempt_attempts": "except"}):
     exempt_attempts: Spared
 
 
-def setup_view(setup: world_setup.WorldSetup) -> WorldSetup:
-    """What a world was made from, as the body that makes another one in which the same happens (D-438)."""
-    chaos = WorldChaos(level=setup.chaos.level, exempt_attempts=setup.chaos.exempt_attempts)
-    return WorldSetup(seed=setup.seed, epoch=iso(setup.epoch_ms), plan=setup.plan, chaos=chaos)
-
-
 def _credential_fields(credentials: reports.Credentials) -> dict[str, Any]:
     fields = asdict(credentials)
     return {
@@ -300,7 +294,10 @@ async def get_world(call: ControlCall) -> World:
 
 
 async def get_setup(call: ControlCall) -> WorldSetup:
-    return setup_view(call.worlds.get(call.name).setup)
+    """What a world was made from, as the body that makes another one in which the same happens (D-438)."""
+    setup = call.worlds.get(call.name).setup
+    chaos = WorldChaos(level=setup.chaos.level, exempt_attempts=setup.chaos.exempt_attempts)
+    return WorldSetup(seed=setup.seed, epoch=iso(setup.epoch_ms), plan=setup.plan, chaos=chaos)
 
 
 async def fork_world(call: ControlCall) -> Response:

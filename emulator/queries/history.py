@@ -18,6 +18,7 @@ from emulator.core.model.messages import (
     HoldKind,
     HoldReason,
     Message,
+    MessageConditions,
     Phase,
     Progress,
     Response,
@@ -156,8 +157,8 @@ class MessageEvents(Record):
     events: tuple[Event, ...]
 
 
-class EventQuery(Record):
-    """A page of the event log; values of one field are OR-ed, fields AND-ed.
+class EventQuery(MessageConditions, kw_only=True):
+    """A page of the event log.
 
     `in_progress` is one more value of `states`: the entries of messages that have not ended.
     `since_ms` is the end of the retention, `newest` the number of entries the plan keeps.
@@ -167,20 +168,10 @@ class EventQuery(Record):
     count: int
     cursor: str | None = None
     latest_first: bool = True
-    message_ids: tuple[str, ...] = ()
     states: tuple[EventState, ...] = ()
     in_progress: bool = False
-    urls: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    url_groups: tuple[str, ...] = ()
-    schedule_ids: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    flow_keys: tuple[str, ...] = ()
-    caller_ips: tuple[str, ...] = ()
-    from_ms: int | None = None
-    to_ms: int | None = None
     since_ms: int = 0
     newest: int | None = None
 
@@ -238,8 +229,8 @@ class WorkflowDeadLetters(Record):
     callback_states: tuple[CallbackState, ...] = ()
 
 
-class DeadLetterQuery(Record):
-    """A page of the dead letter queue, or of that of workflow runs; values of one field are OR-ed, fields AND-ed.
+class DeadLetterQuery(MessageConditions, kw_only=True):
+    """A page of the dead letter queue, or of that of workflow runs.
 
     Without an account of all accounts; with `both` of both queues.
     """
@@ -249,17 +240,7 @@ class DeadLetterQuery(Record):
     cursor: str | None = None
     latest_first: bool = False
     dead_letter_ids: tuple[str, ...] = ()
-    message_ids: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-    url_groups: tuple[str, ...] = ()
-    schedule_ids: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    flow_keys: tuple[str, ...] = ()
-    caller_ips: tuple[str, ...] = ()
     response_statuses: tuple[int, ...] = ()
-    from_ms: int | None = None
-    to_ms: int | None = None
     workflow: WorkflowDeadLetters | None = None
     both: bool = False
     wanted: HistoryFilter = ANY_MESSAGE

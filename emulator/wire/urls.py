@@ -296,9 +296,9 @@ def _check_host(host: str) -> None:
 
 def _own_query(raw_query: str, dialect: Dialect) -> str:
     """The query without the service's own parameters, the rest byte for byte and in order."""
-    return "&".join(piece for piece in raw_query.split("&") if not _is_own(piece, dialect))
 
+    def is_own(piece: str) -> bool:
+        pairs = read_query(piece.encode("latin-1", "replace"))
+        return bool(pairs) and dialect.is_own_parameter(pairs[0][0])
 
-def _is_own(piece: str, dialect: Dialect) -> bool:
-    pairs = read_query(piece.encode("latin-1", "replace"))
-    return bool(pairs) and dialect.is_own_parameter(pairs[0][0])
+    return "&".join(piece for piece in raw_query.split("&") if not is_own(piece))

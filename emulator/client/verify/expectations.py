@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
-from emulator.client.arguments import Duration, described, duration, instant
+from emulator.client.arguments import Duration, check_flag, described, duration, instant
 from emulator.client.errors import is_argument_error
 from emulator.core.errors import Malformed
 from emulator.core.language.text import near
@@ -349,12 +349,6 @@ def _integer(name: str, value: object, minimum: int, maximum: int | None = None)
     return int(value)
 
 
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}: expected True or False, got {value!r}")
-    return value
-
-
 def _choice(name: str, choices: tuple[str, ...], value: object) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
@@ -373,7 +367,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "label": partial(_text, "label"),
     "queue": partial(_text, "queue"),
     "schedule_id": partial(_text, "schedule_id"),
-    "pending": lambda value: _flag("pending", value),
+    "pending": partial(check_flag, "pending"),
     "attempts": lambda value: _integer("attempts", value, 0),
     "at": _at,
     "status": _status,

@@ -177,12 +177,8 @@ def _is_unrestricted(text: str) -> bool:
 
 def _has_a_date(days: int, months: int) -> bool:
     """Whether one of the days exists in one of the months, in a leap year if need be."""
-    return any(days & (1 << _longest(month)) - 1 for month in range(1, 13) if months >> (month - 1) & 1)
-
-
-def _longest(month: int) -> int:
-    """How many days a month has in the years in which it has most."""
-    return (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
+    longest = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return any(days & (1 << length) - 1 for month, length in enumerate(longest) if months >> month & 1)
 
 
 def _weekday_pattern(weekdays: int, first_weekday: int) -> int:

@@ -276,21 +276,26 @@ class DeadLetter(Record):
     run_number: int | None = None
 
 
-class MessageFilter(Record):
-    """Which live messages a bulk operation means: values of one field are OR-ed, fields AND-ed."""
+class MessageConditions(Record):
+    """Conditions on messages: values of one field are OR-ed, fields AND-ed."""
 
     message_ids: tuple[str, ...] = ()
     url_groups: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     flow_keys: tuple[str, ...] = ()
     schedule_ids: tuple[str, ...] = ()
     caller_ips: tuple[str, ...] = ()
     from_ms: int | None = None
     to_ms: int | None = None
+
+
+class MessageFilter(MessageConditions):
+    """Which live messages a bulk operation means."""
+
+    hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
 
 class Attempt(Record):

@@ -145,16 +145,11 @@ def append_step(
 
 
 def active_run(state: StateView, message: Message) -> WorkflowRun | None:
-    """The run that a message belongs to, None once it has ended."""
+    """The run that a message belongs to, None once it has ended; a later run of the same id is another one."""
     if message.run is None:
         return None
-    return live_run(state, message.account_id, message.run)
-
-
-def live_run(state: StateView, account_id: AccountId, part: RunPart) -> WorkflowRun | None:
-    """The run of a message's part, None once it has ended; a later run of the same id is another one."""
-    run = state.accounts[account_id].runs.get(part.run_id)
-    return run if run is not None and run.number == part.run_number else None
+    run = state.accounts[message.account_id].runs.get(message.run.run_id)
+    return run if run is not None and run.number == message.run.run_number else None
 
 
 def detects_workflow(options: MessageOptions) -> bool:
