@@ -238,6 +238,7 @@ class World:
                     number=started.number,
                     outcome=outcome,
                     is_duplicate=isinstance(started, message_facts.DuplicateStarted),
+                    redelivery=started.redelivery if isinstance(started, message_facts.DuplicateStarted) else 0,
                 )
             )
         return reply

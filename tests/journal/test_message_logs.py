@@ -7,10 +7,18 @@ from pathlib import Path
 from emulator.core import commands
 from emulator.core.model.messages import AttemptOutcome, EventState, Via
 from emulator.core.model.options import Method
-from emulator.core.model.resources import Fault
+from emulator.core.model.resources import Disturbance, Fault
 from emulator.core.record import MessageId
 from emulator.journal.message_logs import MessageLogs
-from emulator.queries.history import Annotation, AnsweringRule, Failure, LoggedEvent, MessageLog, RecordedAttempt
+from emulator.queries.history import (
+    Annotation,
+    AnsweringRule,
+    DeliveryQuery,
+    Failure,
+    LoggedEvent,
+    MessageLog,
+    RecordedAttempt,
+)
 from tests.harness.loops import on_loop
 from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered, by_url, callback, flow
 from tests.harness.stores import KeptWorld, kept
@@ -116,6 +124,23 @@ async def test_callbacks_are_recorded_with_the_message_that_caused_them() -> Non
             f"failure_callback {failed.message_id}",
             f"callback {told.message_id}",
         ]
+
+
+@on_loop
+async def test_a_duplicate_is_recorded_with_its_message_and_its_rule_though_that_is_removed_before() -> None:
+    """D-421."""
+    async with kept() as world:
+        rule_id = world.add_rule(URL, duplicate_ms=MINUTE, forward_to="http://127.0.0.1:3000")
+        message_id = world.publish(URL)
+        world.do(commands.RemoveRules(rule_id=rule_id))
+        world.run_for(HOUR)
+
+        assert shown(await story_of(world, message_id))[-1] == ("duplicate 1 200", MINUTE)
+        _, again = (await world.history.deliveries(DeliveryQuery())).items
+        assert again.answered_by == AnsweringRule(
+            rule_id=rule_id, url="", method=None, forward_to="http://127.0.0.1:3000", fault=None,
+            disturbance=Disturbance(is_duplicate=True),
+        )  # fmt: skip
 
 
 @on_loop

@@ -174,6 +174,7 @@ def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
     world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1))
     world.pin_key("k", parallelism=7)
     world.unpin_key("k", parallelism=True)
+    assert (key_of(world).pinned_parallelism, key_of(world).pinned_rate) == (False, False)
     world.retry_dead_letters(*world.dead_letter_ids())
     assert key_of(world).parallelism == 1
 

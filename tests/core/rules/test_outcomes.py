@@ -9,11 +9,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import message_facts, run_facts
+from emulator.core import commands, message_facts, run_facts
 from emulator.core.checkpoint import capture, restore
-from emulator.core.model.messages import AttemptOutcome, Message, Via
-from emulator.core.model.options import CallbackOptions, CallType, MessageOptions, Redaction
-from emulator.core.model.resources import Disturbance
+from emulator.core.commands import PublishItem
+from emulator.core.errors import Conflict
+from emulator.core.model.messages import AttemptOutcome, CreatedBy, Message, Via
+from emulator.core.model.options import (
+    CallbackOptions,
+    CallType,
+    Destination,
+    DestinationKind,
+    MessageOptions,
+    Redaction,
+)
+from emulator.core.model.resources import Disturbance, ScriptedResponse
 from emulator.core.record import RunId
 from tests.harness.simulations import (
     EPOCH_MS,
@@ -96,6 +105,40 @@ def test_a_duplicate_goes_where_its_delivery_went_and_has_none_of_its_own() -> N
     assert answer is not None
     assert (answer.forward_to, answer.latency_ms, answer.duplicate_ms) == ("http://127.0.0.1:3000", 0, None)
     assert answer.disturbance == Disturbance(is_duplicate=True)
+
+
+def test_a_redelivery_is_answered_at_once_unless_its_answer_comes_too_late_and_no_rule_repeats_it() -> None:
+    """D-705."""
+    world = World()
+    message_id = world.publish(URL, timeout_ms=5_000)
+    rule_id = world.add_rule(URL, duplicate_ms=0, latency_ms=4_000)
+    assert world.do(commands.Redeliver(message=world.messages[message_id], number=1)) == 1
+    world.do(commands.RemoveRules(rule_id=rule_id))
+    world.add_rule(URL, responses=(ScriptedResponse(status=200, latency_ms=6_000),))
+    assert world.do(commands.Redeliver(message=world.messages[message_id], number=1)) == 2
+    first, second = (each.outcome for each in world.all(message_facts.DuplicateFinished))
+    assert (first.redelivery, first.error, first.response is None) == (1, None, False)
+    assert (second.redelivery, second.error, second.response) == (2, "timeout: no response in time", None)
+    repeats = [
+        each.duplicate.answer.duplicate_ms
+        for each in world.all(message_facts.DuplicateScheduled)
+        if each.duplicate.answer is not None
+    ]
+    assert (repeats, world.all(message_facts.ResponseDelayed)) == ([None, None], [])
+
+
+def test_an_answer_that_a_caller_waited_for_is_neither_repeated_nor_sent_again() -> None:
+    """D-421, D-705."""
+    world = World()
+    world.add_rule(URL, duplicate_ms=0)
+    chat = PublishItem(
+        destination=Destination(kind=DestinationKind.URL, text=URL), body=b"", options=MessageOptions(), caller_ip=""
+    )
+    world.do(commands.Publish(account_id=world.account_id, item=chat, created_by=CreatedBy.CHAT))
+    assert world.all(message_facts.DuplicateScheduled) == []
+    (message,) = world.messages.values()
+    with pytest.raises(Conflict):
+        world.do(commands.Redeliver(message=message, number=1))
 
 
 def test_a_pending_duplicate_outlasts_a_restart() -> None:

@@ -20,6 +20,9 @@ from tests.harness.workflows import FLOW, RUN, RunWorld, item, part, step, steps
 
 def test_a_run_is_called_at_the_url_that_it_gives_or_else_at_its_destination() -> None:
     world = RunWorld()
+    reply = world.do(commands.Publish(account_id=world.account_id, item=item(workflow=part(is_init=True))))
+    assert reply.quota is not None
+    assert reply.quota.limit - reply.quota.remaining == 1
     world.begin(RunId("wfr_own"), workflow=part(RunId("wfr_own"), is_init=True, url="https://app.test/other"))
     world.begin(RunId("wfr_none"), workflow=part(RunId("wfr_none"), is_init=True))
     assert [world.run(RunId(name)).url for name in ("wfr_own", "wfr_none")] == ["https://app.test/other", FLOW]
