@@ -8,7 +8,7 @@ import sys
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.agents.clients import Agent
 from tests.harness.emulators import Server
@@ -25,7 +25,7 @@ def _parameters(*arguments: str, **variables: str) -> StdioServerParameters:
 @pytest.mark.slow
 def test_it_speaks_over_stdin_and_stdout_with_an_emulator_of_its_own() -> None:
     async def main() -> None:
-        async with Client(_parameters("--start")) as client:
+        async with Client(stdio_client(_parameters("--start"))) as client:
             agent = Agent(client)
             assert len((await client.list_tools()).tools) == 12
             assert "(frozen)" in await agent.ask("status")
@@ -41,7 +41,7 @@ def test_it_speaks_over_stdin_and_stdout_with_an_emulator_of_its_own() -> None:
 @pytest.mark.slow
 def test_it_talks_to_a_running_server(shell_server: Server) -> None:
     async def main() -> None:
-        async with Client(_parameters(EMULATOR_URL=shell_server.url)) as client:
+        async with Client(stdio_client(_parameters(EMULATOR_URL=shell_server.url))) as client:
             assert shell_server.url in await Agent(client).ask("status")
 
     anyio.run(main)

@@ -359,7 +359,7 @@ def test_a_fixtures_file_with_several_mistakes_shows_all_and_how_to_look_again(t
     checked = in_folder(tmp_path, "fixtures", "check", "bad file.yaml")
     assert completed.exit_code == 1
     assert len(problems) > 2
-    assert problems == [f"svc-emulator: {line}" for line in checked.stderr.splitlines()]
+    assert problems == [f"svc-emulator: {line}" for line in said(checked).splitlines()]
     assert last == (
         f"svc-emulator: {len(problems)} problems (look again with svc-emulator fixtures check 'bad file.yaml')"
     )
