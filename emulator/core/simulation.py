@@ -8,7 +8,7 @@ a timer that is already due.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from emulator.core import commands
 from emulator.core.commands import AdvanceClock, Command, SetBackClock
@@ -150,9 +150,9 @@ class Simulation:
         Refused, with nothing changed. Raises WorldBroken when a rule failed half-way.
         """
         produced: list[Fact] = []
-        reply = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
+        reply: R = self._run(self._decisions[type(command)](self._state, command), produced, may_refuse=True)
         self._fire_due(produced, at_most)
-        return Outcome(reply=cast(R, reply), facts=produced)
+        return Outcome(reply=reply, facts=produced)
 
     def continue_instant(self, at_most: int) -> list[Fact]:
         """Do more of what is due at the present instant. Raises WorldBroken when a rule failed half-way."""
@@ -179,7 +179,8 @@ class Simulation:
                 produced.append(fact)
                 apply(fact)
         except StopIteration as stop:
-            return cast(R, stop.value)
+            reply: R = stop.value
+            return reply
         except WorldBroken:
             raise
         except Exception as error:

@@ -14,7 +14,7 @@ import contextlib
 import errno
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from emulator.core.commands import Command, RecordAttempt
@@ -37,7 +37,7 @@ NOT_FROM_A_HANDLER = "a receiver cannot move the clock from its handler"
 # in all in a frozen one that nobody advances.
 _IN_REAL_TIME = 64
 
-# How many attempts one call answers without leaving the event loop.
+# How many attempts one call, or one task of a running world, answers without leaving the event loop.
 _INSIDE_PER_CALL = 64
 
 
@@ -203,7 +203,8 @@ class Outbox:
             return
         if not self._clock.is_frozen:
             while self._waiting:
-                self._spawn(self._perform(self._waiting.popleft()))
+                together = [self._waiting.popleft() for _ in range(min(len(self._waiting), _INSIDE_PER_CALL))]
+                self._spawn(self._perform_together(together) if len(together) > 1 else self._perform(together[0]))
         elif self._is_draining:
             # The drain waits for the first of its window. When that is empty, it continues by itself.
             if self._background:
@@ -295,12 +296,27 @@ class Outbox:
         else:
             async with self._origin_limits.at(route.origin):
                 outcome = await self._leave(entry, route)
+        await self._record_now(entry, outcome)
+        self.pump()
+        await self._driver.commit()
+
+    async def _perform_together(self, entries: Iterable[_Entry]) -> None:
+        """Attempts of a running world that started together. Those that need no network need no task of their own."""
+        for entry in entries:
+            route = self._route(entry)
+            if isinstance(route, Inside):
+                await self._record_now(entry, route.outcome)
+            else:
+                self._spawn(self._perform(entry))
+        self.pump()
+        await self._driver.commit()
+
+    async def _record_now(self, entry: _Entry, outcome: AttemptOutcome) -> None:
+        """Record the outcome of an attempt of a running world, at the instant that it is by now."""
         if not self._driver.is_catching_up:
             # Otherwise it is recorded at the instant that was reached: what is due next may wait for it.
             await self._driver.catch_up()
         self._record(entry, outcome)
-        self.pump()
-        await self._driver.commit()
 
     def _route(self, entry: _Entry) -> Route:
         """Where an attempt goes. The transport is asked once."""

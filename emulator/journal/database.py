@@ -44,6 +44,7 @@ _MOVE_LOG_AT_BYTES = 4 * 1024 * 1024
 _LITTLE_BYTES = 128 * 1024
 _BUSY_S = 0.2
 _CACHED_STATEMENTS = 64
+_INSERT_FACTS = schema.FACTS.insert
 
 
 class Pool:
@@ -276,8 +277,9 @@ class Database:
         """Write a group of facts to the file, durable on return. Raises sqlite3.Error."""
         encoded = codec.encode_facts(facts)
         values = (last_seq, len(facts), encoded)
-        insert = schema.FACTS.insert
-        await self.run(lambda connection: connection.execute(insert, values), is_little=len(encoded) <= _LITTLE_BYTES)
+        await self.run(
+            lambda connection: connection.execute(_INSERT_FACTS, values), is_little=len(encoded) <= _LITTLE_BYTES
+        )
         self._log_bytes += len(encoded) + PAGE_BYTES
 
     async def size(self) -> int:

@@ -44,6 +44,7 @@ DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LAGS = (0, 0.1, 1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
 BOUNDS = {"attempt_duration": DURATIONS, "delivery_lag": LAGS, "api_request_duration": DURATIONS}
 
+_LAG = ("delivery_lag",)
 _STATUS_CLASSES = {number: f"{number}xx" for number in range(1, 10)}
 
 
@@ -71,13 +72,13 @@ class Values:
         self.counters: Counter[Key] = Counter()
         self.histograms: dict[Key, list[float]] = {}
 
-    def observe(self, key: Key, seconds: float) -> None:
+    def observe(self, key: Key, seconds: float, count: int = 1) -> None:
         found = self.histograms.get(key)
         bounds = BOUNDS[key[0]]
         if found is None:
             found = self.histograms[key] = [0] * (len(bounds) + 2)
-        found[bisect_left(bounds, seconds)] += 1
-        found[-1] += seconds
+        found[bisect_left(bounds, seconds)] += count
+        found[-1] += seconds * count
 
     def add(self, other: Values) -> None:
         self.counters.update(other.counters)
@@ -116,10 +117,14 @@ class WorldCounts:
             if progress.phase is Phase.ACTIVE
         }
         self._last: tuple[str, AttemptOutcome] | None = None
+        # Attempts that started when they were due, as almost all do.
+        self._on_time = 0
 
     def values(self) -> Values:
         total = Values()
         total.add(self._values)
+        if self._on_time:
+            total.observe(_LAG, 0, self._on_time)
         for api, count in (self._refused.publishes - self._refused_before).items():
             total.counters["published", api, "refused"] += count
         return total
@@ -147,7 +152,11 @@ class WorldCounts:
         progress = state.messages.get(fact.message_id)
         if progress is not None:
             self._under_way[fact.message_id] = self._destination(progress.message)
-            self._values.observe(("delivery_lag",), max(0, fact.at_ms - progress.due_ms) / 1000)
+            lag_ms = fact.at_ms - progress.due_ms
+            if lag_ms > 0:
+                self._values.observe(_LAG, lag_ms / 1000)
+            else:
+                self._on_time += 1
 
     def duplicate_started(self, state: StateView, fact: DuplicateStarted) -> None:
         subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)

@@ -16,8 +16,6 @@ from emulator.worlds.world import World
 # Tokens of ended worlds that are remembered: those of the last few thousand tests.
 _MOST_ENDED = 10_000
 
-_CHANGES = frozenset((resource_facts.AccountChanged, resource_facts.AccountTokenRotated))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -52,12 +50,8 @@ class Callers:
         """Which world's management credentials these are."""
         return self._by_login.get(self._digest(username, password))
 
-    def observe(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
-        """An observer of worlds: without facts the world has begun, or begun again."""
-        if not produced or not _CHANGES.isdisjoint(map(type, produced)):
-            self._learn(world, state)
-
-    def _learn(self, world: World, state: StateView) -> None:
+    def learn(self, world: World, state: StateView) -> None:
+        """Take over the credentials that a world has now."""
         self.forget(world.id)
         found: dict[bytes, Caller] = {}
         for account in accounts_of(state):
@@ -92,7 +86,7 @@ class Callers:
         return blake2b(joined, key=self._key, digest_size=32).digest()
 
 
-# After these the identifiers of a world may be others.
+# After these the credentials and identifiers of a world may be others.
 _CHANGES = frozenset(
     {
         resource_facts.AccountChanged,
@@ -103,6 +97,11 @@ _CHANGES = frozenset(
 )
 
 
+def may_differ(produced: Sequence[Fact]) -> bool:
+    """Whether a world may have other credentials or identifiers after these facts; after none it has begun anew."""
+    return not produced or not _CHANGES.isdisjoint(map(type, produced))
+
+
 class Identifiers:
     """The ids and tokens of all worlds, the latter named by their ids."""
 
@@ -111,14 +110,13 @@ class Identifiers:
         self._holders: dict[str, tuple[str, ...]] = {}
         self._held: dict[str, frozenset[str]] = {}
 
-    def observe(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
-        """An observer of worlds: without facts the world has begun, or begun again."""
-        if not produced or not _CHANGES.isdisjoint(map(type, produced)):
-            before, present = self._held.get(world.id, frozenset()), frozenset(identifiers_of(state))
-            self._drop(world.id, before - present)
-            for identifier in present - before:
-                self._holders[identifier] = (*self._holders.get(identifier, ()), world.id)
-            self._held[world.id] = present
+    def learn(self, world: World, state: StateView) -> None:
+        """Take over the identifiers that a world has now."""
+        before, present = self._held.get(world.id, frozenset()), frozenset(identifiers_of(state))
+        self._drop(world.id, before - present)
+        for identifier in present - before:
+            self._holders[identifier] = (*self._holders.get(identifier, ()), world.id)
+        self._held[world.id] = present
 
     def forget(self, world_id: str) -> None:
         """A world has gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.commands import ChangeAccount
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, NotFound, WorldBroken
 from emulator.core.model.resources import Account
-from emulator.core.state import State, StateView
+from emulator.core.state import Fact, State, StateView
 from emulator.core.world_setup import DEFAULT, WorldSetup, parse_name_in_files, parse_world_name
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import PacedClock, wall_ms
@@ -28,7 +28,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json, JsonObject
 from emulator.wire.names import read_field
 from emulator.wire.parts import user_of
-from emulator.worlds.callers import Caller, Callers, Identifiers
+from emulator.worlds.callers import Caller, Callers, Identifiers, may_differ
 from emulator.worlds.setup import (
     KeptWorld,
     WorldOptions,
@@ -58,7 +58,7 @@ class Worlds:
     ) -> None:
         self._callers = Callers()
         self._identifiers = Identifiers()
-        self.observers: list[Observer] = [self._callers.observe, self._identifiers.observe]
+        self.observers: list[Observer] = [self._learn]
         self._first = first
         self._options = options
         self._new_transport = new_transport
@@ -102,6 +102,12 @@ class Worlds:
         return world
 
     # -- finding ----------------------------------------------------------------------------
+
+    def _learn(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
+        """The observer that keeps what worlds are found by."""
+        if may_differ(produced):
+            self._callers.learn(world, state)
+            self._identifiers.learn(world, state)
 
     def by_token(self, token: str) -> Caller | None:
         """Whose messaging token this is, in whichever world; None for an unknown one (D-276)."""

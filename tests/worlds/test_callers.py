@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from emulator.core.commands import DeleteSearchIndex, RotateToken
-from emulator.worlds.callers import Identifiers
+from emulator.core.state import Fact, StateView
+from emulator.worlds.callers import Identifiers, may_differ
 from emulator.worlds.setup import identifiers_of
 from emulator.worlds.world import World
 from tests.harness.emulators import InProcess, with_emulator
 from tests.worlds.registry.callers import create
 
 Change = Callable[[InProcess, World], Awaitable[object]]
+
+
+def observing(emulator: InProcess) -> Identifiers:
+    """The identifiers of the worlds that are made from now on."""
+    identifiers = Identifiers()
+
+    def observe(world: World, state: StateView, produced: Sequence[Fact]) -> None:
+        if may_differ(produced):
+            identifiers.learn(world, state)
+
+    emulator.emulation.worlds.observers.append(observe)
+    return identifiers
 
 
 async def _rotate_token(emulator: InProcess, world: World) -> None:
@@ -45,8 +58,7 @@ async def _delete_index(emulator: InProcess, world: World) -> None:
 async def test_what_a_world_has_after_a_change_is_taken_and_what_it_had_is_free(
     emulator: InProcess, change: Change
 ) -> None:
-    identifiers = Identifiers()
-    emulator.emulation.worlds.observers.append(identifiers.observe)
+    identifiers = observing(emulator)
     world = await create(emulator.emulation.worlds, "a")
     before = identifiers_of(world.state)
 
@@ -61,8 +73,7 @@ async def test_what_a_world_has_after_a_change_is_taken_and_what_it_had_is_free(
 
 @with_emulator()
 async def test_identifiers_of_a_world_that_has_gone_are_free(emulator: InProcess) -> None:
-    identifiers = Identifiers()
-    emulator.emulation.worlds.observers.append(identifiers.observe)
+    identifiers = observing(emulator)
     world = await create(emulator.emulation.worlds, "a")
 
     identifiers.forget("a")

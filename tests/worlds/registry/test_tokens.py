@@ -154,7 +154,7 @@ async def test_the_tokens_of_so_many_ended_worlds_are_remembered(emulator: InPro
     callers, worlds = Callers(most_ended=3), emulator.emulation.worlds
     made = [await create(worlds, "a"), await create(worlds, "b")]
     for world in made:
-        callers.observe(world, world.state, ())
+        callers.learn(world, world.state)
         callers.end(world.id)
 
     tokens = [
