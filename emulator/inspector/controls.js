@@ -2,7 +2,7 @@
 
 import { describe } from "./api.js";
 import { h, valuesOf } from "./dom.js";
-import { instant, inZone, moment, relative } from "./format.js";
+import { instant, inZone, moment, relative, withArrows } from "./format.js";
 import { LANGUAGES } from "./languages.js";
 import { distance, empty } from "./parts.js";
 import { prefs } from "./prefs.js";
@@ -167,7 +167,8 @@ export function when(ms, context, standing = null) {
 }
 
 /** A sentence of the server; its instants are written as those of the page are. */
-export const sentence = (text, context) => h("bdi", inZone(text, context.now, context.zone));
+export const sentence = (text, context) =>
+  h("bdi", withArrows(inZone(text, context.now, context.zone)));
 
 /** Firings, each in its own zone, and in that of the page if it is another one. */
 export const firings = (context, zone, found) =>

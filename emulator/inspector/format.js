@@ -72,6 +72,12 @@ const day = writer(dateOf);
 export const dayOfYear = writer((p) => `${p.day} ${p.month}`);
 const year = writer((p) => p.year);
 
+/** A text that is not broken into lines. */
+export const whole = (text) => text.replaceAll(" ", "\u00a0");
+
+/** Arithmetic whose arrow stays with what it leads to: "Retry-After: 10 → 10s". */
+export const withArrows = (text) => text?.replace(/ -> (?=\d)/g, whole(" → "));
+
 /** A time of day, with its date where that is not the date of `now`, and its year likewise: "8 Jan 09:00:00". */
 export function moment(ms, now = ms, zone = "UTC") {
   const time = timeOfDay(ms, zone);
@@ -90,10 +96,10 @@ const WRITTEN =
  */
 export const inZone = (text, now, zone) =>
   text?.replace(WRITTEN, (written, local, hours, minutes) => {
-    if (!hours) return moment(Date.parse(written), now ?? undefined, zone);
+    if (!hours) return whole(moment(Date.parse(written), now ?? undefined, zone));
     const size = Math.abs(Number(hours)) * HOUR + Number(minutes) * MINUTE;
     const offset = hours.startsWith("-") ? -size : size;
-    return moment(Date.parse(`${local}Z`), (now ?? Date.parse(written)) + offset);
+    return whole(moment(Date.parse(`${local}Z`), (now ?? Date.parse(written)) + offset));
   });
 
 /** The last part of a zone's name: "Berlin" for Europe/Berlin. */

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,8 @@ JEST = {
         ]
     },
 }
+# On a machine of two cores each of them would take one file after the other.
+WORKERS = "3"
 NODE_TEST = ("node", "--import", "tsx", "--test", "--test-reporter=tap")
 
 
@@ -41,6 +46,19 @@ def of_node_test(factory: pytest.TempPathFactory, name: str) -> Workplace:
     return place(factory, name, 'import { test } from "node:test";\nimport { expect } from "expect";')
 
 
+def run_side_by_side(spans: Iterable[tuple[float, float]]) -> bool:
+    """Whether some of these began before another one had ended; each is a beginning and an end."""
+    ordered = sorted(spans)
+    return any(later[0] < earlier[1] for earlier, later in pairwise(ordered))
+
+
+def assert_all_passed(report: Any) -> None:
+    """24 tests in three files that ran at the same time, as vitest and jest report them."""
+    files = report["testResults"]
+    assert (len(files), report["numPassedTests"], report["numTotalTests"]) == (3, 24, 24)
+    assert run_side_by_side((each["startTime"], each["endTime"]) for each in files), files
+
+
 def test_the_helper_is_short() -> None:
     assert len((EXAMPLE / "emulator.ts").read_text().splitlines()) <= 120
 
@@ -49,10 +67,9 @@ def test_the_helper_is_short() -> None:
 @needs_npm
 def test_its_tests_pass_in_vitest(tmp_path_factory: pytest.TempPathFactory) -> None:
     # The server that the helper starts has the control token too.
-    command = ("npm", "test", "--", "--reporter=json")
+    command = ("npm", "test", "--", "--reporter=json", f"--maxWorkers={WORKERS}")
     output = place(tmp_path_factory, "of-vitest").run(*command, timeout_s=240, EMULATOR_CONTROL_TOKEN="secret")
-    report = json.loads(output[output.index("\n{") :])
-    assert (len(report["testResults"]), report["numPassedTests"], report["numTotalTests"]) == (3, 24, 24)
+    assert_all_passed(json.loads(output[output.index("\n{") :]))
 
 
 @pytest.mark.slow
@@ -61,8 +78,8 @@ def test_its_tests_pass_in_jest(tmp_path_factory: pytest.TempPathFactory) -> Non
     made = place(tmp_path_factory, "of-jest", 'import { expect, test } from "@jest/globals";')
     (made.folder / "jest.config.json").write_text(json.dumps(JEST))
     with server(dialect="upstash") as emulator:
-        report = json.loads(made.run("npx", "jest", "--json", "--silent", timeout_s=240, EMULATOR_URL=emulator.url))
-    assert (len(report["testResults"]), report["numPassedTests"], report["numTotalTests"]) == (3, 24, 24)
+        command = ("npx", "jest", "--json", "--silent", f"--maxWorkers={WORKERS}")
+        assert_all_passed(json.loads(made.run(*command, timeout_s=240, EMULATOR_URL=emulator.url)))
 
 
 @pytest.mark.slow
@@ -70,9 +87,16 @@ def test_its_tests_pass_in_jest(tmp_path_factory: pytest.TempPathFactory) -> Non
 def test_its_tests_pass_in_node_test(tmp_path_factory: pytest.TempPathFactory) -> None:
     made = of_node_test(tmp_path_factory, "of-node-test")
     files = [file.name for file in made.folder.glob("*.test.ts")]
+    for name in files:
+        # It has a process for each file, and tells its lifetime nowhere.
+        with (made.folder / name).open("a") as file:
+            file.write(SPAN)
     with server(dialect="upstash") as emulator:
-        output = made.run(*NODE_TEST, *files, timeout_s=240, EMULATOR_URL=emulator.url)
+        output = made.run(*NODE_TEST, f"--test-concurrency={WORKERS}", *files, timeout_s=240, EMULATOR_URL=emulator.url)
     assert re.findall(r"^# (?:tests|pass) (\d+)$", output, re.MULTILINE) == ["24", "24"]
+    spans = [(float(began), float(ended)) for began, ended in re.findall(r"lived from ([\d.]+) to ([\d.]+)", output)]
+    assert len(spans) == 3
+    assert run_side_by_side(spans), spans
 
 
 @pytest.mark.slow
@@ -86,6 +110,10 @@ def test_its_types_are_those_of_the_contract(tmp_path_factory: pytest.TempPathFa
     made.run("npm", "run", "check", timeout_s=120)
 
 
+SPAN = """
+import { after } from "node:test";
+after(() => console.log(`lived from ${performance.timeOrigin} to ${Date.now()}`));
+"""
 WRONG = """
 import { test } from "node:test";
 import { expect } from "expect";

@@ -61,7 +61,7 @@ export function render(context) {
         everything,
         answer.global?.map(({ account_id, active, parallelism: most, waiting }, _, all) => {
           const whose = all.length > 1 && [h("bdi", nameOf(account_id)), ": "];
-          return h("li", whose, `${active} of at most ${most} under way, ${waiting} waiting`);
+          return h("li", whose, `${active} of ${most} under way, ${waiting} waiting`);
         }),
       ),
     columns: [

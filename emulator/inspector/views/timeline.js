@@ -11,6 +11,7 @@ import {
   moment,
   shortId,
   shortUrl,
+  withArrows,
 } from "../format.js";
 import { choice, tag, teaches } from "../list.js";
 import { older } from "../live.js";
@@ -186,7 +187,7 @@ export function render(context, tools) {
     else if (item.schedule) context.go("schedules", {}, item.schedule);
   }
 
-  const local = (text) => inZone(text, context.now, context.zone) ?? "";
+  const local = (text) => withArrows(inZone(text, context.now, context.zone)) ?? "";
 
   function content(item) {
     const now = context.now ?? item.at;
@@ -227,7 +228,7 @@ export function render(context, tools) {
           ? [
               item.run && `${tame(ofRun(item))}: `,
               h("b", tame(failed.text)),
-              item.retry && ` · retried: ${item.retry}`,
+              item.retry && ` · retried: ${local(item.retry)}`,
               ` · ${failed.advice}`,
             ]
           : tame(reason),

@@ -1,7 +1,7 @@
 // When: what a cron expression and a retry delay come to, in the words of `svc-emulator when`. Nothing is made.
 
 import { eachFrame, h, replace, valuesOf } from "../dom.js";
-import { duration, instant } from "../format.js";
+import { duration, instant, withArrows } from "../format.js";
 import { facts, firings, labelled, problem } from "../list.js";
 
 // What is asked by which fields: name, label, what a value looks like. `from` belongs to both.
@@ -100,16 +100,13 @@ function fires(context, { from_ms: from, time_zone: zone, firings: found }) {
   ];
 }
 
-/** Arithmetic whose arrow stays with what it stands between: "s -> 12s". */
-const whole = (text) => text.replace(/ -> /g, "\u00a0→\u00a0");
-
 function attempts({ zone }, { attempts: made }) {
   return [
     h("p.dim", `In ${zone}:`),
     facts(
       made.map(({ attempt, at_ms: at, after_ms: after, arithmetic }) => [
         `Attempt ${attempt}`,
-        [instant(at, zone), h("span.dim", ` · +${duration(after)} · `), whole(arithmetic)],
+        [instant(at, zone), h("span.dim", ` · +${duration(after)} · `), withArrows(arithmetic)],
       ]),
     ),
   ];

@@ -8,7 +8,7 @@ const { target } = await import("../../../emulator/inspector/api.js");
 const { asCurl, asPython, asTypeScript } = await import("../../../emulator/inspector/languages.js");
 const { messageAssertions, runAssertions } =
   await import("../../../emulator/inspector/assertions.js");
-const { bodyOf, duration, hex, instant, inZone, prettyJson, relative, shortId } =
+const { bodyOf, duration, hex, instant, inZone, prettyJson, relative, shortId, withArrows } =
   await import("../../../emulator/inspector/format.js");
 const { createStore, nowOf } = await import("../../../emulator/inspector/store.js");
 
@@ -171,10 +171,14 @@ test("a call is written with the client of its dialect where there is one", () =
 test("instants in sentences are those of the page, and those of another zone's clock stay its", () => {
   const now = Date.parse("2026-01-01T12:00:00Z");
   const shown = (text) => inZone(text, now, "Europe/Berlin");
-  assert.equal(shown("due at 2026-01-01T23:30:00.000Z."), "due at 2 Jan 00:30:00.");
-  assert.equal(shown("in 2027-01-01T00:00:00.500Z"), "in 1 Jan 2027 01:00:00.500");
+  assert.equal(shown("due at 2026-01-01T23:30:00.000Z."), "due at 2\u00a0Jan\u00a000:30:00.");
+  assert.equal(shown("in 2027-01-01T00:00:00.500Z"), "in 1\u00a0Jan\u00a02027\u00a001:00:00.500");
   assert.equal(shown("fires at 2026-01-01T00:30:00-05:00 in X"), "fires at 00:30:00 in X");
   assert.equal(shown("https://a/2026-01-01T00:00:00Z"), "https://a/2026-01-01T00:00:00Z");
+  assert.equal(
+    withArrows("Retry-After: 10 -> 10s, a -> b"),
+    "Retry-After: 10\u00a0→\u00a010s, a -> b",
+  );
 });
 
 test("what happened is an assertion in pytest and in vitest", () => {

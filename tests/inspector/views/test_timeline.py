@@ -64,9 +64,9 @@ def test_past_and_future_stand_on_both_sides_of_now(emulator: Server) -> None:
         texts = page.locator(".row").all_text_contents()
         assert [text.startswith("now Thu 1 Jan 2026 01:00:00") for text in texts].index(True) == 2
         expect(rows(page).first).to_contain_text("1/6● 200–0 B / 0 Bpublished nightly")
-        expect(rows(page).last).to_contain_text('503: {"detail": "db locked"} · retried: Retry-After: 22 -> 22s')
+        expect(rows(page).last).to_contain_text('503: {"detail": "db locked"} · retried: Retry-After: 22 → 22s')
         expect(rows(page, "due").nth(0)).to_contain_text("in 22 s")
-        expect(rows(page, "due").nth(0)).to_contain_text("2/4◐ retryretry 1 of 3: Retry-After: 22 -> 22s")
+        expect(rows(page, "due").nth(0)).to_contain_text("2/4◐ retryretry 1 of 3: Retry-After: 22 → 22s")
         expect(rows(page, "due").nth(1)).to_contain_text("the schedule fires at")
         control(emulator, "POST", "/clock/advance", {"by": "22s"})
         expect(rows(page).last).to_contain_text("2/4")
