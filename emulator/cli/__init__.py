@@ -48,6 +48,7 @@ SECTIONS = {
         "refused": "emulator.cli.messages",
     },
     "Change things": {
+        "publish": "emulator.cli.messages",
         "cancel": "emulator.cli.messages",
         "notify": "emulator.cli.runs",
         "redeliver": "emulator.cli.messages",
@@ -125,8 +126,9 @@ def _refusals_in_one_line() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        where = "" if error.ctx is None else f" (see {error.ctx.command_path} --help)"
-        raise WrongUsage(f"{error.format_message().removesuffix('.')}{where}") from error
+        usage = "svc-emulator --help" if error.ctx is None else f"{error.ctx.command_path} --help"
+        where = "" if error.ctx is None else f" (see {usage})"
+        raise WrongUsage(f"{error.format_message().removesuffix('.')}{where}", next=usage) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
 

@@ -73,7 +73,13 @@ class Control:
             return api.read(answer_of(http.send(request)))
 
     def of_service(
-        self, method: str, path: str, account_id: str, *, content: bytes | None = None, content_type: str | None = None
+        self,
+        method: str,
+        path: str,
+        account_id: str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The JSON of a call of the service's own API, as the account does it; an object without fields for none."""
         from emulator.client.control import answer_of
@@ -81,13 +87,15 @@ class Control:
         accounts = self.call("GET", "accounts")["accounts"]
         token = next(each["token"] for each in accounts if each["id"] == account_id)
         with self._connected() as (api, http):
-            headers = {"Authorization": f"Bearer {token}"}
-            if content_type is not None:
-                headers["Content-Type"] = content_type
-            request = api.call(method, path, headers=headers).request(http, content=content)
+            given = {"Authorization": f"Bearer {token}", **(headers or {})}
+            request = api.call(method, path, headers=given).request(http, content=content)
             answer = answer_of(http.send(request))
             api.check(answer)
             return answer.json() if answer.body else {}
+
+    def own_account(self) -> str:
+        """The id of the world's built-in account."""
+        return str(self.call("GET", "credentials")["queue"]["account_id"])
 
     def download(self, path: str, to: BinaryIO) -> None:
         """Write the file that is there to a stream, piece by piece."""

@@ -121,7 +121,7 @@ def add(
     """
     respond = {name: value for name, value in answer.items() if value is not None}
     if headers:
-        respond["headers"] = _read_headers(headers)
+        respond["headers"] = read_headers(headers)
     if bool(respond) + bool(fault) + bool(forward_to) > 1:
         raise WrongUsage("expected an answer, --fault or --forward-to, and no two of them")
     late = {} if latency is None else {"latency": latency}
@@ -142,7 +142,7 @@ def add(
     return control.call("POST", "destinations", rule)
 
 
-def _read_headers(given: tuple[str, ...]) -> dict[str, list[str]]:
+def read_headers(given: tuple[str, ...]) -> dict[str, list[str]]:
     """Headers by their names. Raises WrongUsage for one without a colon."""
     found: dict[str, list[str]] = {}
     for each in given:

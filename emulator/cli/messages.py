@@ -1,16 +1,18 @@
-"""`svc-emulator messages`, `show`, `explain`, `deliveries`, `redeliver` and so on: what became of messages, and why."""
+"""`svc-emulator publish`, `messages`, `show`, `explain`, `deliveries` and so on: messages, and what became of them."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import quote
 
 import click
 
 from emulator.cli.control import Control, on_world
+from emulator.cli.destinations import read_headers
 from emulator.cli.listings import (
     NothingFound,
     asked,
@@ -27,8 +29,17 @@ from emulator.cli.listings import (
     message_row,
     to_option,
 )
-from emulator.cli.output import CommandFailed, Listing, answered, counted, end_of, styled_state, styled_status
-from emulator.cli.runs import cancel_run, run_line, run_lines, run_shown
+from emulator.cli.output import (
+    CommandFailed,
+    Listing,
+    WrongUsage,
+    answered,
+    counted,
+    end_of,
+    styled_state,
+    styled_status,
+)
+from emulator.cli.runs import cancel_run, is_json, run_line, run_lines, run_shown
 from emulator.server.logs import printable
 
 Row = Mapping[str, Any]
@@ -192,6 +203,107 @@ def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
         "message": row,
         "deliveries": every(control, "deliveries", "deliveries", message_id=row["message_id"], redact=redact),
     }
+
+
+# -- what changes messages ------------------------------------------------------------------------
+
+
+def _published(answer: Mapping[str, Any]) -> Iterator[str]:
+    for each in answer["published"]:
+        again = ": published before, nothing is sent (deduplicated)" if each["deduplicated"] else ""
+        yield f"{each['message_id']} to {each['url']}{again}"
+    if answer["summary"]:
+        yield answer["summary"]
+
+
+@click.command(epilog="Example: svc-emulator publish https://api.example.com/hook --body '{\"user\": 7}' --delay 1h")
+@click.argument("destination")
+@click.option("--body", default="", metavar="TEXT", help="The body, or @FILE for what a file has. Default: nothing.")
+@click.option("--method", metavar="METHOD", help="The method of the delivery. Default: POST.")
+@click.option("--delay", metavar="DURATION", help="Deliver it after this time, such as 1h30m.")
+@click.option("--not-before", metavar="INSTANT", help="Deliver it at this time, such as 2026-01-02T09:00:00Z.")
+@click.option("--retries", type=click.INT, help="Attempts after the first one that fails.")
+@click.option(
+    "--retry-delay", metavar="EXPRESSION", help="A duration, or an expression such as '1000 * (1 + retried)'."
+)
+@click.option("--timeout", metavar="DURATION", help="How long an attempt may take.")
+@click.option("--label", multiple=True, metavar="LABEL", help="A label of it. Several are possible.")
+@click.option("--queue", metavar="NAME", help="Enqueue it there.")
+@click.option("--callback", metavar="URL", help="Where each answer is sent.")
+@click.option("--failure-callback", metavar="URL", help="Where it is sent that the last attempt has failed.")
+@click.option("--deduplication-id", metavar="ID", help="Send nothing if a message had it in the last 10 minutes.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="A header of the call, such as 'Svc-Forward-X-Tenant: a' or 'Content-Type: text/csv'. Several are possible.",
+)
+@answered(_published)
+@on_world
+def publish(
+    control: Control,
+    /,
+    *,
+    destination: str,
+    body: str,
+    headers: tuple[str, ...],
+    label: tuple[str, ...],
+    **options: Any,
+) -> Any:
+    # D-760.
+    """Publish a message to a URL or a URL group.
+
+    It is sent as the world's built-in account does. JSON is sent as such, other text as text/plain, unless --header
+    says otherwise.
+    """
+    credentials = control.call("GET", "credentials")
+    content = _body_to_send(body)
+    given = _headers_to_send(
+        options | ({"label": label} if label else {}), headers, credentials["dialect"]["header_prefix"]
+    )
+    if content and not any(name.lower() == "content-type" for name in given):
+        given["Content-Type"] = "application/json" if is_json(content) else "text/plain; charset=utf-8"
+    queue = options["queue"]
+    path = f"/v2/publish/{destination}" if queue is None else f"/v2/enqueue/{quote(queue, safe='')}/{destination}"
+    made = control.of_service("POST", path, credentials["queue"]["account_id"], content=content, headers=given)
+    published = [
+        {
+            "message_id": each["messageId"],
+            "url": each.get("url", destination),
+            "deduplicated": each.get("deduplicated", False),
+        }
+        for each in (made if isinstance(made, list) else [made])
+    ]
+    summary = None
+    if len(published) == 1:
+        summary = control.call("GET", f"messages/{quote(published[0]['message_id'])}/explain")["summary"]
+    return {"published": published, "summary": summary}
+
+
+def _body_to_send(body: str) -> bytes:
+    """What is to be sent. Raises WrongUsage for a file that cannot be read."""
+    if not body.startswith("@"):
+        return body.encode()
+    try:
+        return Path(body[1:]).read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"--body: {body[1:]}: {error.strerror}") from error
+
+
+def _headers_to_send(options: Mapping[str, Any], given: tuple[str, ...], prefix: str) -> dict[str, str]:
+    """The service's headers for options, beside those that were given. Raises WrongUsage that names the option."""
+    from emulator.client.publishing import PublishOptions, option_headers, queue_of
+
+    read = {name: ", ".join(values) for name, values in read_headers(given).items()}
+    wanted = cast(PublishOptions, {name: value for name, value in options.items() if value is not None})
+    try:
+        queue_of(wanted)
+        wanted.pop("queue", None)
+        return option_headers(wanted, PublishOptions.__annotations__, prefix, read)
+    except (TypeError, ValueError) as error:
+        keyword, colon, text = str(error).partition(":")
+        raise WrongUsage(f"--{keyword.replace('_', '-')}{colon}{text}") from error
 
 
 def _cancelled(row: Row) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import click
 
@@ -23,7 +24,8 @@ from emulator.cli.listings import (
     limit_option,
     to_option,
 )
-from emulator.cli.output import CommandFailed, Listing, answered, counted, end_of, one_line
+from emulator.cli.options import Duration
+from emulator.cli.output import CommandFailed, Listing, WrongUsage, answered, counted, end_of, one_line
 from emulator.wire.times import format_duration
 
 _argument = click.argument("schedule", metavar="ID")
@@ -146,15 +148,99 @@ _QUEUES = Listing(
 )
 
 
-@click.command(epilog="Example: svc-emulator queues --json")
+@click.group(cls=ListingGroup, epilog="Example: svc-emulator queues pause billing")
+def queues() -> None:
+    """List, pause, resume and set queues. Alone it lists them."""
+
+
+@queues.command("list", epilog="Example: svc-emulator queues list --json")
 @answered(_QUEUES)
 @on_world
-def queues(control: Control) -> Any:
+def list_queues(control: Control) -> Any:
     """List the queues: paused or not, messages, who waits.
 
     All accounts' queues, with the slots that are taken and the messages that have not ended.
     """
     return control.call("GET", "queues")
+
+
+def _queue_now(row: Row) -> Iterator[str]:
+    state = "is paused" if row["paused"] else "runs"
+    yield f"queue {row['name']} {state}, {counted(row['parallelism'], 'slot')}, {counted(row['lag'], 'message')}"
+
+
+@queues.command("pause", epilog="Example: svc-emulator queues pause billing")
+@click.argument("name")
+@answered(_queue_now)
+@on_world
+def pause_queue(control: Control, *, name: str) -> Any:
+    """Pause the queue NAME.
+
+    It takes messages, and delivers none before it is resumed.
+    """
+    return _act_on_queue(control, name, "pause")
+
+
+@queues.command("resume", epilog="Example: svc-emulator queues resume billing")
+@click.argument("name")
+@answered(_queue_now)
+@on_world
+def resume_queue(control: Control, *, name: str) -> Any:
+    """Resume the queue NAME with its earliest message."""
+    return _act_on_queue(control, name, "resume")
+
+
+def _act_on_queue(control: Control, name: str, action: str) -> Any:
+    account_id = _account_of(_named(control, "queues", "name", name), name)
+    if account_id is None:
+        raise CommandFailed(f"queue {name} not found", next="svc-emulator queues list")
+    control.of_service("POST", f"/v2/queues/{quote(name, safe='')}/{action}", account_id)
+    return _queue(control, name, account_id)
+
+
+@queues.command("set", epilog="Example: svc-emulator queues set billing --parallelism 2")
+@click.argument("name")
+@click.option(
+    "--parallelism",
+    type=click.INT,
+    help="How many of its messages may be under way at once. Default: as it is, 1 for a new one.",
+)
+@click.option("--paused/--running", default=None, help="Pause or resume it as well. Default: as it is.")
+@answered(_queue_now)
+@on_world
+def set_queue(control: Control, *, name: str, parallelism: int | None, paused: bool | None) -> Any:
+    """Set the queue NAME, which is made if there is none."""
+    rows = _named(control, "queues", "name", name)
+    account_id = _account_of(rows, name) or control.own_account()
+    before = next(iter(rows), {"parallelism": 1, "paused": False})
+    wanted = {
+        "queueName": name,
+        "parallelism": before["parallelism"] if parallelism is None else parallelism,
+        "paused": before["paused"] if paused is None else paused,
+    }
+    control.of_service("POST", "/v2/queues", account_id, content=json.dumps(wanted).encode(), headers=_JSON)
+    return _queue(control, name, account_id)
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _queue(control: Control, name: str, account_id: str) -> Row:
+    return next(row for row in _named(control, "queues", "name", name) if row["account_id"] == account_id)
+
+
+def _named(control: Control, path: str, field: str, name: str) -> list[Row]:
+    """The queues or keys with this name, of whatever account."""
+    rows = control.call("GET", path)["keys" if path == "flow-control" else path]
+    return [row for row in rows if row[field] == name]
+
+
+def _account_of(rows: Sequence[Row], name: str) -> str | None:
+    """Whose they are, None if there are none. Raises CommandFailed for several accounts."""
+    accounts = {str(row["account_id"]) for row in rows}
+    if len(accounts) > 1:
+        raise CommandFailed(f"several accounts have {name!r}: {', '.join(sorted(accounts))}", next="svc-emulator env")
+    return next(iter(accounts), None)
 
 
 def _parallelism(key: Mapping[str, Any]) -> str:
@@ -192,12 +278,100 @@ def _key_lines(answer: Mapping[str, Any]) -> Iterator[str]:
             yield f"account {each['account_id']}: {taken}"
 
 
-@click.command("flow-control", epilog="Example: svc-emulator flow-control")
+@click.group("flow-control", cls=ListingGroup, epilog="Example: svc-emulator flow-control pin user-7 --rate 1")
+def flow_control() -> None:
+    """List, pause, resume, pin and reset flow control keys. Alone it lists them."""
+
+
+@flow_control.command("list", epilog="Example: svc-emulator flow-control list")
 @answered(_key_lines)
 @on_world
-def flow_control(control: Control) -> Any:
+def list_keys(control: Control) -> Any:
     """List the flow control keys: limits, use, who waits."""
     return control.call("GET", "flow-control")
+
+
+def _key_now(row: Row) -> Iterator[str]:
+    state = "is paused" if row["paused"] else "runs"
+    limits = f"parallelism {_parallelism(row)}, rate {_rate(row) or 'without a limit'}"
+    yield f"key {row['key']} {state}, {limits}, {counted(row['waiting'], 'message')} waiting"
+
+
+_key_argument = click.argument("key")
+
+
+@flow_control.command("pause", epilog="Example: svc-emulator flow-control pause user-7")
+@_key_argument
+@answered(_key_now)
+@on_world
+def pause_key(control: Control, *, key: str) -> Any:
+    """Pause KEY: its messages wait.
+
+    A key that is not there is made.
+    """
+    return _act_on_key(control, key, "pause")
+
+
+@flow_control.command("resume", epilog="Example: svc-emulator flow-control resume user-7")
+@_key_argument
+@answered(_key_now)
+@on_world
+def resume_key(control: Control, *, key: str) -> Any:
+    """Resume KEY."""
+    return _act_on_key(control, key, "resume")
+
+
+@flow_control.command("pin", epilog="Example: svc-emulator flow-control pin user-7 --rate 1 --period 1d")
+@_key_argument
+@click.option("--parallelism", type=click.INT, help="How many of its attempts may be under way at once.")
+@click.option("--rate", type=click.INT, help="How many of its attempts may begin in a period.")
+@click.option("--period", type=Duration(), help="The period of the rate, such as 1m, in whole seconds.")
+@answered(_key_now)
+@on_world
+def pin_key(control: Control, /, *, key: str, period: int | None, **limits: int | None) -> Any:
+    """Pin limits of KEY, which win over those of messages.
+
+    A key that is not there is made.
+    """
+    if period is not None:
+        if period % 1000:
+            raise WrongUsage("--period: expected whole seconds")
+        limits["period"] = period // 1000
+    given = {name: str(value) for name, value in limits.items() if value is not None}
+    if not given:
+        raise WrongUsage("expected at least one of --parallelism, --rate and --period")
+    return _act_on_key(control, key, f"pin?{urlencode(given)}")
+
+
+@flow_control.command("unpin", epilog="Example: svc-emulator flow-control unpin user-7")
+@_key_argument
+@answered(_key_now)
+@on_world
+def unpin_key(control: Control, *, key: str) -> Any:
+    """Let messages set the limits of KEY again.
+
+    They stay as they are until one does.
+    """
+    return _act_on_key(control, key, "unpin?parallelism=true&rate=true")
+
+
+@flow_control.command("reset", epilog="Example: svc-emulator flow-control reset user-7")
+@_key_argument
+@answered(_key_now)
+@on_world
+def reset_key(control: Control, *, key: str) -> Any:
+    """Count the attempts of KEY from 0 again.
+
+    Those under way and those of this period.
+    """
+    return _act_on_key(control, key, "reset")
+
+
+def _act_on_key(control: Control, key: str, action: str) -> Any:
+    account_id = _account_of(_named(control, "flow-control", "key", key), key) or control.own_account()
+    control.of_service("POST", f"/v2/flowControl/{quote(key, safe='')}/{action}", account_id)
+    rows = _named(control, "flow-control", "key", key)
+    return next(row for row in rows if row["account_id"] == account_id)
 
 
 _ENDPOINTS = Listing("endpoints", "no URL groups", {"NAME": "group", "ENDPOINT": "name", "URL": "url"})

@@ -290,17 +290,18 @@ def notify(control: Control, *, event_id: str, body: str, run: str | None) -> An
             text = f"no run waits for {event_id!r}"
             raise CommandFailed(text, next="svc-emulator runs show ID, which says what a run waits for")
         paths = dict.fromkeys(waiting, f"/v2/notify/{event}")
-    kind = "application/json" if _is_json(body) else "text/plain; charset=utf-8"
+    kind = "application/json" if is_json(body) else "text/plain; charset=utf-8"
     made = [
         each
         for account_id, path in paths.items()
-        for each in control.of_service("POST", path, account_id, content=body.encode(), content_type=kind)
+        for each in control.of_service("POST", path, account_id, content=body.encode(), headers={"Content-Type": kind})
     ]
     notified = [{"workflow_run_id": each["workflowRunId"], "message_id": each["messageId"]} for each in made]
     return {"event_id": event_id, "run_id": None if row is None else row["id"], "notified": notified}
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str | bytes) -> bool:
+    """Whether a body is JSON."""
     try:
         json.loads(text)
     except ValueError:

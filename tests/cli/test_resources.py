@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -110,6 +111,62 @@ def test_refused_calls_are_listed_with_the_reason(server: emulators.Server) -> N
     assert "Svc-Delay" in line
 
 
+# -- `svc-emulator publish` -------------------------------------------------------------------------
+
+
+def test_a_message_is_published_with_its_options(server: emulators.Server) -> None:
+    """D-760."""
+    lines = printed(
+        server,
+        *("publish", URL, "--body", '{"user": 7}', "--delay", "1h", "--retries", "2", "--label", "red", "--label", "b"),
+        *("--header", "Svc-Forward-X-Tenant: a"),
+    ).splitlines()
+    [message] = read(server, "messages")["messages"]
+    assert lines == [
+        f"{message['message_id']} to {URL}",
+        "Waits for its first attempt at 2026-01-01T01:00:00.000Z, 1h after it was made.",
+    ]
+    assert (message["labels"], message["max_attempts"]) == (["red", "b"], 3)
+    emulators.control(server, "POST", "/clock/advance", {"by": "1h"})
+    [delivery] = emulators.control(server, "GET", "/deliveries")["deliveries"]
+    assert delivery["body"] == '{"user": 7}'
+    assert (delivery["headers"]["X-Tenant"], delivery["headers"]["Content-Type"]) == (["a"], ["application/json"])
+
+
+def test_what_is_published_may_be_a_file_a_group_s_or_in_a_queue(server: emulators.Server, tmp_path: Path) -> None:
+    """D-760."""
+    (tmp_path / "body.bin").write_bytes(b"\xff\x00")
+    service(server, "POST", "topics/news/endpoints", {"endpoints": [{"url": URL}, {"url": DOWN}]})
+    made = read(server, "publish", "news", "--body", f"@{tmp_path}/body.bin", "--header", "Content-Type: image/png")
+    assert [each["url"] for each in made["published"]] == [URL, DOWN]
+    for each in emulators.control(server, "GET", "/deliveries")["deliveries"]:
+        assert (each["body_base64"], each["headers"]["Content-Type"]) == ("/wA=", ["image/png"])
+    again = [printed(server, "publish", URL, "--queue", "jobs", "--deduplication-id", "a") for _ in range(2)]
+    assert [": published before, nothing is sent (deduplicated)" in each for each in again] == [False, True]
+    assert [row["name"] for row in read(server, "queues")["queues"]] == ["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said_of_it"),
+    [
+        (("--delay", "60"), "--delay: expected a duration such as 10s"),
+        (("--retry-delay", "foo(1)"), "--retry-delay: expected 'retried' or one of the functions"),
+        (("--queue", "jobs", "--delay", "1h"), "--delay: a queue ignores it"),
+        (("--body", "@nowhere"), "--body: nowhere: No such file"),
+        (("--header", "Svc-Delay"), "--header: expected a name and a value"),
+        (("--delay", "1h", "--header", "Svc-Delay: 2h"), "--delay: expected the keyword or the header Svc-Delay"),
+    ],
+)
+def test_a_wrong_option_of_a_publish_is_named(
+    server: emulators.Server, options: tuple[str, ...], said_of_it: str
+) -> None:
+    result = invoke(server, "publish", URL, *options)
+    assert result.exit_code == 2, result.output
+    assert said_of_it in said(result)
+    assert result.stderr.endswith(" publish --help\n")
+    assert read(server, "messages")["messages"] == []
+
+
 # -- `svc-emulator schedules`, `queues`, `flow-control`, `groups`, `dead-letters` ------------------
 
 
@@ -154,6 +211,38 @@ def test_flow_control_keys_show_their_limits(server: emulators.Server) -> None:
         "KEY  STATE  PARALLELISM  RATE        LAG  WAITING",
         f"k    runs   0/3 pinned   1/1 per 1m  1    1: {ids[1][-8:]}",
     ]
+
+
+def test_a_queue_is_made_set_paused_and_resumed(server: emulators.Server) -> None:
+    """D-760."""
+    assert "queue billing not found" in refused(server, "queues", "pause", "billing")
+    assert printed(server, "queues", "set", "billing") == "queue billing runs, 1 slot, 0 messages\n"
+    paused = printed(server, "queues", "set", "billing", "--parallelism", "3", "--paused")
+    assert paused == "queue billing is paused, 3 slots, 0 messages\n"
+    service(server, "POST", f"enqueue/billing/{URL}")
+    # What is not said stays as it is.
+    still = printed(server, "queues", "set", "billing", "--parallelism", "2")
+    assert still == "queue billing is paused, 2 slots, 1 message\n"
+    assert printed(server, "queues", "resume", "billing").startswith("queue billing runs, 2 slots, ")
+    assert len(emulators.control(server, "GET", "/deliveries")["deliveries"]) == 1
+    assert read(server, "queues", "pause", "billing")["paused"] is True
+
+
+def test_a_flow_control_key_is_paused_pinned_and_reset(server: emulators.Server) -> None:
+    """D-760."""
+    pinned = printed(server, "flow-control", "pin", "a b/c", "--rate", "1", "--period", "1d", "--parallelism", "2")
+    assert pinned == "key a b/c runs, parallelism 0/2 pinned, rate 0/1 per 1d pinned, 0 messages waiting\n"
+    for _ in range(2):
+        publish(server, URL, Svc_Flow_Control_Key="a b/c", Svc_Flow_Control_Value="rate=9")
+    assert read(server, "flow-control")["keys"][0]["rate_count"] == 1
+    assert read(server, "flow-control", "reset", "a b/c")["waiting"] == 0
+    assert len(emulators.control(server, "GET", "/deliveries")["deliveries"]) == 2
+    assert "is paused" in printed(server, "flow-control", "pause", "a b/c")
+    assert " runs, " in printed(server, "flow-control", "resume", "a b/c")
+    assert "pinned" not in printed(server, "flow-control", "unpin", "a b/c")
+    assert "flow control key other not found" in refused(server, "flow-control", "reset", "other")
+    wrong = invoke(server, "flow-control", "pin", "k")
+    assert (wrong.exit_code, "expected at least one of --parallelism, --rate and --period" in wrong.stderr) == (2, True)
 
 
 def test_groups_show_their_endpoints(server: emulators.Server) -> None:
