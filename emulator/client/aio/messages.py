@@ -283,6 +283,7 @@ class AsyncWorkflows:
         """
         path = path_of(_NOTIFY, event_id) if run_id is None else path_of(_NOTIFY, run_id, segment(event_id))
         made = await self._link.messaging("POST", path, *content(body, json, None))
+        # D-693.
         if run_id is None and not made:
             raise EmulatorError(f"no run waits for {event_id}: an event without run_id is not kept")
         if run_id is not None and not made and (run := await self.run(run_id)).ended_ms is not None:
