@@ -304,16 +304,17 @@ def test_an_answer_ends_with_what_to_call_next_however_long_it_is() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @as_agent
-async def test_answers_stay_short_beside_a_hundred_thousand_messages(agent: Agent, emulator: AsyncEmulator) -> None:
+async def test_answers_stay_short_beside_more_messages_than_are_looked_at(
+    agent: Agent, emulator: AsyncEmulator
+) -> None:
     await agent.ask("rule", action="add", match={"url": "https://down.test/*"}, respond={"status": 503})
     every_minute: dict[str, Any] = {"cron": "* * * * *", "retries": 0}
     for number in range(20):
         host = "down" if number == 0 else "app"
         await emulator.schedules.create(f"https://{host}.test/{number}", **every_minute)
-    moved = await agent.ask("advance", by="83h20m")
-    assert "100000 deliveries: 95000 succeeded, 5000 failed" in moved
+    moved = await agent.ask("advance", by="9h")
+    assert "10800 deliveries: 10260 succeeded, 540 failed" in moved
     assert "(grouped: the first 10000)" in moved
     letter = (await emulator.dead_letters.all(url="https://down.test/0"))[0]
     answers = [

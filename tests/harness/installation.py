@@ -19,6 +19,8 @@ class Installation:
 
     environment: Path
     elsewhere: Path
+    # Built as of 1980, as the image does it, so that another build of the same files is the same file.
+    wheel: Path
 
     def run(self, command: str, *arguments: str) -> str:
         """What the environment's command prints when it succeeds."""
@@ -54,6 +56,7 @@ def installed(kind: str, environment: Path) -> Path:
 def pip(*arguments: str | Path) -> None:
     completed = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
         capture_output=True,
         text=True,
         timeout=_PATIENCE_S,
@@ -64,17 +67,25 @@ def pip(*arguments: str | Path) -> None:
 
 def installation(folder: Path) -> Installation:
     """What `install` has made in a folder."""
-    return Installation(environment=folder / "environment", elsewhere=folder / "elsewhere")
+    [wheel] = (folder / "wheels").glob("*.whl")
+    return Installation(environment=folder / "environment", elsewhere=folder / "elsewhere", wheel=wheel)
+
+
+def build(source: Path, folder: Path) -> Path:
+    """The wheel of a checkout, with the book in it, which is built with warnings as errors."""
+    pip("wheel", source, "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    [wheel] = folder.glob("*.whl")
+    return wheel
 
 
 def install(folder: Path) -> None:
     """Build the wheel and install it by itself; its dependencies are those the tests run with."""
-    wheels, made = folder / "wheels", installation(folder)
+    build(ROOT, folder / "wheels")
+    made = installation(folder)
     made.elsewhere.mkdir()
-    pip("wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
     venv.create(made.environment, symlinks=os.name != "nt")
     python = installed("scripts", made.environment) / "python"
-    pip("--python", python, "install", "--no-deps", "--no-index", *wheels.glob("*.whl"))
+    pip("--python", python, "install", "--no-deps", "--no-index", made.wheel)
     running = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     # A .pth file adds to the end of sys.path, so an `emulator` installed there stays behind the wheel's.
     (installed("purelib", made.environment) / "dependencies.pth").write_text("\n".join(sorted(running)), "utf-8")
