@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -41,7 +43,7 @@ print(json.dumps([resources.path(*parts).read_text("utf-8") for parts in json.lo
 
 
 def test_installed_command_tells_its_version(installation: Installation) -> None:
-    assert "0.1.0" in installation.run("svc-emulator", "--version")
+    assert "1.0.0" in installation.run("svc-emulator", "--version")
 
 
 def test_installed_package_carries_the_book(installation: Installation) -> None:
@@ -52,6 +54,24 @@ def test_installed_package_carries_the_book(installation: Installation) -> None:
     pages = sorted(path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("[!l]*.md"))
     assert [page for page in pages if not (book / page).is_file()] == []
     assert (book / "searchindex.js").is_file()
+
+
+def test_the_tests_of_a_release_find_all_they_need_in_the_wheel(installation: Installation, tmp_path: Path) -> None:
+    """The workflow runs them without the package of the checkout. Here they are collected."""
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    found = re.search(r"rm -r emulator\n +python -m pytest (.+)", workflow)
+    assert found is not None
+    for path in ROOT.iterdir():
+        if path.name == "tests":
+            shutil.copytree(path, tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+        elif path.name != "emulator" and not path.name.startswith("."):
+            (tmp_path / path.name).symlink_to(path)
+    arguments = ("--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", *shlex.split(found[1]))
+
+    done = installation.attempt("python", "-m", "pytest", *arguments, directory=tmp_path)
+
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert "tests/core/" in done.stdout
 
 
 # -- the pytest plugin ------------------------------------------------------------------------

@@ -4327,7 +4327,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "status": "ok",
-                     *       "version": "0.1.0",
+                     *       "version": "1.0.0",
                      *       "worlds": 1
                      *     }
                      */
@@ -4346,7 +4346,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "status": "broken",
-                     *       "version": "0.1.0",
+                     *       "version": "1.0.0",
                      *       "worlds": 2,
                      *       "broken": [
                      *         {

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,23 @@ def test_only_what_publishes_may_write() -> None:
     assert matrix["python-version"] == ["3.11", "3.12", "3.13", "3.14"]
 
 
-def test_the_changelog_has_the_version_of_the_code_once_it_is_released() -> None:
+def test_a_tag_is_all_that_a_release_needs() -> None:
+    """The steps of the workflow that look at tag, version and change log, as they are, and the notes that they make."""
+    workflow = yaml.safe_load(RELEASE.read_text("utf-8"))
+    steps = {step["name"]: step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "name" in step}
+    check = steps["The tag is the version of the code, and the changelog has it"]
+    notes = steps["With the changelog's part of this version, the files and the book"].partition("gh release")[0]
+
+    def run(script: str, tag: str, folder: Path = ROOT) -> int:
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": path}
+        return subprocess.run(["bash", "-ec", script], cwd=folder, env=environment, timeout=60, check=False).returncode
+
+    assert run(check, f"v{VERSION}") == 0
+    assert run(check, "v9.9.9") != 0
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert f"## [{VERSION}]" in changelog or VERSION.startswith("0.")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "CHANGELOG.md").write_text(f"{changelog}\n## [0.0.1]\n\nOlder.\n", "utf-8")
+        assert run(notes, f"v{VERSION}", Path(folder)) == 0
+        made = Path(folder, "notes.md").read_text("utf-8")
+    assert made.strip() == changelog.partition(f"## [{VERSION}]\n")[2].partition("\n## [")[0].strip() != ""
