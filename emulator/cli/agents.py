@@ -93,7 +93,7 @@ def setup(*, clients: tuple[str, ...], dry_run: bool, folder: Path) -> dict[str,
     """Write a skill file for coding agents into the project.
 
     What the emulator is, the loop of working with it, ten examples, exit codes. What was written is shown. A file
-    that this command did not write stays as it is, and is said, with exit code 1.
+    that this command did not write stays as it is, and is reported, with exit code 1.
     """
     chosen = clients or tuple(
         name for name, place in skill.PLACES.items() if (folder / Path(place.path).parts[0]).is_dir()

@@ -115,7 +115,7 @@ def check(
     as_json: bool,
     junit_xml: Path | None,
 ) -> None:
-    """Check the receiver at URL, and tell how to mend it.
+    """Check the receiver at URL, and show how to repair it.
 
     It gets good deliveries and bad ones. No server has to run. At most 37 requests are sent to URL, nearly all
     of them one after the other, each of at most --timeout; a quick endpoint is done in about two seconds. The

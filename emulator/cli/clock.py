@@ -82,7 +82,7 @@ def _report_lines(report: Mapping[str, Any]) -> Iterator[str]:
 @answered(_status_lines)
 @on_world
 def show(control: Control) -> Any:
-    """Show where the clock stands, how it goes, and what comes next."""
+    """Show the virtual time, its rate, and what is due next."""
     return control.call("GET", "clock")
 
 
@@ -134,10 +134,10 @@ def advance(
     """Move the clock ahead by DURATION (1d2h30m), or --until.
 
     All due work on the way is done. On a terminal a long one shows how far it is. Ctrl-C ends it between
-    two steps: the clock stands where it is then, and nothing is lost.
+    two steps: the clock stays at the instant it has reached, and nothing is lost.
 
     A condition is looked at first and after each instant. A message or a run has ended then, and deliveries are
-    those that this advance made. One that never comes is said, with exit code 1.
+    those that this advance made. A condition that cannot become true is reported, with exit code 1.
     """
     if until is not None:
         return _advance_until(
@@ -273,7 +273,7 @@ class Steps:
         target_ms: int | None = None
         while True:
             began = self._clock()
-            # The first goes by a duration: where the clock stands is known from its report.
+            # The first goes by a duration: the virtual time is known from its report.
             ahead = (
                 {"by": min(step_ms, duration_ms)}
                 if target_ms is None

@@ -314,7 +314,7 @@ def mismatches(week: Week) -> list[str]:
 
 
 def summary(week: Week) -> str:
-    """What the week came to, in one line."""
+    """The sums of the week, in one line."""
     messages = len({delivery.message_id for delivery in week.deliveries})
     verified = sum(delivery.problem is None for delivery in week.deliveries)
     letters = "1 dead letter" if len(week.dead_letters) == 1 else f"{len(week.dead_letters)} dead letters"

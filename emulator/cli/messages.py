@@ -54,7 +54,7 @@ _BYTES_A_LINE = 16
 
 
 def _last(row: Row) -> str:
-    """What came of the last attempt, and what the message waits for."""
+    """The result of the last attempt, and what the message waits for."""
     last = row["last_status"] or row["last_error"]
     waits = row["waits"] or (f"next at {row['next']}" if row["next"] else "")
     return "; ".join(str(each) for each in (last, waits) if each)
@@ -192,7 +192,7 @@ def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
     """Show a message with its requests and responses, or a run.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other message has. Bodies
-    that are not text are shown in hexadecimal. `explain` tells why it is where it is. Of a workflow run, by its
+    that are not text are shown in hexadecimal. `explain` shows why it is in its state. Of a workflow run, by its
     id, its end, URL or label, it shows what `runs show` does.
     """
     row = find_message_or_run(control, message)
@@ -448,12 +448,12 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 @answered(explanation_lines)
 @on_world
 def explain(control: Control, *, id: str) -> Any:
-    """Tell why a message, run or schedule is where it is.
+    """Explain the state of a message, run or schedule.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other has; a run is meant
     before its own messages.
 
-    Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: what came of
+    Of a message: what made it, held it, answered it, delayed it and ended it. Of a schedule: the result of
     its last firing, when it fires next, and whether that would be refused as things are. Of a run: its steps
     with their instants, what it waits for and until when.
     """

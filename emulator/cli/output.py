@@ -26,7 +26,7 @@ class CommandFailed(click.ClickException):
     """A command cannot continue."""
 
     exit_code = 1
-    # What to do next where nothing else is said.
+    # What to do next if nothing else is given.
     next_step = "svc-emulator health"
 
     def __init__(self, message: str, *more: str, next: str | None = None) -> None:
@@ -173,7 +173,7 @@ def styled_state(state: str) -> str:
 
 
 def styled_status(response: Mapping[str, Any] | None, error: str | None) -> str:
-    """What came of an attempt: the status of the answer, or why there was none."""
+    """The result of an attempt: the status of the answer, or why there was none."""
     if response is None:
         return click.style(str(error), fg="red")
     return click.style(str(response["status"]), fg="green" if 200 <= response["status"] < 300 else "red")

@@ -101,7 +101,7 @@ def run_shown(control: Control, run_id: str, *, originals: bool) -> dict[str, An
 
 
 def run_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """A run as a person reads it: where it stands, its steps with their instants, what failed and was answered."""
+    """A run as a person reads it: its state, its steps with their instants, what failed and was answered."""
     run, answers = found["run"], found["answers"]
     yield run["id"]
     yield run["url"]
@@ -167,18 +167,18 @@ def _answer(delivery: Row | None) -> Iterator[str]:
 def show(control: Control, *, run: str, originals: bool) -> Any:
     """Show a run: steps, what it waits for, what failed it.
 
-    `explain` tells the same as a chain of instants, `show` of a message has the requests and answers whole.
+    `explain` shows the same as a chain of instants, `show` of a message has the requests and answers whole.
     """
     return run_shown(control, find_run(control, run)["id"], originals=originals)
 
 
 def run_line(run: Row) -> Iterator[str]:
-    """A run in one line: what it is and where it stands."""
+    """A run in one line, with its state."""
     yield f"run {run['id']} at {run['url']}: {styled_state(run['state'])}"
 
 
 def _shown(run: Row) -> str:
-    """The command that shows where a run stands."""
+    """The command that shows a run."""
     return f"svc-emulator runs show {shlex.quote(run['id'])}"
 
 

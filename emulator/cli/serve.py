@@ -240,7 +240,7 @@ async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
 
 
 async def _banner(emulation: Emulation, url: str, bound: str) -> str:
-    """Where the server is, the variables to copy, and where the clock stands."""
+    """Where the server is, the variables to copy, and the virtual time."""
     from msgspec import to_builtins
 
     from emulator.cli.clock import status_text

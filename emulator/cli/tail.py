@@ -97,7 +97,7 @@ def tail(
 ) -> None:
     """Print deliveries as they happen, until Ctrl-C.
 
-    A line has the virtual time, the method and URL, what came of it, the attempt, what answered (the
+    A line has the virtual time, the method and URL, the result, the attempt, what answered (the
     network, a rule, capture or a mount), and the message. When the server goes away, tail waits for
     it, and continues where it was. With --no-follow it prints what has happened, all of it or the --last entries.
     """
@@ -137,7 +137,7 @@ def _with_last(control: Control, wanted: EntryFilter, last: int, *, follow: bool
         kept: deque[StreamEvent] = deque(maxlen=last)
         newest, end = 0, None
         for event in stream:
-            # The first clock event says where the clock stands, after all that has happened.
+            # The first clock event has the virtual time, after all that has happened.
             if event.kind in (Kind.CLOCK, Kind.END):
                 end = event if event.kind == Kind.END else None
                 break

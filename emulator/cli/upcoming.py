@@ -85,7 +85,7 @@ def when(
     retries: int | None,
     as_json: bool,
 ) -> None:
-    """Tell when a cron EXPRESSION fires, or retries are made.
+    """Show when a cron EXPRESSION fires, or retries are made.
 
     A firing comes with what a change of the clock does to it.
 

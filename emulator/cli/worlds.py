@@ -92,7 +92,7 @@ def delete(control: Control, *, id: str) -> Any:
 def reset(control: Control) -> Any:
     """Make a world again as it was created.
 
-    Credentials and seed are the same. Its clock stands at its epoch again, or, if none was given, at the present.
+    Credentials and seed are the same. Its clock is set to its epoch again, or, if none was given, to the present.
     """
     return control.call("POST", "reset")
 

@@ -114,7 +114,7 @@ class ControlOptions:
     """`token` is what every call must carry, None if none is needed; `contracts` the folder of the documents shown,
     `book` that of the documentation, which need not be there (D-746).
 
-    `is_strict` tells that the server holds every call against the contract, `counts` is what its
+    `is_strict`: the server checks every call against the contract, `counts` is what its
     metrics count, and `spans` are those of applications.
     """
 

@@ -1,4 +1,4 @@
-"""`/_emulator/clock`: where the clock stands, and moving it.
+"""`/_emulator/clock`: the virtual time, and moving it.
 
 Times and durations are read as text or as milliseconds, and answered as milliseconds in fields
 that end in `_ms`, beside an ISO 8601 twin where a person reads.
@@ -122,7 +122,7 @@ def read_rate(value: Json, path: str) -> float:
 
 
 class Clock(View):
-    """Where a clock stands, and what waits for it."""
+    """The virtual time of a world, and what is pending."""
 
     now: Instant = TWIN
     now_ms: InstantMs
@@ -137,7 +137,7 @@ class Clock(View):
 
 
 def clock_view(status: ClockStatus) -> Clock:
-    """Where the clock stands."""
+    """The clock as it is now."""
     return Clock(**{**asdict(status), "rate": rate_view(status.rate)})
 
 

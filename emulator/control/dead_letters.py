@@ -83,7 +83,7 @@ class ListedDeadLetter(View):
     excerpt: str | None  #: The beginning of the body of the last answer; null without one.
     actions: tuple[Remedy, ...]  #: What can be done with it.
     workflow_run_id: Text | UnsetType  #: The workflow run that failed; only there if one did.
-    #: The step that failed; null if its endpoint does not tell, which it does by the header `Error-Step-Name`.
+    #: The step that failed; null without the header `Error-Step-Name` in the answer of its endpoint.
     step: str | UnsetType | None
     where: Text | UnsetType  #: Which call failed, in words.
     #: How the call of its failure function went; null if there was none.

@@ -353,7 +353,7 @@ async def clear_deliveries(call: ControlCall) -> Response:
 
 
 class RedeliveredAttempt(View):
-    """What came of sending an attempt again."""
+    """The result of sending an attempt again."""
 
     redelivery: PositiveNumber  #: Which redelivery of the world it is, from 1.
     #: The delivery that it made, with the answer; null if the answer is not there yet.

@@ -109,7 +109,7 @@ class Chain:
         self._has_left = has_left
         self._recorded = {each.number: each for each in log.entries if isinstance(each, RecordedAttempt)}
         self._last_attempt = "its attempt is not recorded"
-        # What is said of each phase until a reason says more.
+        # The summary of each phase; a reason may replace it.
         delay = format_duration(self._message.not_before_ms - self._message.created_ms)
         self._summaries = {
             Phase.PENDING: (

@@ -1,7 +1,7 @@
 """`/llms.txt` and `/llms-full.txt`: what a coding agent reads about this emulator, first in short, then as a whole.
 
-The files in `docs/` are made by `python -m emulator.cli.llms`, from the commands and the contract. The handbook stands
-in front of the second.
+The files in `docs/` are made by `python -m emulator.cli.llms`, from the commands and the contract. The handbook is
+the beginning of the second.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def full_text() -> str:
 
 
 def _without_front(page: str) -> str:
-    """A page without the settings that stand in front of it."""
+    """A page without the settings at its beginning."""
     return page.split("\n---\n", 1)[-1] if page.startswith("---\n") else page
 
 

@@ -1,4 +1,4 @@
-"""`/_emulator/messages`: the messages of all accounts, live and ended, and where each stands."""
+"""`/_emulator/messages`: the messages of all accounts, live and ended, each with its state."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def read_filter(given: Query) -> HistoryFilter:
 
 
 class ListedMessage(View):
-    """A message in a list, and where it stands."""
+    """A message in a list, with its state."""
 
     message_id: MessageId  #: The message.
     account_id: AccountId  #: The queue account it belongs to.
@@ -97,7 +97,7 @@ class ListedMessage(View):
     url_group: str | None  #: The URL group it was published to.
     flow_control_key: str | None  #: Its flow control key.
     source_message_id: MessageId | None  #: The message that a callback reports on; null for any other.
-    state: Phase  #: Where it stands.
+    state: Phase  #: Its state.
     attempts: Annotated[int, Meta(ge=0)]  #: How many attempts were begun.
     max_attempts: Annotated[int, Meta(ge=1)]  #: How many attempts it may have.
     cancel_requested: bool  #: Whether it ends as canceled once its attempt is back.
@@ -124,7 +124,7 @@ class MessagePage(View):
 
 
 def listed(state: StateView, at: AsOf, recorded: Iterable[MessageProgress]) -> tuple[ListedMessage, ...]:
-    """The messages of a page of history, each with where it stands."""
+    """The messages of a page of history, each with its state."""
     letters = {
         letter.message_id: letter.dead_letter_id
         for owner in state.accounts.values()
@@ -140,7 +140,7 @@ def listed(state: StateView, at: AsOf, recorded: Iterable[MessageProgress]) -> t
 def _listed(
     recorded: MessageProgress, progress: Progress | None, letters: Mapping[MessageId, DeadLetterId]
 ) -> ListedMessage:
-    """A message, where it stands, and how its last attempt went; `progress` is None for one that has ended."""
+    """A message, its state, and how its last attempt went; `progress` is None for one that has ended."""
     message, last = recorded.message, recorded.last
     phase = recorded.ended if progress is None else progress.phase
     assert phase is not None

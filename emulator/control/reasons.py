@@ -94,11 +94,11 @@ class HeldBack(Reason):
     kind: Literal["held"] = "held"
     line: Literal["queue", "flow_control", "global"]  #: What held the message.
     name: str | None  #: The name of the queue, or the key; null for the global parallelism.
-    reason: HoldReason  #: What of the line holds it.
+    reason: HoldReason  #: Why: a pause, or parallelism or a rate that is used up.
     until: Instant | None = TWIN  #: When the reason ended, or will end; null while it has no end.
     until_ms: InstantMs | None
-    position: PositiveNumber | None = None  #: Its place in the line now; null once it has left it.
-    length: PositiveNumber | None = None  #: How many stand in the line now; null once it has left it.
+    position: PositiveNumber | None = None  #: Its place in the wait list, from 1; null if it has left it.
+    length: PositiveNumber | None = None  #: How long the wait list is; null if it has left it.
     #: The first messages that have what it waits for.
     holders: Annotated[tuple[MessageId, ...], Meta(max_length=MAX_HOLDERS)] = ()
     earliest: Instant | None = TWIN  #: The first instant at which a rate can let it through; null where none is known.
@@ -193,16 +193,16 @@ class DeadLetterRemoved(Reason):
 
     kind: Literal["dead_letter_removed"] = "dead_letter_removed"
     cause: Cause
-    message_id: MessageId | None  #: The message that came of it.
+    message_id: MessageId | None  #: The message that was published again from it.
 
 
 class Explanation(View):
-    """Where a message stands, and why."""
+    """The state of a message, and why it is in it."""
 
     message_id: MessageId  #: The message.
     account_id: AccountId  #: The queue account it belongs to.
     url: Text  #: The destination of the message.
-    state: Phase  #: Where it stands.
+    state: Phase  #: Its state.
     summary: Text  #: One sentence about that.
     #: The reasons, in the order in which they came about.
     reasons: Annotated[tuple[Reason, ...], Meta(min_length=1)]

@@ -41,7 +41,7 @@ class RunReason(View):
 
 
 class RunExplanation(View):
-    """Where a workflow run stands, and why."""
+    """The state of a workflow run, and why it is in it."""
 
     run_id: Text  #: The run.
     account_id: AccountId
@@ -55,7 +55,7 @@ class RunFailure(View):
     """Which call failed a workflow run, and how its last attempt went (D-675)."""
 
     where: Text  #: Which call, in words.
-    #: The step that failed; null if the endpoint does not tell, which it does by the header `Error-Step-Name`.
+    #: The step that failed; null without the header `Error-Step-Name` in the answer of the endpoint.
     step: str | None
     message_id: MessageId  #: The message of the call.
     attempts: Count  #: How many attempts it had.
@@ -87,7 +87,7 @@ def run_failure_view(log: RunLog, shown: Shown, prefix: str) -> RunFailure | Non
 
 
 def run_explanation_view(log: RunLog, waits: Sequence[Awaited], prefix: str, *, redact: bool) -> RunExplanation:
-    """A run, where it stands, and what led there; `reasons` in the order in which it happened."""
+    """A run, its state, and what led to it; `reasons` in the order in which it happened."""
     run = log.recorded.run
     shown = Shown(run.options.redaction, redact=redact)
     return RunExplanation(
@@ -128,7 +128,7 @@ def awaited_text(each: Awaited) -> str:
 
 
 def summary(log: RunLog, waits: Sequence[Awaited], failure: RunFailure | None) -> str:
-    """One plain sentence about where the run stands."""
+    """One plain sentence about the state of the run."""
     ending = log.recorded.summary.ending
     if ending is None:
         texts = [awaited_text(each) for each in waits]

@@ -72,7 +72,7 @@ class RunMessage(View):
     """A message of a run."""
 
     message_id: MessageId
-    phase: Phase  #: Where it stands.
+    phase: Phase  #: Its state.
     attempts: Count  #: How many attempts have come back.
     errors: tuple[str, ...]  #: The failed ones, each in one line.
     next: Instant | None = TWIN  #: When it is tried again; null unless it waits for that.
@@ -84,7 +84,7 @@ class RunTrial(View):
 
     state: StepState
     message_id: MessageId
-    phase: Phase  #: Where it stands.
+    phase: Phase  #: Its state.
     attempts: Count  #: How many attempts have come back.
     errors: tuple[str, ...]  #: The failed ones, each in one line.
     next: Instant | None = TWIN  #: When it is tried again; null unless it waits for that.
@@ -147,7 +147,7 @@ class RunOfId(View):
 class Run(RunSummary):
     """A workflow run with its steps, and what it waits for."""
 
-    summary: Text  #: One sentence about where it stands.
+    summary: Text  #: One sentence about its state.
     #: The steps in groups, in the order in which they were accepted; the first is the payload.
     steps: Annotated[tuple[RunStepGroup, ...], Meta(min_length=1)]
     trials: tuple[RunTrial, ...]  #: Calls of the endpoint that are under way, to be made again, or have failed.
@@ -240,7 +240,7 @@ def run_view(
 
 
 def run_actions(log: RunLog, state: StateView) -> tuple[Remedy, ...]:
-    """What can be done with a run where it stands."""
+    """What can be done with a run in its present state."""
     ending, owner = log.recorded.summary.ending, state.accounts[log.recorded.run.account_id]
     if ending is None:
         return (Remedy.CANCEL,)

@@ -1,4 +1,4 @@
-"""`/_emulator/schedules`: the schedules of all accounts, and where one of them stands."""
+"""`/_emulator/schedules`: the schedules of all accounts, and why one of them is in its state."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _firings(progress: ScheduleProgress) -> Iterator[Firing]:
         at_ms = cron.next_after(at_ms)
 
 
-# -- where one of them stands -----------------------------------------------------------------
+# -- why one of them is in its state ----------------------------------------------------------
 
 
 class ScheduleReason(View):
@@ -122,14 +122,14 @@ class ScheduleReason(View):
 
 
 class ScheduleExplanation(View):
-    """Where a schedule stands, and why."""
+    """The state of a schedule, and why it is in it."""
 
     schedule_id: Text  #: The schedule.
     account_id: AccountId  #: The queue account it belongs to.
     destination: Text  #: The URL or the URL group that it publishes to.
     cron: Text  #: Its expression, as it was given.
     paused: bool  #: Whether it is paused.
-    summary: Text  #: One sentence or more about where it stands.
+    summary: Text  #: One sentence or more about its state.
     #: The reasons, in the order in which they came about.
     reasons: Annotated[tuple[ScheduleReason, ...], Meta(min_length=1)]
 
@@ -145,7 +145,7 @@ async def explain_schedule(call: ControlCall) -> ScheduleExplanation:
 
 
 def explained(state: StateView, progress: ScheduleProgress) -> ScheduleExplanation:
-    """What came of a schedule, and what would come of it now. Nothing is published (D-263)."""
+    """The result of the last firing, and what a firing would lead to now. Nothing is published (D-263)."""
     schedule = progress.schedule
     refusal: str | None = None
     try:
@@ -176,7 +176,7 @@ def _summary(progress: ScheduleProgress, refusal: str | None) -> str:
 
 
 def _result(progress: ScheduleProgress) -> str:
-    """What came of the last firing."""
+    """The result of the last firing."""
     if progress.error is not None:
         return f"it made no message, {progress.error}"
     count = len(progress.last_states)

@@ -156,12 +156,12 @@ class StreamedEvent(View):
 
 
 class StreamedClock(View, rename={"from_": "from"}):
-    """Where a clock stands, and where it was moved from."""
+    """The virtual time, and from where it was moved."""
 
     now: Instant = TWIN
     now_ms: InstantMs
     rate: Rate
-    from_: Instant | None = TWIN  #: Where the clock was moved from; null if it was not moved.
+    from_: Instant | None = TWIN  #: From where it was moved; null if it was not.
     from_ms: InstantMs | None
 
 
@@ -351,7 +351,7 @@ class _Follower:
             self._reset = None
 
     async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> bool:
-        """Tell what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
+        """Send what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
 
         So everything up to the instant of a clock event is sent before it. Returns whether that was a page or
         more. Raises Conflict, WorldBroken.

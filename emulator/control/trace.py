@@ -74,7 +74,7 @@ _VOLATILE_HEADERS = frozenset(
         "x-request-id",
     )
 )
-# A trace tells that these were sent, without their values.
+# A trace shows that these were sent, without their values.
 _SECRET_HEADERS = frozenset(("authorization", "cookie", "proxy-authorization", "svc-signature", "upstash-signature"))
 _HIDDEN = "*"
 
@@ -97,7 +97,7 @@ _CALLBACK_KEYS = frozenset(("sourceMessageId", "sourceHeader", "sourceBody"))
 
 
 def event_line(event: Event) -> str:
-    """The canonical line of one event. The CREATED line also tells all that was asked of the message."""
+    """The canonical line of one event. The CREATED line also has all options of the message."""
     message = event.message
     line: dict[str, Json] = {
         "kind": "event",

@@ -146,7 +146,7 @@ class RateWindowEnd(UpcomingItem):
     key: Text  #: The flow control key or the deduplication key.
     rate: WholeNumber | None  #: How many messages the key lets start in a period.
     period_ms: WholeNumber  #: The length of the period, in milliseconds.
-    waiting: WholeNumber  #: How many messages stand in the key's line.
+    waiting: WholeNumber  #: How many messages wait for the key.
 
 
 class WaitDeadline(UpcomingItem):
@@ -215,9 +215,9 @@ class Held(UpcomingWait):
 
     kind: Literal["queue", "flow_control", "global"]
     name: str | None  #: The name of the queue, or the key; null for the global parallelism.
-    reason: HoldReason  #: What of the line holds it.
-    position: PositiveNumber  #: Its place in the line, from 1.
-    length: PositiveNumber  #: How many stand in the line.
+    reason: HoldReason  #: Why: a pause, or parallelism or a rate that is used up.
+    position: PositiveNumber  #: Its place in the wait list, from 1.
+    length: PositiveNumber  #: How long the wait list is.
     #: The first messages that have what it waits for.
     holders: Annotated[tuple[MessageId, ...], Meta(max_length=MAX_HOLDERS)]
     earliest: Instant | None = TWIN  #: The first instant at which a rate can let it through; null where none is known.
@@ -242,7 +242,7 @@ WAIT_LISTS: Mapping[HoldKind, Literal["queue", "flow_control", "global"]] = {
 class Upcoming(View):
     """The due work to come."""
 
-    now: Instant = TWIN  #: Where the clock stands.
+    now: Instant = TWIN  #: The present virtual instant.
     now_ms: InstantMs
     until: Instant | None = TWIN  #: The last instant that is listed, as it was asked for.
     until_ms: InstantMs | None

@@ -1,4 +1,4 @@
-"""`/_emulator/when`: when an expression fires, and when attempts are made, as `svc-emulator when` tells it."""
+"""`/_emulator/when`: when an expression fires, and when attempts are made, as `svc-emulator when` shows it."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ class Snapshot(View):
 
     name: Annotated[str, Meta(title="SnapshotName")]  #: Its name.
     created: Instant = TWIN
-    created_ms: InstantMs  #: Where the world's clock stood, in milliseconds since the Unix epoch.
+    created_ms: InstantMs  #: The virtual time of the world when it was saved, in milliseconds since the Unix epoch.
     pending: Count  #: Messages that were live.
     size_bytes: Annotated[int, Meta(ge=1)]  #: The size of its file in bytes.
 
@@ -366,7 +366,7 @@ class SnapshotList(View):
 
 
 def snapshot_view(snapshot: reports.Snapshot) -> Snapshot:
-    """A snapshot: its name, where its clock stands, how many messages were live, and how large its file is."""
+    """A snapshot: its name, its virtual time, how many messages were live, and how large its file is."""
     return Snapshot(
         name=snapshot.name,
         created_ms=snapshot.now_ms,

@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tell whether the server is up
+         * Show whether the server is up
          * @description Answers as soon as the server serves, and says which worlds have stopped or could not be opened.
          */
         get: operations["getHealth"];
@@ -39,7 +39,7 @@ export interface paths {
         };
         /**
          * Read the clock
-         * @description Where the clock stands, and what waits for it.
+         * @description The virtual time, and what is pending.
          */
         get: operations["getClock"];
         /**
@@ -465,7 +465,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The world to go on from.
+                 * @description The world that it continues.
                  * @example default
                  */
                 id: components["schemas"]["WorldId"];
@@ -601,8 +601,8 @@ export interface paths {
         put?: never;
         /**
          * Go back to a snapshot
-         * @description The world becomes what it was when the snapshot was saved, and goes on exactly as it went on then: the same
-         *     calls give the same ids and the same trace. The clock stands at the snapshot's instant and passes at the
+         * @description The world becomes what it was when the snapshot was saved, and continues exactly as it did then: the same
+         *     calls give the same ids and the same trace. The clock is at the instant of the snapshot and passes at the
          *     world's present rate; attempts that were under way are made again. A restore while the clock is being
          *     advanced is a conflict (D-202).
          *
@@ -668,7 +668,7 @@ export interface paths {
         };
         /**
          * List messages, live and ended
-         * @description The messages of all accounts, the newest first, each with where it stands and how its last attempt went. What is
+         * @description The messages of all accounts, the newest first, each with its state and how its last attempt went. What is
          *     given holds together. An empty parameter counts as absent, an unknown one is refused.
          */
         get: operations["browseMessages"];
@@ -935,8 +935,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Explain where a schedule stands
-         * @description What came of its last firing, when it fires next, and whether a firing would be refused as things are (D-263).
+         * Explain the state of a schedule
+         * @description The result of its last firing, when it fires next, and whether a firing would be refused as things are (D-263).
          */
         get: operations["explainSchedule"];
         put?: never;
@@ -961,10 +961,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tell when a cron expression fires
+         * List when a cron expression fires
          * @description The firings that a schedule with this expression would have after an instant, each with the local time of its
-         *     zone, and with what a change of the zone's clock does to it. Nothing is made. Fewer are told where the
-         *     calendar ends. As `svc-emulator when` and `emulator.when` tell it.
+         *     zone, and with what a change of the zone's clock does to it. Nothing is made. Fewer are listed where the
+         *     calendar ends. As `svc-emulator when` and `emulator.when` show it.
          */
         get: operations["tellFirings"];
         put?: never;
@@ -989,9 +989,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tell when the attempts of a message that fails are made
+         * List when the attempts of a message that fails are made
          * @description The attempts of a message all of which fail at once, without hints in their answers: by the expression of a
-         *     retry delay, or by the default backoff. Nothing is made. As `svc-emulator when` and `emulator.attempts` tell it.
+         *     retry delay, or by the default backoff. Nothing is made. As `svc-emulator when` and `emulator.attempts` show it.
          */
         get: operations["tellAttempts"];
         put?: never;
@@ -1234,7 +1234,7 @@ export interface paths {
         post?: never;
         /**
          * Empty the list of refused calls
-         * @description Forgets every refused call of the world, as a reset does. The numbers go on.
+         * @description Forgets every refused call of the world, as a reset does. The numbers continue.
          */
         delete: operations["clearRefusedCalls"];
         options?: never;
@@ -1289,27 +1289,27 @@ export interface paths {
         };
         /**
          * Follow what happens in a world
-         * @description Server-sent events: every event, attempt and clock move of the world as it happens, in order. What is told
+         * @description Server-sent events: every event, attempt and clock move of the world as it happens, in order. What is sent
          *     is durable. The answer does not end before its client goes away, unless `follow` is false, the server
          *     ends (it can be resumed then), or an `end` says that nothing will ever follow.
          *
-         *     **Resuming.** The id of an event says where its reader stands. Sent back in the header `Last-Event-ID`, as
-         *     browsers do by themselves, it makes the stream go on right behind that event: nothing is lost, nothing is
-         *     told twice, also what happened meanwhile (D-220).
+         *     **Resuming.** The id of an event is a position in the stream. Sent back in the header `Last-Event-ID`, as
+         *     browsers do by themselves, it makes the stream continue right after that event: nothing is lost and nothing is
+         *     sent twice, also of what happened meanwhile (D-220).
          *
          *     **Events.** The data of each is a JSON object on one line.
          *
          *     - `event`: an entry of the event log.
          *     - `attempt`: an attempt that has come back, as the delivery journal shows it.
-         *     - `clock`: where the clock stands. It is told once at the beginning, behind what is told from the past, and
-         *       again whenever the clock was moved or its pace changed; time that passes by itself is not told. What
-         *       happened up to that instant has been told before (D-223).
-         *     - `firing`: a schedule fired and made no message. History does not show it, so it is told as it happens and
-         *       not again; of very many in between the last 1000 are told (D-263).
+         *     - `clock`: the virtual time. It is sent once at the beginning, after what is sent of the past, and
+         *       again whenever the clock was moved or its pace changed; time that passes by itself is not sent. What
+         *       happened up to that instant has been sent before (D-223).
+         *     - `firing`: a schedule fired and made no message. History does not show it, so it is sent as it happens and
+         *       not again; of very many in between the last 1000 are sent (D-263).
          *     - `refused`: a call of the messaging or management API was answered with 4xx, as `GET /_emulator/refused` shows
-         *       it. Told as it happens and not again (D-333).
+         *       it. Sent as it happens and not again (D-333).
          *     - `reset`: the world was reset or restored, or the id to resume from belongs to no history of it that there
-         *       still is. What was told before is void; the whole history as it now is follows (D-221).
+         *       still is. What was sent before is void; the whole history as it now is follows (D-221).
          *     - `end`: nothing will ever follow.
          */
         get: operations["streamWorld"];
@@ -1351,7 +1351,7 @@ export interface paths {
         };
         /**
          * Read what this is, in short, as a coding agent does
-         * @description The contents: the loop of working with the emulator, commands, exit codes and where the rest stands; at most 60 lines.
+         * @description The contents: the loop of working with the emulator, commands, exit codes and where the rest is; at most 60 lines.
          */
         get: operations["getLlms"];
         put?: never;
@@ -1391,7 +1391,7 @@ export interface paths {
         };
         /**
          * Send a browser to the page that says what this is
-         * @description For a client that accepts `text/html`. Any other is told that no operation has this path.
+         * @description For a client that accepts `text/html`. Any other gets the refusal that no operation has this path.
          */
         get: operations["showPage"];
         put?: never;
@@ -1768,7 +1768,7 @@ export interface components {
             parallelism?: number;
             paused?: boolean;
         };
-        /** @description A schedule; its cron expression and its id stand here, its other options in `headers`. */
+        /** @description A schedule; its cron expression and its id are here, its other options in `headers`. */
         FixtureSchedule: {
             account?: components["schemas"]["FixtureOwner"];
             id?: components["schemas"]["FixtureName"];
@@ -1786,7 +1786,7 @@ export interface components {
         Cron: string;
         /** @description A destination rule. One of `respond`, `sequence`, `forward_to` and `fault` says what happens; a rule without them disturbs attempts. */
         RuleGiven: components["schemas"]["RespondingRule"] | components["schemas"]["SequenceRule"] | components["schemas"]["ForwardingRule"] | components["schemas"]["FaultyRule"] | components["schemas"]["DisturbingRule"];
-        /** @description The destination answers each attempt alike. A latency stands in the answer. */
+        /** @description The destination answers each attempt alike. A latency is part of the answer. */
         RespondingRule: {
             match: components["schemas"]["Match"];
             respond: components["schemas"]["ResponseGiven"];
@@ -1796,7 +1796,7 @@ export interface components {
             except?: components["schemas"]["Spared"];
             times?: components["schemas"]["Times"];
         };
-        /** @description The destination answers one attempt after the other. Latencies stand in the answers. */
+        /** @description The destination answers one attempt after the other. Latencies are parts of the answers. */
         SequenceRule: {
             match: components["schemas"]["Match"];
             /** @description One response per attempt; the last one repeats. */
@@ -2022,7 +2022,7 @@ export interface components {
          * @description An instant of the virtual clock in milliseconds since the Unix epoch.
          */
         InstantMs: number;
-        /** @description What came of sending an attempt again. */
+        /** @description The result of sending an attempt again. */
         RedeliveredAttempt: {
             /** @description Which redelivery of the world it is, from 1. */
             redelivery: components["schemas"]["PositiveNumber"];
@@ -2094,12 +2094,12 @@ export interface components {
             /** @description The labels of the message. */
             labels: string[];
         };
-        /** @description Where a clock stands, and where it was moved from. */
+        /** @description The virtual time, and from where it was moved. */
         StreamedClock: {
             now: components["schemas"]["Instant"];
             now_ms: components["schemas"]["InstantMs"];
             rate: components["schemas"]["Rate"];
-            /** @description Where the clock was moved from; null if it was not moved. */
+            /** @description From where it was moved; null if it was not. */
             from: components["schemas"]["Instant"] | null;
             /** @description The same in milliseconds. */
             from_ms: components["schemas"]["InstantMs"] | null;
@@ -2139,7 +2139,7 @@ export interface components {
         /** @description The id of an event of a world's stream. Its form may change; only what was received can be sent back. */
         StreamId: string;
         /**
-         * @description Where a clock stands, and what waits for it.
+         * @description The virtual time of a world, and what is pending.
          * @example {
          *       "now": "2026-01-01T00:00:00.000Z",
          *       "now_ms": 1767225600000,
@@ -2177,7 +2177,7 @@ export interface components {
             /** @description Its name. */
             name: components["schemas"]["SnapshotName"];
             created: components["schemas"]["Instant"];
-            /** @description Where the world's clock stood, in milliseconds since the Unix epoch. */
+            /** @description The virtual time of the world when it was saved, in milliseconds since the Unix epoch. */
             created_ms: components["schemas"]["InstantMs"];
             /** @description Messages that were live. */
             pending: number;
@@ -2516,7 +2516,7 @@ export interface components {
          *     }
          */
         Upcoming: {
-            /** @description Where the clock stands. */
+            /** @description The present virtual instant. */
             now: components["schemas"]["Instant"];
             /** @description The same in milliseconds. */
             now_ms: components["schemas"]["InstantMs"];
@@ -2589,7 +2589,7 @@ export interface components {
             rate?: components["schemas"]["WholeNumber"] | null;
             /** @description The length of the period, in milliseconds. */
             period_ms?: components["schemas"]["WholeNumber"];
-            /** @description How many messages stand in the key's line. */
+            /** @description How many messages wait for the key. */
             waiting?: components["schemas"]["WholeNumber"];
             /** @description The event that it waits for. */
             event_id?: string;
@@ -2658,13 +2658,13 @@ export interface components {
             /** @description The name of the queue, or the key; null for the global parallelism. */
             name?: string | null;
             /**
-             * @description What of the line holds it.
+             * @description Why: a pause, or parallelism or a rate that is used up.
              * @enum {string}
              */
             reason?: "paused" | "parallelism" | "rate";
-            /** @description Its place in the line, from 1. */
+            /** @description Its place in the wait list, from 1. */
             position?: components["schemas"]["PositiveNumber"];
-            /** @description How many stand in the line. */
+            /** @description How long the wait list is. */
             length?: components["schemas"]["PositiveNumber"];
             /** @description The first messages that have what it waits for. */
             holders?: components["schemas"]["MessageId"][];
@@ -2687,7 +2687,7 @@ export interface components {
             /** @constant */
             kind: "attempt";
         });
-        /** @description A message in a list, and where it stands. */
+        /** @description A message in a list, with its state. */
         ListedMessage: {
             /** @description The message. */
             message_id: components["schemas"]["MessageId"];
@@ -2721,7 +2721,7 @@ export interface components {
             flow_control_key: string | null;
             /** @description The message that a callback reports on; null for any other. */
             source_message_id: components["schemas"]["MessageId"] | null;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["MessagePhase"];
             /** @description How many attempts were begun. */
             attempts: number;
@@ -2753,7 +2753,7 @@ export interface components {
             step?: string | null;
         };
         /**
-         * @description Where a message stands: it waits for its first attempt (`PENDING`), in a line (`HELD`) or for a retry
+         * @description The state of a message: it waits for its first attempt (`PENDING`), in a wait list (`HELD`) or for a retry
          *     (`RETRYING`), an attempt is under way (`ACTIVE`), or it has ended.
          * @enum {string}
          */
@@ -2821,7 +2821,7 @@ export interface components {
             actions: ("cancel" | "retry" | "resume" | "restart" | "retry-failure" | "delete")[];
             /** @description The workflow run that failed; only there if one did. */
             workflow_run_id?: string;
-            /** @description The step that failed; null if its endpoint does not tell, which it does by the header `Error-Step-Name`. */
+            /** @description The step that failed; null without the header `Error-Step-Name` in the answer of its endpoint. */
             step?: string | null;
             /** @description Which call failed, in words. */
             where?: string;
@@ -3086,7 +3086,7 @@ export interface components {
             error?: string | null;
         };
         /**
-         * @description Where a schedule stands, and why.
+         * @description The state of a schedule, and why it is in it.
          * @example {
          *       "schedule_id": "daily-report",
          *       "account_id": "99a4c327-31f0-490f-a594-043ade84085a",
@@ -3121,7 +3121,7 @@ export interface components {
             cron: string;
             /** @description Whether it is paused. */
             paused: boolean;
-            /** @description One sentence or more about where it stands. */
+            /** @description One sentence or more about its state. */
             summary: string;
             /** @description The reasons, in the order in which they came about. */
             reasons: components["schemas"]["ScheduleReason"][];
@@ -3238,7 +3238,8 @@ export interface components {
          *         "cancel"
          *       ],
          *       "failure": null,
-         *       "failure_function": null
+         *       "failure_function": null,
+         *       "same_id": []
          *     }
          */
         Run: {
@@ -3266,7 +3267,7 @@ export interface components {
             dead_letter_id: string | null;
             /** @description The run that invoked it. */
             invoked_by: string | null;
-            /** @description One sentence about where it stands. */
+            /** @description One sentence about its state. */
             summary: string;
             /** @description The steps in groups, in the order in which they were accepted; the first is the payload. */
             steps: components["schemas"]["RunStepGroup"][];
@@ -3322,7 +3323,7 @@ export interface components {
         /** @description A message of a run. */
         RunMessage: {
             message_id: components["schemas"]["MessageId"];
-            /** @description Where it stands. */
+            /** @description Its state. */
             phase: components["schemas"]["MessagePhase"];
             /** @description How many attempts have come back. */
             attempts: number;
@@ -3344,7 +3345,7 @@ export interface components {
         RunTrial: {
             state: components["schemas"]["StepState"];
             message_id: components["schemas"]["MessageId"];
-            /** @description Where it stands. */
+            /** @description Its state. */
             phase: components["schemas"]["MessagePhase"];
             /** @description How many attempts have come back. */
             attempts: number;
@@ -3402,7 +3403,7 @@ export interface components {
         RunFailure: {
             /** @description Which call, in words. */
             where: string;
-            /** @description The step that failed; null if the endpoint does not tell, which it does by the header `Error-Step-Name`. */
+            /** @description The step that failed; null without the header `Error-Step-Name` in the answer of the endpoint. */
             step: string | null;
             /** @description The message of the call. */
             message_id: components["schemas"]["MessageId"];
@@ -3418,7 +3419,7 @@ export interface components {
             excerpt: string | null;
         };
         /**
-         * @description Where a workflow run stands, and why.
+         * @description The state of a workflow run, and why it is in it.
          * @example {
          *       "run_id": "wfr_onboarding-7",
          *       "account_id": "99a4c327-31f0-490f-a594-043ade84085a",
@@ -3540,7 +3541,7 @@ export interface components {
             deliveries: components["schemas"]["DeliverySpans"][];
         };
         /**
-         * @description Where a message stands, and why.
+         * @description The state of a message, and why it is in it.
          * @example {
          *       "message_id": "msg_7YoJx1yPUjzXeVKidtK2Cr2ErPibtvEg9A87ggFqehgRSzhds8Kig",
          *       "account_id": "99a4c327-31f0-490f-a594-043ade84085a",
@@ -3602,7 +3603,7 @@ export interface components {
             account_id: components["schemas"]["AccountId"];
             /** @description The destination of the message. */
             url: string;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["MessagePhase"];
             /** @description One sentence about that. */
             summary: string;
@@ -3665,13 +3666,13 @@ export interface components {
             /** @description The name of the queue, or the key; null for the global parallelism. */
             name?: string | null;
             /**
-             * @description What of the line holds it.
+             * @description Why: a pause, or parallelism or a rate that is used up.
              * @enum {string}
              */
             reason?: "paused" | "parallelism" | "rate";
-            /** @description Its place in the line now; null once it has left it. */
+            /** @description Its place in the wait list, from 1; null if it has left it. */
             position?: components["schemas"]["PositiveNumber"] | null;
-            /** @description How many stand in the line now; null once it has left it. */
+            /** @description How long the wait list is; null if it has left it. */
             length?: components["schemas"]["PositiveNumber"] | null;
             /** @description The first messages that have what it waits for. */
             holders?: components["schemas"]["MessageId"][];
@@ -3715,7 +3716,7 @@ export interface components {
             header?: string | null;
             /** @description The message's expression, if it was asked. */
             expression?: string | null;
-            /** @description The message that came of it. */
+            /** @description The message that was published again from it. */
             message_id?: components["schemas"]["MessageId"] | null;
             /** @description Whether it is the failure callback. */
             failure?: boolean;
@@ -4242,7 +4243,7 @@ export interface components {
          */
         ListLimit: number;
         /**
-         * @description Where an earlier answer says to go on.
+         * @description The `cursor` of an earlier answer, which this one continues.
          * @example 1767225600000-100
          */
         ListCursor: components["schemas"]["Cursor"];
@@ -4672,7 +4673,7 @@ export interface operations {
                  */
                 limit?: number;
                 /**
-                 * @description Where an earlier answer says to go on.
+                 * @description The `cursor` of an earlier answer, which this one continues.
                  * @example 1767225600000-100
                  */
                 cursor?: components["schemas"]["Cursor"];
@@ -5232,7 +5233,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The world to go on from.
+                 * @description The world that it continues.
                  * @example default
                  */
                 id: components["schemas"]["WorldId"];
@@ -5597,7 +5598,7 @@ export interface operations {
                  */
                 run?: components["parameters"]["FilterRun"];
                 /**
-                 * @description Only messages that stand there; several with commas between them. `live` are those that have not ended,
+                 * @description Only messages in this state; several with commas between them. `live` are those that have not ended,
                  *     `ended` the others. In any case of letters.
                  * @example failed,canceled
                  */
@@ -5608,7 +5609,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["ListLimit"];
                 /**
-                 * @description Where an earlier answer says to go on.
+                 * @description The `cursor` of an earlier answer, which this one continues.
                  * @example 1767225600000-100
                  */
                 cursor?: components["parameters"]["ListCursor"];
@@ -5696,7 +5697,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["ListLimit"];
                 /**
-                 * @description Where an earlier answer says to go on.
+                 * @description The `cursor` of an earlier answer, which this one continues.
                  * @example 1767225600000-100
                  */
                 cursor?: components["parameters"]["ListCursor"];
@@ -6174,7 +6175,7 @@ export interface operations {
                  */
                 limit?: number;
                 /**
-                 * @description Where an earlier answer says to go on.
+                 * @description The `cursor` of an earlier answer, which this one continues.
                  * @example 1767225600000-100
                  */
                 cursor?: components["schemas"]["Cursor"];
@@ -6598,7 +6599,7 @@ export interface operations {
                  */
                 last_event_id?: components["schemas"]["StreamId"];
                 /**
-                 * @description How many of the last entries of history, events and attempts, to tell first; precedes `from` (D-326).
+                 * @description How many of the last entries of history, events and attempts, to send first; precedes `from` (D-326).
                  * @example 100
                  */
                 last?: number;
@@ -6625,7 +6626,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The id of the event behind which to go on; precedes `last_event_id`, `last` and `from`.
+                 * @description The id of the event after which to continue; precedes `last_event_id`, `last` and `from`.
                  * @example 9f3a1c02-57
                  */
                 "Last-Event-ID"?: components["schemas"]["StreamId"];
