@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import inspect
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -107,4 +108,11 @@ def test_docstrings_that_an_editor_shows_cite_no_decision(path: Path) -> None:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, documented)]
     texts = [ast.get_docstring(node) or "" for node in nodes]
+    assert [text for text in texts if re.search(r"\bD-[0-9]{3}\b", text)] == []
+
+
+def test_public_names_cite_no_decision_wherever_they_are_defined() -> None:
+    public = [getattr(emulator, name) for name in emulator.__all__]
+    members = [member for found in public if isinstance(found, type) for member in vars(found).values()]
+    texts = [str(inspect.getdoc(each)) for each in (*public, *members)]
     assert [text for text in texts if re.search(r"\bD-[0-9]{3}\b", text)] == []

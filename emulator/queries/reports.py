@@ -17,8 +17,10 @@ DEFAULT_HORIZON_MS = 30 * 86_400_000
 class ClockStatus(Record):
     """The state of a clock. `rate` 0 is frozen, 1 real time; `pending` counts live messages.
 
-    `slipped_ms` is the virtual time that the clock has lost since its rate was set (D-300).
+    `slipped_ms` is the virtual time that the clock has lost since its rate was set.
     """
+
+    # D-300.
 
     now_ms: int
     rate: float
