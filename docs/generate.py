@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ FOLDER = Path(__file__).parent / "reference"
 _BEGIN, _END = "<!-- generated -->\n", "<!-- /generated -->\n"
 
 
+@cache
 def pages() -> dict[Path, str]:
     """The text of each page that the program has a part of, by its file."""
     made = {"shell.md": _shell, "python-api.md": _python, "control-api.md": _control, "errors.md": _errors}
@@ -231,7 +233,7 @@ def _type(note: Any) -> str:
 
 
 def _control() -> Iterator[str]:
-    document = yaml.safe_load(path("contracts", "control.openapi.yaml").read_text("utf-8"))
+    document = yaml.load(path("contracts", "control.openapi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
     parameters = document["components"]["parameters"]
     tags: dict[str, list[tuple[str, str, Any]]] = {each["name"]: [] for each in document["tags"]}
     for route, item in document["paths"].items():

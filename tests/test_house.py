@@ -132,6 +132,7 @@ def reached(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_no_module_reaches_the_private_names_of_another() -> None:
     found = [f"{name_of(path)}:{line}: {text}" for path in MODULES for line, text in reached(tree_of(path))]
     assert not found, "\n".join(found)
@@ -211,6 +212,7 @@ def patches(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield node.lineno, ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_no_test_patches_a_global_of_a_module() -> None:
     tests = [path for path in TEST_MODULES if path not in INSTRUMENTS]
     found = [f"{name_of(path)}:{line}: {text}" for path in tests for line, text in patches(tree_of(path))]

@@ -47,6 +47,7 @@ def test_it_talks_to_a_running_server(shell_server: Server) -> None:
     anyio.run(main)
 
 
+@pytest.mark.slow
 def test_it_says_what_to_do_where_no_server_answers() -> None:
     """D-712."""
     ran = subprocess.run(

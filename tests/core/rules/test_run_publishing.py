@@ -95,6 +95,7 @@ def test_a_call_that_outlasts_its_run_delivers_the_steps_of_its_run(is_restarted
     assert state.accounts[world.account_id].ended_runs == {}
 
 
+@pytest.mark.slow
 def test_a_run_takes_so_many_steps_and_no_more() -> None:
     """D-561: an item too many refuses the whole batch, and the limit is named."""
     world = RunWorld()
