@@ -26,7 +26,7 @@ def month(checkout: Checkout, *, days: int = 30, places: Sequence[bool] = _PLACE
             emulator.schedule("* * * * *", "https://api.example.com/tick")
             took_s, cpu_s = _advance(emulator, f"{days}d", expected=firings)
         what = f"{days} days, minutely, {_where(in_memory)}"
-        yield _seconds(what, took_s, firings, "firings", Target(limit=(2.4 if in_memory else 2.7) * days / 30))
+        yield _seconds(what, took_s, firings, "firings", Target(limit=(3.2 if in_memory else 3.4) * days / 30))
         yield _cpu(what, cpu_s, firings, "firings")
 
 
@@ -45,7 +45,7 @@ def receiver(
             emulator.advance("1h")
             took_s, cpu_s = _advance(emulator, f"{hours}h", expected=deliveries)
         what = f"to a real receiver, {_where(in_memory)}"
-        yield _rate(what, deliveries / took_s, 3500 if in_memory else 3000)
+        yield _rate(what, deliveries / took_s, 2800 if in_memory else 2200)
         yield _cpu(what, cpu_s, deliveries, "deliveries")
     for in_memory in places:
         with (

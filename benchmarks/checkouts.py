@@ -53,9 +53,11 @@ class Checkout:
         except (OSError, subprocess.CalledProcessError):
             return self.path.name
 
-    def serve(self, *options: str) -> list[str]:
-        """The command that runs a server."""
-        return [sys.executable, "-m", "emulator", "serve", "--log-level", "error", *options]
+    def serve(self, *options: str, program: Path | None = None) -> list[str]:
+        """The command that runs a server, by another program than the emulator's own if one is given."""
+        # Without its folder on the path: modules here have names that are those of others too.
+        run = ["-m", "emulator"] if program is None else ["-P", str(program)]
+        return [sys.executable, *run, "serve", "--log-level", "error", *options]
 
 
 HERE = Checkout(path=Path(__file__).resolve().parent.parent)

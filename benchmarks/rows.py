@@ -42,6 +42,9 @@ ROWS: dict[str, Row] = {
     "publish": Row(measure=publishing.publish, rounds=5, short=partial(publishing.publish, requests=600)),
     "enqueue": Row(measure=publishing.enqueue, rounds=5),
     "batch": Row(measure=publishing.batch, short=partial(publishing.batch, sizes={100: 15})),
+    "telemetry": Row(
+        measure=publishing.telemetry, rounds=1, short=partial(publishing.telemetry, starts=1, requests=1000)
+    ),
     "follower": Row(measure=publishing.follower, short=partial(publishing.follower, requests=600)),
     "month": Row(measure=advancing.month, short=partial(advancing.month, days=2, places=[False])),
     "receiver": Row(

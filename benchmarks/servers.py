@@ -64,9 +64,9 @@ class Emulator:
 
 
 @contextmanager
-def emulator(checkout: Checkout, *options: str) -> Iterator[Emulator]:
-    """A checkout's `svc-emulator serve` on a free port, ready."""
-    with processes.running(checkout.serve("--port", "0", *options), checkout) as child:
+def emulator(checkout: Checkout, *options: str, program: Path | None = None) -> Iterator[Emulator]:
+    """A checkout's `svc-emulator serve` on a free port, ready; see `Checkout.serve`."""
+    with processes.running(checkout.serve("--port", "0", *options, program=program), checkout) as child:
         port = _announced_port(child)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=1200, trust_env=False) as client:
             token = client.get("/_emulator/credentials").json()["queue"]["token"]

@@ -27,7 +27,7 @@ async def get_metrics(call: ControlCall) -> Response:
         worlds,
         clock,
         counts.of_all() if picked is None else counts.of(picked),
-        counts.requests if picked is None else None,
+        counts.requests() if picked is None else None,
         size,
     )
     return Response(content, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})

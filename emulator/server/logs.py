@@ -124,8 +124,7 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
-_LOGGED_ALWAYS = frozenset((resource_facts.ScheduleFired,))
-_LOGGED = _LOGGED_ALWAYS | {message_facts.AttemptStarted, message_facts.AttemptFinished}
+_LOGGED = frozenset((resource_facts.ScheduleFired, message_facts.AttemptStarted, message_facts.AttemptFinished))
 
 
 class VirtualTime(logging.Filter):
@@ -157,16 +156,18 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
-        logs_attempts = logger.isEnabledFor(logging.INFO)
-        if (_LOGGED if logs_attempts else _LOGGED_ALWAYS).isdisjoint(map(type, produced)):
+        if not logger.isEnabledFor(logging.INFO):
+            for fact in produced:
+                if type(fact) is resource_facts.ScheduleFired and fact.error is not None:
+                    _log_refused_firing(world.id, fact, fact.error)
+            return
+        if _LOGGED.isdisjoint(map(type, produced)):
             return
         due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, message_facts.RetryScheduled)}
         for fact in produced:
             if isinstance(fact, resource_facts.ScheduleFired):
                 if fact.error is not None:
                     _log_refused_firing(world.id, fact, fact.error)
-            elif not logs_attempts:
-                pass
             elif isinstance(fact, message_facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
             elif isinstance(fact, message_facts.AttemptFinished):

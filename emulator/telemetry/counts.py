@@ -53,6 +53,8 @@ class Labels:
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
+        # For the origin of a URL. What a value is called does not change.
+        self.of_url = lru_cache(maxsize=4096)(self._of_origin)
 
     def of(self, value: str) -> str:
         known = self._known.get(value)
@@ -61,6 +63,9 @@ class Labels:
         if len(self._known) < _MOST_VALUES:
             return self._known.setdefault(value, value)
         return OTHER
+
+    def _of_origin(self, url: str) -> str:
+        return self.of(origin_of(url) or OTHER)
 
 
 class Values:
@@ -97,8 +102,6 @@ _STEP_TYPES = frozenset(
     ("Initial", "Run", "SleepFor", "SleepUntil", "Call", "Wait", "Notify", "Invoke", "CreateWebhook", "WaitForWebhook")
 )
 
-_origin = lru_cache(maxsize=4096)(origin_of)
-
 
 class WorldCounts:
     """What has happened in one world since it began, in this process."""
@@ -117,6 +120,10 @@ class WorldCounts:
             if progress.phase is Phase.ACTIVE
         }
         self._last: tuple[str, AttemptOutcome] | None = None
+        # What every message adds to is counted by what costs least; `values` gives it the names of its labels.
+        # Accepted publishes, by what made them; attempts, by destination, status and whether they succeeded.
+        self._accepted: dict[str, int] = {}
+        self._attempts: dict[tuple[str, int | None, bool], int] = {}
         # Attempts that started when they were due, as almost all do.
         self._on_time = 0
 
@@ -125,6 +132,12 @@ class WorldCounts:
         total.add(self._values)
         if self._on_time:
             total.observe(_LAG, 0, self._on_time)
+        for made_by, count in self._accepted.items():
+            total.counters["published", made_by, "accepted"] += count
+        for (destination, status, succeeded), count in self._attempts.items():
+            said = "succeeded" if succeeded else "failed"
+            status_class = "none" if status is None else _STATUS_CLASSES.get(status // 100, OTHER)
+            total.counters["attempts", destination, said, status_class] += count
         for api, count in (self._refused.publishes - self._refused_before).items():
             total.counters["published", api, "refused"] += count
         return total
@@ -137,11 +150,12 @@ class WorldCounts:
 
     def _destination(self, message: Message) -> str:
         """What a message counts for: its URL group, its queue, or the origin of its URL (D-726)."""
-        name = message.source.url_group or message.policy.queue or _origin(message.url) or OTHER
-        return self._destinations.of(name)
+        name = message.source.url_group or message.policy.queue
+        return self._destinations.of_url(message.url) if name is None else self._destinations.of(name)
 
     def created(self, state: StateView, fact: MessageCreated) -> None:
-        self._values.counters["published", fact.message.source.created_by, "accepted"] += 1
+        made_by, accepted = fact.message.source.created_by, self._accepted
+        accepted[made_by] = accepted.get(made_by, 0) + 1
 
     def deduplicated(self, state: StateView, fact: PublishDeduplicated) -> None:
         earlier = state.messages.get(fact.message_id)
@@ -172,10 +186,9 @@ class WorldCounts:
         self._attempt(self._under_way.pop(subject, OTHER), fact.outcome)
 
     def _attempt(self, destination: str, outcome: AttemptOutcome) -> None:
-        response = outcome.response
-        status = "none" if response is None else _STATUS_CLASSES.get(response.status // 100, OTHER)
-        said = "succeeded" if outcome.succeeded else "failed"
-        self._values.counters["attempts", destination, said, status] += 1
+        response, attempts = outcome.response, self._attempts
+        key = destination, None if response is None else response.status, outcome.succeeded
+        attempts[key] = attempts.get(key, 0) + 1
         if outcome.took_ms is not None:
             self._values.observe(("attempt_duration", destination), outcome.took_ms / 1000)
 
@@ -226,10 +239,12 @@ _COUNTED: dict[type[Fact], Callable[..., None]] = {
 
 
 class Counts:
-    """What happens in all worlds of a server; an observer of them. `requests` counts its API calls."""
+    """What happens in all worlds of a server, whose observer it is, and which calls of its APIs are answered."""
 
     def __init__(self) -> None:
-        self.requests = Values()
+        self._spans: Counter[str] = Counter()
+        # Answered calls by path and status: the number of those in each bucket of `DURATIONS`, and the sum of seconds.
+        self._requests: dict[tuple[str, int], list[float]] = {}
         self._destinations, self._schedules = Labels(), Labels()
         # By the identity of the world, because a world may be removed and made again under its id.
         self._worlds: dict[int, WorldCounts] = {}
@@ -266,11 +281,26 @@ class Counts:
             total.add(counts.values())
         return total
 
+    def requests(self) -> Values:
+        """The calls of all APIs since the server started, and the exported spans."""
+        total = Values()
+        for (route, status), numbers in tuple(self._requests.items()):
+            total.counters["api_requests", route, str(status)] += int(sum(numbers[:-1]))
+            one = Values()
+            one.histograms["api_request_duration", route] = numbers
+            total.add(one)
+        for outcome, number in tuple(self._spans.items()):
+            total.counters["trace_spans", outcome] += number
+        return total
+
     def count_spans(self, outcome: str, number: int) -> None:
         """So many spans were exported, failed or dropped. Threads call it, each with outcomes of its own."""
-        self.requests.counters["trace_spans", outcome] += number
+        self._spans[outcome] += number
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """A call of an API was answered; `route` is the path of its operation."""
-        self.requests.counters["api_requests", route, str(status)] += 1
-        self.requests.observe(("api_request_duration", route), seconds)
+        found = self._requests.get((route, status))
+        if found is None:
+            found = self._requests[route, status] = [0] * (len(DURATIONS) + 2)
+        found[bisect_left(DURATIONS, seconds)] += 1
+        found[-1] += seconds

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import measuring, plot, scale, tables
+from benchmarks import measuring, plot, publishing, scale, servers, tables, uncounted
 from benchmarks.__main__ import main
 from benchmarks.checkouts import HERE, Checkout
 from benchmarks.figures import Figure, Target, Unit
@@ -294,6 +294,27 @@ def test_a_suite_is_measured_on_workers_behind_one_server() -> None:
         "the workers' CPU of 2 tests on 1 worker, one server",
     ]
     assert [each.value > 0 for each in figures] == [True] * 3
+
+
+@pytest.mark.slow
+def test_what_counting_costs_is_measured_beside_a_server_that_counts_nothing() -> None:
+    figures = list(publishing.telemetry(HERE, starts=1, requests=20))
+    assert [each.what for each in figures] == [
+        "ready, CPU, with metrics off",
+        "resident when idle, with metrics off",
+        "publish over HTTP, with metrics off, CPU",
+    ]
+    assert all(each.value > 0 and each.floor for each in figures[:2])
+    assert {each.beside for each in figures} == {"without counting"}
+
+
+@pytest.mark.slow
+def test_a_server_that_counts_nothing_is_the_emulator_and_has_no_counts() -> None:
+    with servers.emulator(HERE, program=Path(uncounted.__file__)) as emulator:
+        answer = emulator.client.post("/v2/publish/https://app.test/", headers=emulator.token)
+        assert answer.status_code == 200
+        # What shows them does not find what has counted them.
+        assert "metrics need" in emulator.client.get("/_emulator/metrics").json()["error"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
