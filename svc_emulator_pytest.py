@@ -517,12 +517,29 @@ def _read_arguments(item: pytest.Item) -> Mapping[str, Any]:
         except (TypeError, ValueError) as error:
             raise pytest.UsageError(f"{item.nodeid}: emulator: {error}") from None
         marked = {**marker.kwargs, **marked}
-    known = getattr(item, "fixturenames", ())
-    if "emulator" not in known and "request" not in known and any(m.name == "emulator" for m in item.own_markers):
+    is_its_own = any(marker.name == "emulator" for marker in item.own_markers)
+    if is_its_own and "emulator" not in getattr(item, "fixturenames", ()) and not _may_ask_for_fixtures(item):
         raise pytest.UsageError(
             f"{item.nodeid}: emulator: the test uses no fixture `emulator`, whose world it is about"
         )
     return marked
+
+
+def _may_ask_for_fixtures(item: pytest.Item) -> bool:
+    """Whether the test, or a fixture of the project, takes `request`, by which it can get any fixture.
+
+    Those of other plugins that are used in every test (Faker has one) do not count.
+    """
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None or "request" in info.argnames:
+        return True
+    fixtures = [fixture for found in info.name2fixturedefs.values() for fixture in found]
+    codes = [getattr(fixture.func, "__code__", None) for fixture in fixtures if "request" in fixture.argnames]
+    return any(code is None or not _INSTALLED & set(Path(code.co_filename).parts) for code in codes)
+
+
+# Folders of what is installed.
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def _read_marker(item: pytest.Item, marker: pytest.Mark) -> _Seeds:

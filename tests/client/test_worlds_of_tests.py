@@ -325,7 +325,11 @@ def test_it(emulator): pass
     result.stderr.fnmatch_lines([f"ERROR: *.py::test_it: emulator: {text}"])
 
 
-def test_a_marked_test_without_the_fixture_is_refused(pytester: pytest.Pytester, run: Run) -> None:
+@pytest.mark.parametrize("plugins", [(), ("-p", "faker.contrib.pytest.plugin")], ids=["alone", "with Faker"])
+def test_a_marked_test_without_the_fixture_is_refused(
+    pytester: pytest.Pytester, run: Run, plugins: tuple[str, ...]
+) -> None:
+    """A fixture of Faker takes `request`, and is used in every test."""
     pytester.makepyfile("""
 import pytest
 
@@ -333,10 +337,28 @@ import pytest
 def test_it(): pass
 """)
 
-    result = run()
+    result = run(*plugins)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*::test_it: emulator: the test uses no fixture `emulator`, whose world it is about"])
+
+
+@pytest.mark.parametrize(
+    "test", ["def test_it(request): request.getfixturevalue('emulator')", "def test_it(world): pass"]
+)
+def test_a_marked_test_may_get_its_world_by_request(pytester: pytest.Pytester, run: Run, test: str) -> None:
+    pytester.makepyfile(f"""
+import pytest
+
+@pytest.fixture
+def world(request):
+    return request.getfixturevalue("emulator")
+
+@pytest.mark.emulator(plan="free")
+{test}
+""")
+
+    run("-p", "faker.contrib.pytest.plugin").assert_outcomes(passed=1)
 
 
 def test_a_marker_of_a_module_may_have_tests_without_the_fixture(pytester: pytest.Pytester, run: Run) -> None:
