@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from emulator.telemetry.received import ReceivedSpans
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json, read_json
 from emulator.wire.parts import CONTROL_TOKEN, RequestParts, authorization_token
-from emulator.wire.query_reader import Query
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
 
@@ -139,24 +139,15 @@ class ControlOptions:
                 raise Unauthenticated("the control API has another bearer token than the one given (--control-token)")
 
 
-Pairs = Iterable[tuple[str, str]]
-
-
-def query_of(pairs: Pairs, *known: str) -> Query:
-    """The parameters of an operation, without `world`, which belongs to all of them. Raises: InvalidInput."""
-    unknown = f"unknown, expected one of {', '.join(known)}"
-    return Query(pairs, is_other=lambda name: name == "world", known=known, unknown=unknown)
-
-
 def read_run_shown(pairs: Pairs) -> tuple[int | None, bool]:
     """Which of the runs that have used an id is meant, None for the latest (D-692), and `redact` as `read_shown`.
 
     Raises: InvalidInput.
     """
-    given = query_of(pairs, "number", "redact")
+    given = control_query(pairs, "number", "redact")
     return given.integer("number", 1, 2**53, 0) or None, given.flag("redact", default=True)
 
 
 def read_shown(pairs: Pairs) -> bool:
     """The one parameter of what hides unless it is asked not to: `redact=false` (D-514). Raises: InvalidInput."""
-    return query_of(pairs, "redact").flag("redact", default=True)
+    return control_query(pairs, "redact").flag("redact", default=True)

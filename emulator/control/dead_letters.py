@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.messages import FILTERS, PAGE, read_filter, read_page_limit
 from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_of
 from emulator.core.model.messages import CreatedBy
@@ -17,7 +17,7 @@ from emulator.core.rules.callbacks import decompressed
 from emulator.core.state import StateView
 from emulator.queries.history import CallbackState, DeadLetterEntry, DeadLetterQuery, WorkflowDeadLetters
 from emulator.queries.workflow_runs import failed_call
-from emulator.wire.query_reader import Query
+from emulator.wire.query_reader import Query, control_query
 from emulator.wire.reasons import answered, said_of, where_failed
 from emulator.wire.redaction import shown_outcome
 
@@ -146,7 +146,7 @@ def remedies_of_run(*, has_failure_function_failed: bool) -> tuple[Remedy, ...]:
 
 
 async def list_dead_letters(call: ControlCall) -> DeadLetterPage:
-    query = read_dead_letter_query(query_of(call.parts.query, "kind", *FILTERS, *PAGE))
+    query = read_dead_letter_query(control_query(call.parts.query, "kind", *FILTERS, *PAGE))
     state = await call.world.current_state()
     page = await call.world.history.dead_letters(query)
     found = tuple(dead_letter_view(each, state, call.dialect.header_prefix) for each in page.items)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, encoded
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of, read_shown
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
 from emulator.control.records import (
     TWIN,
     Base64,
@@ -41,7 +41,7 @@ from emulator.core.rules.retries import delay_after
 from emulator.queries import history
 from emulator.queries.history import DeliveryQuery, HistoryFilter
 from emulator.wire.messaging.outgoing import headers_of_attempt
-from emulator.wire.query_reader import Query
+from emulator.wire.query_reader import Query, control_query
 from emulator.wire.reasons import arithmetic, disturbed, is_duplicate
 from emulator.wire.redaction import redact_headers, shown_body, shown_outcome
 from emulator.worlds.redelivery import redeliver
@@ -328,7 +328,7 @@ class DeliveryPage(View):
 
 
 async def list_deliveries(call: ControlCall) -> DeliveryPage:
-    given = query_of(call.parts.query, *PARAMETERS)
+    given = control_query(call.parts.query, *PARAMETERS)
     query, redact = read_delivery_query(given), given.flag("redact")
     # Without headers and bodies (D-322); with how many attempts fit in all (D-481).
     brief, counts = given.flag("brief"), given.flag("count")

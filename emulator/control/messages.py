@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, UnsetType
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.records import (
     TWIN,
     Dropped,
@@ -34,7 +34,7 @@ from emulator.queries.history import (
     MessageQuery,
     as_of,
 )
-from emulator.wire.query_reader import Query
+from emulator.wire.query_reader import Pairs, Query, control_query
 from emulator.wire.reasons import answered, held_by
 from emulator.wire.redaction import shown_outcome
 
@@ -51,7 +51,7 @@ _STATES: Mapping[str, frozenset[Phase]] = {
 
 def read_message_query(pairs: Pairs) -> MessageQuery:
     """The query of a list of messages. `state` may be several, with commas between them. Raises: InvalidInput."""
-    given = query_of(pairs, *FILTERS, "state", *PAGE)
+    given = control_query(pairs, *FILTERS, "state", *PAGE)
     states, phases = given.text("state"), frozenset[Phase]()
     for name in () if states is None else states.split(","):
         if name.strip().upper() not in _STATES:

@@ -9,9 +9,10 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
-from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Text, View
 from emulator.core.record import AccountId, MessageId
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.worlds import calls
 from emulator.worlds.calls import MAX_LIMIT
 
@@ -75,7 +76,7 @@ def refused_call_view(call: calls.RefusedCall) -> RefusedCall:
 
 def read_refused_query(pairs: Pairs) -> int:
     """How many calls are asked for. Raises: InvalidInput."""
-    return query_of(pairs, "limit").limit(MAX_LIMIT, DEFAULT_LIMIT)
+    return control_query(pairs, "limit").limit(MAX_LIMIT, DEFAULT_LIMIT)
 
 
 async def list_refused(call: ControlCall) -> RefusedList:

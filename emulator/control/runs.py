@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, query_of, read_run_shown
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_run_shown
 from emulator.control.dead_letters import Remedy, remedies_of_run
 from emulator.control.records import TWIN, Count, Dropped, Instant, InstantMs, Text, View, dropped_view
 from emulator.control.run_explanations import RunFailure, awaited_text, run_failure_view, summary
@@ -24,7 +24,7 @@ from emulator.queries import workflow_runs
 from emulator.queries.history import HistoryFilter
 from emulator.queries.workflow_runs import RunQuery, StepState
 from emulator.queries.workflow_steps import Awaited, AwaitedKind, RunLog, StepLog, awaited, failed_attempts
-from emulator.wire.query_reader import Query, parse_cursor
+from emulator.wire.query_reader import Query, control_query, parse_cursor
 from emulator.wire.reasons import answered
 from emulator.wire.times import iso
 from emulator.wire.workflow_logs import Shown
@@ -296,7 +296,7 @@ def _awaited(each: Awaited) -> RunAwaited:
 
 
 async def list_runs(call: ControlCall) -> RunPage:
-    given = query_of(call.parts.query, *PARAMETERS)
+    given = control_query(call.parts.query, *PARAMETERS)
     query, redact = read_runs(given), given.flag("redact", default=True)
     await call.world.current_state()
     page = await call.world.runs.summaries(query)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, Text, View
 from emulator.core.errors import NotFound, Refused
 from emulator.core.language.calendar import LAST_LOCAL_MS
@@ -17,6 +17,7 @@ from emulator.core.model.resources import Schedule, ScheduleProgress, ScheduleRu
 from emulator.core.record import AccountId, ScheduleId
 from emulator.core.rules.schedules import plan_firing
 from emulator.core.state import StateView, cron_of
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.wire.times import iso, local_iso
 
 MAX_FIRINGS = 100
@@ -62,7 +63,7 @@ class ScheduleList(View):
 
 def read_firings(pairs: Pairs) -> int:
     """How many of its next firings each schedule is to show: `firings`, none without it. Raises: InvalidInput."""
-    return query_of(pairs, "firings").integer("firings", 0, MAX_FIRINGS, 0)
+    return control_query(pairs, "firings").integer("firings", 0, MAX_FIRINGS, 0)
 
 
 async def list_schedules(call: ControlCall) -> ScheduleList:

@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from emulator.api.endpoint import DISCONNECT
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.deliveries import Url, brief_view, delivery_view
 from emulator.control.records import (
     TWIN,
@@ -52,6 +52,7 @@ from emulator.queries.history import Event, HistoryPosition, RecordedDelivery
 from emulator.wire import event_stream
 from emulator.wire.event_stream import ID_HEADER, MAX_LAST, Kind, written
 from emulator.wire.names import parse_number
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.worlds.registry import Worlds
 from emulator.worlds.watch import ClockMove
 from emulator.worlds.world import World
@@ -106,7 +107,7 @@ class StreamRequest(Record):
 
 def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
     """The query, and the header `Last-Event-ID`, which precedes it (D-220, D-222, D-326). Raises: InvalidInput."""
-    given = query_of(pairs, *_PARAMETERS)
+    given = control_query(pairs, *_PARAMETERS)
     query_id, last = given.text("last_event_id"), given.one("last", _parse_last, strip=False)
     by_query = _read_id(query_id, "last_event_id") if query_id else None
     by_header = _read_id(last_event_id, ID_HEADER) if last_event_id else None

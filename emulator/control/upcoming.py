@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, assert_never
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.records import (
     TWIN,
     ChaosDone,
@@ -45,6 +45,7 @@ from emulator.core.state import AccountView, StateView, cron_of, split_subject, 
 from emulator.core.timers import Timer, WaitList
 from emulator.queries.history import EndedMessage, Failure
 from emulator.queries.workflow_runs import read_step, step_of
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.wire.reasons import arithmetic, wait_list_name
 from emulator.wire.times import format_duration, iso, local_iso
 from emulator.worlds.world import World
@@ -682,7 +683,7 @@ async def upcoming(world: World, query: UpcomingQuery) -> Upcoming:
 
 def read_upcoming(pairs: Pairs) -> UpcomingQuery:
     """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
-    given = query_of(pairs, "until", "limit", "expiries")
+    given = control_query(pairs, "until", "limit", "expiries")
     return UpcomingQuery(
         until_ms=given.instant_ms("until"),
         limit=given.limit(MAX_LIMIT, DEFAULT_LIMIT),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, Pairs, query_of
+from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, PositiveNumber, View, WholeNumber
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import LATEST_MS
 from emulator.core.record import Record
+from emulator.wire.query_reader import Pairs, control_query
 from emulator.wire.when import MAX_COUNT, MAX_RETRIES, firings, read_ladder, read_schedule
 
 
@@ -30,7 +31,7 @@ class RetriesQuery(Record):
 
 def read_firings(pairs: Pairs, now_ms: int) -> FiringsQuery:
     """`expression`, `from` (without it now) and `count` (10). Raises: InvalidInput. Source: D-437."""
-    given = query_of(pairs, "expression", "from", "count")
+    given = control_query(pairs, "expression", "from", "count")
     expression, start_ms = given.text("expression"), given.instant_ms("from")
     if expression is None:
         raise InvalidInput("expression", "missing, expected a cron expression such as 0 9 * * *")
@@ -43,7 +44,7 @@ def read_firings(pairs: Pairs, now_ms: int) -> FiringsQuery:
 
 def read_attempts(pairs: Pairs, now_ms: int) -> RetriesQuery:
     """`retry_delay`, `retries` (3) and `from` (without it now). Raises: InvalidInput. Source: D-437."""
-    given = query_of(pairs, "retry_delay", "retries", "from")
+    given = control_query(pairs, "retry_delay", "retries", "from")
     start_ms = given.instant_ms("from")
     return RetriesQuery(
         retry_delay=given.text("retry_delay"),

@@ -16,6 +16,7 @@ from emulator.wire.names import parse_name, parse_number, read_field
 from emulator.wire.times import number_or_text
 
 T = TypeVar("T")
+Pairs = Iterable[tuple[str, str]]
 
 MAX_INSTANT_MS = 2**53 - 1
 
@@ -36,7 +37,7 @@ class Query:
 
     def __init__(
         self,
-        pairs: Iterable[tuple[str, str]],
+        pairs: Pairs,
         *,
         is_other: Callable[[str], bool] = lambda name: False,
         known: Collection[str] | None = None,
@@ -183,3 +184,9 @@ def word(expected: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def control_query(pairs: Pairs, *known: str) -> Query:
+    """The parameters of an operation of the control API, but for `world`, which all have. Raises: InvalidInput."""
+    unknown = f"unknown, expected one of {', '.join(known)}"
+    return Query(pairs, is_other=lambda name: name == "world", known=known, unknown=unknown)

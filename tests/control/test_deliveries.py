@@ -6,13 +6,13 @@ import pytest
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from emulator.control.call import query_of
 from emulator.control.deliveries import PARAMETERS, delivery_view, read_delivery_query
 from emulator.core.errors import InvalidInput
 from emulator.core.model.messages import AttemptOutcome, Response, Via
 from emulator.core.model.options import Method, Redaction
 from emulator.core.record import AccountId, MessageId
 from emulator.queries.history import DeliveryQuery, HistoryFilter, RecordedDelivery
+from emulator.wire.query_reader import control_query
 from tests.harness.emulators import InProcess, with_emulator
 from tests.harness.simulations import make_message
 
@@ -242,19 +242,19 @@ def test_delivery_without_response_has_null_and_an_error() -> None:
     ],
 )
 def test_delivery_query_is_read(pairs: list[tuple[str, str]], expected: DeliveryQuery) -> None:
-    assert read_delivery_query(query_of(pairs, *PARAMETERS)) == expected
+    assert read_delivery_query(control_query(pairs, *PARAMETERS)) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("true", True), ("TRUE", True), ("false", False)])
 def test_redaction_of_the_journal_is_asked_for(text: str, expected: bool) -> None:
-    given = query_of([("redact", text), ("limit", "5")], *PARAMETERS)
+    given = control_query([("redact", text), ("limit", "5")], *PARAMETERS)
     assert given.flag("redact") is expected
     assert read_delivery_query(given) == DeliveryQuery(limit=5)
 
 
 def test_redact_is_true_or_false() -> None:
     with pytest.raises(InvalidInput) as caught:
-        query_of([("redact", "yes")], *PARAMETERS).flag("redact")
+        control_query([("redact", "yes")], *PARAMETERS).flag("redact")
     assert caught.value.field == "redact"
 
 
@@ -272,5 +272,5 @@ def test_redact_is_true_or_false() -> None:
 )
 def test_delivery_query_that_is_wrong_names_the_field(pairs: list[tuple[str, str]], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        read_delivery_query(query_of(pairs, *PARAMETERS))
+        read_delivery_query(control_query(pairs, *PARAMETERS))
     assert caught.value.field == field

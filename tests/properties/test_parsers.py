@@ -26,7 +26,6 @@ from emulator.control import clock as clock_json
 from emulator.control import deliveries as delivery_json
 from emulator.control import upcoming as upcoming_json
 from emulator.control import worlds as world_json
-from emulator.control.call import query_of
 from emulator.core.errors import Malformed, Refused
 from emulator.core.language import cron, expressions
 from emulator.core.model.resources import Plan
@@ -40,6 +39,7 @@ from emulator.wire import accounts, dialect, filters, names, parts, redaction, t
 from emulator.wire import destination_rules as rule_json
 from emulator.wire.messaging import flow_control, requests
 from emulator.wire.messaging import options as message_options
+from emulator.wire.query_reader import control_query
 from tests.harness.simulations import make_account
 
 MAX_EXAMPLES = int(os.environ.get("FUZZ_MAX_EXAMPLES", "60"))
@@ -357,7 +357,7 @@ PARSERS = (
     Parser(
         name="delivery query",
         parse=_of_query(
-            lambda request: delivery_json.read_delivery_query(query_of(request.query, *delivery_json.PARAMETERS))
+            lambda request: delivery_json.read_delivery_query(control_query(request.query, *delivery_json.PARAMETERS))
         ),
         samples=[b"url=https://*&message_id=m&outcome=failed&limit=10&cursor=1-2"],
     ),
