@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.messages import FILTERS, PAGE, read_filter, read_page_limit
-from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_of
+from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_number_of, run_of
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.options import Method
 from emulator.core.record import AccountId, DeadLetterId, MessageId
@@ -83,6 +83,8 @@ class ListedDeadLetter(View):
     excerpt: str | None  #: The beginning of the body of the last answer; null without one.
     actions: tuple[Remedy, ...]  #: What can be done with it.
     workflow_run_id: Text | UnsetType  #: The workflow run that failed; only there if one did.
+    #: The number of that run, which tells runs of one id apart (D-692).
+    workflow_run_number: Annotated[int, Meta(ge=1)] | UnsetType
     #: The step that failed; null without the header `Error-Step-Name` in the answer of its endpoint.
     step: str | UnsetType | None
     where: Text | UnsetType  #: Which call failed, in words.
@@ -127,6 +129,7 @@ def dead_letter_view(entry: DeadLetterEntry, state: StateView, prefix: str) -> L
         excerpt=None if response is None else said_of(decompressed(response, ()).body) or None,
         actions=_actions(entry),
         workflow_run_id=run_of(message) if is_run else UNSET,
+        workflow_run_number=run_number_of(message) if is_run else UNSET,
         step=failed.step if is_run else UNSET,
         where=where_failed(failed) if is_run else UNSET,
         failure_function=entry.callback_state if is_run else UNSET,

@@ -17,6 +17,7 @@ from emulator.control.records import (
     Text,
     View,
     dropped_view,
+    run_number_of,
     run_of,
     step_name_of,
 )
@@ -111,6 +112,8 @@ class ListedMessage(View):
     last_result: str | None  #: How the last attempt went and what answered it, in words; null before any.
     dead_letter_id: DeadLetterId | None  #: Its dead letter, if that is still there.
     workflow_run_id: Text | UnsetType  #: The workflow run that it belongs to; only there if it does (D-655).
+    #: The number of that run, which tells runs of one id apart (D-692).
+    workflow_run_number: Annotated[int, Meta(ge=1)] | UnsetType
     #: The step of the run that it is about; null for the first call and for failure functions.
     step: str | UnsetType | None
 
@@ -172,6 +175,7 @@ def _listed(
         last_result=None if last is None else answered(shown_outcome(last.outcome, message), last.answered_by),
         dead_letter_id=letters.get(message.message_id),
         workflow_run_id=run_of(message),
+        workflow_run_number=run_number_of(message),
         step=step_name_of(message),
     )
 

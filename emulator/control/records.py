@@ -105,6 +105,11 @@ def run_of(message: Message) -> str | UnsetType:
     return UNSET if message.run is None else message.run.run_id
 
 
+def run_number_of(message: Message) -> int | UnsetType:
+    """The number of a message's workflow run, which tells runs of one id apart; nothing for a message of none."""
+    return UNSET if message.run is None else message.run.run_number
+
+
 def step_name_of(message: Message) -> str | UnsetType | None:
     """The step that a message of a run is about, None where there is none; nothing for a message of no run."""
     if message.run is None:

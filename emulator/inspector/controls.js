@@ -138,6 +138,12 @@ export const closing = (context, name, ...more) =>
     ),
   );
 
+/**
+ * What the address has of a run: an id may be used again (D-692), and holds no slash. Without a number the latest run
+ * of that id is meant.
+ */
+export const placeOfRun = (id, number) => (number ? `${id}/${number}` : id);
+
 /** A way to another view of the page. */
 export const link = (view, text, query = {}) =>
   h("a", { href: `#/${view}?${new URLSearchParams(query)}` }, text);

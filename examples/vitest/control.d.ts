@@ -2749,6 +2749,8 @@ export interface components {
             dead_letter_id: components["schemas"]["DeadLetterId"] | null;
             /** @description The workflow run that it belongs to; only there if it does (D-655). */
             workflow_run_id?: string;
+            /** @description The number of that run, which tells runs of one id apart (D-692). */
+            workflow_run_number?: number;
             /** @description The step of the run that it is about; null for the first call and for failure functions. */
             step?: string | null;
         };
@@ -2821,6 +2823,8 @@ export interface components {
             actions: ("cancel" | "retry" | "resume" | "restart" | "retry-failure" | "delete")[];
             /** @description The workflow run that failed; only there if one did. */
             workflow_run_id?: string;
+            /** @description The number of that run, which tells runs of one id apart (D-692). */
+            workflow_run_number?: number;
             /** @description The step that failed; null without the header `Error-Step-Name` in the answer of its endpoint. */
             step?: string | null;
             /** @description Which call failed, in words. */

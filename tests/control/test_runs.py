@@ -207,6 +207,7 @@ async def test_a_failed_run_is_among_the_dead_letters_with_its_step() -> None:
     assert (of_message[0]["message_id"], of_message[0]["actions"]) == (message_id, ["retry", "delete"])
     wanted = {
         "workflow_run_id": RUN,
+        "workflow_run_number": 1,
         "url": FLOW,
         "labels": ["nightly"],
         "step": "charge",
@@ -295,6 +296,7 @@ async def test_an_earlier_run_with_the_same_id_is_read_by_its_number() -> None:
         await Flow(emulator, "wfr_other").start()
         first, latest = [(await emulator.control("GET", f"/runs/wfr_one{query}")).json for query in ("?number=1", "")]
         explained = (await emulator.control("GET", "/runs/wfr_one/explain?number=1")).json
+        messages = (await emulator.control("GET", "/messages?run=wfr_one")).json["messages"]
         alone = (await emulator.control("GET", "/runs/wfr_other?number=3")).json
         wrong = [(await emulator.control("GET", f"/runs/wfr_one?number={number}")).status for number in (3, 0, "x")]
     assert (first["payload"], latest["payload"], explained["reasons"][0]["at_ms"]) == ("first", "second", EPOCH_MS)
@@ -302,6 +304,7 @@ async def test_an_earlier_run_with_the_same_id_is_read_by_its_number() -> None:
     assert (of_first["number"], of_first["state"], of_first["created"]) == (2, "RUN_SUCCESS", IN_A_MINUTE)
     assert (of_latest["number"], alone["same_id"]) == (1, [])
     assert wrong == [404, 400, 400]
+    assert [each["workflow_run_number"] for each in messages] == [2, 1]
 
 
 @pytest.mark.parametrize("path", ["/runs/wfr_none", "/runs/wfr_none/explain"])

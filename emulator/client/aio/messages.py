@@ -223,7 +223,7 @@ class AsyncWorkflows:
         answer: dict[str, Any] = await self._link.control("GET", f"runs/{segment(run_id)}/explain")
         return answer
 
-    # -- what can be done with a run ----------------------------------------------------------
+    # -- what can be done with a run (D-693) ---------------------------------------------------
 
     async def cancel(self, run_id: str) -> None:
         """Cancel an active run. Its failure function is not called. Raises EmulatorError for one that has ended."""

@@ -3,7 +3,18 @@
 
 import { h } from "../dom.js";
 import { count, shortUrl } from "../format.js";
-import { action, badNote, distance, empty, keepRows, link, listView, note, tag } from "../list.js";
+import {
+  action,
+  badNote,
+  distance,
+  empty,
+  keepRows,
+  link,
+  listView,
+  note,
+  placeOfRun,
+  tag,
+} from "../list.js";
 export { detail } from "./message.js";
 
 const LIMIT = 500;
@@ -144,7 +155,9 @@ function failedRuns(context) {
         "Run",
         "main",
         (letter) => [
-          link("runs", letter.workflow_run_id, { select: letter.workflow_run_id }),
+          link("runs", letter.workflow_run_id, {
+            select: placeOfRun(letter.workflow_run_id, letter.workflow_run_number),
+          }),
           note(shortUrl(letter.url), " ", letter.labels.map(tag)),
         ],
         "workflow_run_id",

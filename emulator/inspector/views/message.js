@@ -12,6 +12,7 @@ import {
   facts,
   id,
   link,
+  placeOfRun,
   problem,
   sentence,
   status,
@@ -60,6 +61,7 @@ function panel(context, explained, deliveries, listed) {
   const spansOf = appSpans(context, message, deliveries);
   const letter = listed.dead_letter_id;
   const run = first?.workflow_run_id ?? listed.workflow_run_id;
+  const number = listed.workflow_run_number;
   const step = first?.step ?? listed.step;
   const act = (text, method, path, options, attributes) =>
     action(context, text, () => context.act(text, method, `/v2/${path}`, options), attributes);
@@ -88,7 +90,7 @@ function panel(context, explained, deliveries, listed) {
     facts([
       ["Destination", h("bdi", url)],
       ["State", state.toLowerCase()],
-      ["Run", run && link("runs", run, { select: run, ...(step && { step }) })],
+      ["Run", run && link("runs", run, { select: placeOfRun(run, number), ...(step && { step }) })],
       [
         "Step",
         run &&

@@ -8,6 +8,7 @@ import {
   link,
   listView,
   note,
+  placeOfRun,
   sentence,
   status,
   tag,
@@ -96,10 +97,10 @@ function standing(message) {
 /** What made a message, with a way there. */
 function origin(message) {
   const { schedule_id: schedule, queue, url_group: group, created_by: by } = message;
-  const { workflow_run_id: run, step } = message;
+  const { workflow_run_id: run, workflow_run_number: number, step } = message;
   if (run)
     return note(
-      link("runs", `run ${run}`, { select: run, ...(step && { step }) }),
+      link("runs", `run ${run}`, { select: placeOfRun(run, number), ...(step && { step }) }),
       ` · ${step ?? (by === "failure_callback" ? "failure function" : "first call")}`,
     );
   if (schedule) return link("schedules", `schedule ${schedule}`, { select: schedule });

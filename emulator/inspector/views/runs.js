@@ -14,6 +14,7 @@ import {
   link,
   listView,
   note,
+  placeOfRun,
   problem,
   sentence,
   status,
@@ -97,8 +98,7 @@ function firstOfIds(found) {
   return found.map((run) => ({ ...run, isLatest: ids.size < ids.add(run.id).size }));
 }
 
-/** Which run the right column shows: an id may be used again, and holds no slash. */
-const placeOf = ({ id, number }) => `${id}/${number}`;
+const placeOf = ({ id, number }) => placeOfRun(id, number);
 
 export function detail(context) {
   const { select } = context.route;
@@ -159,7 +159,7 @@ function sameId(context, { id: run, number, same_id: others }) {
       const [word] = STATES[each.state];
       const began = moment(each.created_ms, context.now ?? undefined, context.zone);
       const which = each.number > number ? "later" : "earlier";
-      const place = placeOf({ id: run, number: each.number });
+      const place = placeOfRun(run, each.number);
       return [" · ", link("runs", `${which} run, began ${began}, ${word}`, { select: place })];
     }),
   );

@@ -307,6 +307,10 @@ def test_a_row_opens_its_own_run_where_the_id_was_used_again(emulator: Server) -
         details.get_by_role("link", name="later run, began 01:01:00, running").click()
         expect(details.locator(".state-line")).to_contain_text("running")
         assert page.url.endswith("select=wfr_1%2F2")
+        # From the oldest message, which is the earlier run's first call.
+        page.evaluate("location.hash = '#/messages'")
+        rows.last.get_by_role("link", name="run wfr_1").click()
+        expect(details.locator(".state-line")).to_contain_text("cancelled")
 
 
 @in_browser
