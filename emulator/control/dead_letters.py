@@ -118,7 +118,7 @@ def dead_letter_view(entry: DeadLetterEntry, state: StateView, prefix: str) -> L
         schedule_id=message.source.schedule_id,
         queue=message.policy.queue,
         url_group=message.source.url_group,
-        flow_control_key=None if message.policy.flow_control is None else message.policy.flow_control.key,
+        flow_control_key=message.policy.flow_key,
         source_message_id=message.source.source_message_id,
         max_attempts=message.policy.max_retries + 1,
         failed_ms=entry.failed_ms,

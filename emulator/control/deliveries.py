@@ -157,7 +157,7 @@ def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDeli
         schedule_id=message.source.schedule_id,
         queue=message.policy.queue,
         url_group=message.source.url_group,
-        flow_control_key=None if message.policy.flow_control is None else message.policy.flow_control.key,
+        flow_control_key=message.policy.flow_key,
         labels=message.policy.labels,
         source_message_id=message.source.source_message_id,
         request_bytes=None if is_hidden else messages.delivered_bytes(message),

@@ -161,7 +161,7 @@ def _listed(
         schedule_id=message.source.schedule_id,
         queue=message.policy.queue,
         url_group=message.source.url_group,
-        flow_control_key=None if message.policy.flow_control is None else message.policy.flow_control.key,
+        flow_control_key=message.policy.flow_key,
         source_message_id=message.source.source_message_id,
         state=phase,
         attempts=recorded.attempts,

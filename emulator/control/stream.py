@@ -209,7 +209,7 @@ def event_view(event: Event) -> StreamedEvent:
         url_group=message.source.url_group,
         queue=policy.queue,
         schedule_id=message.source.schedule_id,
-        flow_control_key=None if policy.flow_control is None else policy.flow_control.key,
+        flow_control_key=policy.flow_key,
         labels=policy.labels,
     )
 

@@ -167,3 +167,8 @@ class DeliveryPolicy(Record, array_like=True):
     redaction: Redaction | None = None
     flow_control: FlowControl | None = None
     queue: QueueName | None = None
+
+    @property
+    def flow_key(self) -> FlowKey | None:
+        """The flow control key, None without one."""
+        return None if self.flow_control is None else self.flow_control.key

@@ -92,12 +92,11 @@ def matches(message: Message, wanted: MessageFilter) -> bool:
         return False
     if wanted.paths and url_path(message.url) not in wanted.paths:
         return False
-    flow_key = None if message.policy.flow_control is None else message.policy.flow_control.key
     return (
         _passes(wanted.url_groups, message.source.url_group)
         and _passes(wanted.queues, message.policy.queue)
         and _passes(wanted.urls, message.url)
-        and _passes(wanted.flow_keys, flow_key)
+        and _passes(wanted.flow_keys, message.policy.flow_key)
         and _passes(wanted.schedule_ids, message.source.schedule_id)
         and _passes(wanted.caller_ips, message.source.caller_ip)
     )
