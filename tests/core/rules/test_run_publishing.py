@@ -11,10 +11,11 @@ from emulator.core import commands, message_facts, run_facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import Forbidden, InvalidRunMessage, LimitReached, QuotaExceeded, RunOver
 from emulator.core.model import messages
-from emulator.core.model.options import CallType, Destination, DestinationKind
+from emulator.core.model.messages import AttemptOutcome, Message
+from emulator.core.model.options import CallType, Destination, DestinationKind, Redaction
 from emulator.core.record import RunId
 from emulator.core.state import delivered_message
-from tests.harness.simulations import DAY, EPOCH_MS, SECOND, answered, flow, make_account
+from tests.harness.simulations import DAY, EPOCH_MS, SECOND, answered, callback, flow, make_account
 from tests.harness.workflows import FLOW, RUN, RunWorld, item, part, step, steps_in
 
 
@@ -286,6 +287,25 @@ def test_what_came_before_the_handshake_is_kept() -> None:
     world.begin(forwarded=(("Svc-Workflow-Unknown-Sdk", "true"),))
     assert [event.event_id for event in world.run().saved_events] == ["early"]
     assert len(world.notify()) == 1
+
+
+def test_what_a_handshake_hides_is_hidden_of_the_message_before_it() -> None:
+    """D-452, D-513. The failure callback repeats the headers of the first message, which hid nothing itself."""
+    hidden = Redaction(body=False, all_headers=True, header_names=())
+    sdk = part(is_init=True, url=FLOW, by_sdk=True)
+    own = item(body=b"own", workflow=sdk, redaction=hidden, failure_callback=callback("https://fail.test/"))
+    world = RunWorld()
+
+    def fails(message: Message, number: int) -> AttemptOutcome:
+        if len(world.calls) == 1:
+            world.send(own)
+        return answered(500)
+
+    world.outcomes[FLOW] = fails
+    world.begin(forwarded=(("Svc-Workflow-Unknown-Sdk", "true"),), max_retries=0)
+    world.run_for(DAY)
+    sent = [each.policy.redaction for each in world.calls]
+    assert (sent[0], sent[-1]) == (None, Redaction(body=True, all_headers=True, header_names=()))
 
 
 def test_an_unanswered_handshake_fails_the_run() -> None:
