@@ -62,7 +62,7 @@ SHOWING = {
 # Commands that print nothing of messages.
 OTHERS = {
     *("agent", "cancel", "check", "contract", "db", "demo", "dev", "env", "fixtures", "mcp", "notify", "reset"),
-    *("serve", "when"),
+    *("publish", "serve", "when"),
 }
 
 
