@@ -14,11 +14,14 @@ PROJECT = Path(__file__).parent / "users" / "django_project"
 
 
 @pytest.mark.slow
-def test_deliveries_use_the_connections_of_a_django_test() -> None:
+@pytest.mark.parametrize("is_file", [False, True], ids=["memory", "file"])
+def test_deliveries_use_the_connections_of_a_django_test(is_file: bool, tmp_path: Path) -> None:
+    """D-749."""
+    database = {"DATABASE": str(tmp_path / "test.db")} if is_file else {}
     completed = subprocess.run(
         [sys.executable, "-Werror::ResourceWarning", "-m", "django", "test", "cases", "--shuffle"],
         cwd=PROJECT,
-        env={**environment(), "DJANGO_SETTINGS_MODULE": "project"},
+        env={**environment(), "DJANGO_SETTINGS_MODULE": "project", **database},
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,6 +1,7 @@
 """A Django project in one file: its settings, and a hook that works on its database."""
 
 import json
+import os
 from typing import Any
 
 import httpx
@@ -11,7 +12,15 @@ SECRET_KEY = "no secret"
 ROOT_URLCONF = "project"
 ALLOWED_HOSTS = ["app.test"]
 INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:", "ATOMIC_REQUESTS": True}}
+# In memory Django never closes a connection; in a file it does, as with every other database.
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "ATOMIC_REQUESTS": True,
+        "TEST": {"NAME": os.environ.get("DATABASE")},
+    }
+}
 USE_TZ = True
 
 
