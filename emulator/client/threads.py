@@ -71,7 +71,7 @@ class Job(Generic[T]):
     def _end(self) -> None:
         if _running is not self:
             return
-        if self._is_given_up is not None:
+        if self._is_given_up is False:
             logger.error("a mounted application catches what ends it in the test's thread, and is ended again")
         self._is_given_up = True
         signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
@@ -95,8 +95,21 @@ _SIGNAL: int = getattr(signal, "SIGURG", 0)
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    if _running is not None:
+    if _running is not None and not _is_debugged(frame):
         _running.check()
+
+
+# The modules of debuggers.
+_DEBUGGERS = frozenset(("bdb", "pdb", "ipdb", "pudb", "pydevd", "debugpy"))
+
+
+def _is_debugged(frame: FrameType | None) -> bool:
+    """Whether a debugger holds what runs here: somebody looks at it."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _DEBUGGERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def note_interrupt(error: BaseException) -> None:

@@ -246,6 +246,26 @@ def test_a_function_that_ends_late_by_itself_ends_the_call_then() -> None:
         assert emu.handler_errors == ()
 
 
+def test_a_function_that_a_debugger_holds_is_not_ended() -> None:
+    """D-690. The debugger's prompt stays; the attempt has failed nevertheless."""
+    debugger: dict[str, Any] = {"__name__": "pdb"}
+    exec("def prompt(wait): wait(0.3)", debugger)
+    ended: list[BaseException] = []
+
+    def hook(request: Request) -> None:
+        try:
+            debugger["prompt"](threading.Event().wait)
+        except BaseException as error:
+            ended.append(error)
+
+    with Emulator(mount_timeout=0.1) as emu:
+        emu.mount(ORIGIN, hook)
+        emu.publish(URL, retries=0)
+        emu.clock.advance(0)
+        assert [each.status for each in emu.deliveries()] == [None]
+        assert ended == []
+
+
 def test_a_function_that_catches_its_end_is_ended_again(caplog: pytest.LogCaptureFixture) -> None:
     """D-690. A worker's loop catches everything, and continues."""
     ended: list[BaseException] = []
