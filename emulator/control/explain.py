@@ -283,9 +283,9 @@ class Chain:
             case 0:
                 return "it has no retries"
             case 1:
-                return "its retry is made"
+                return "its only retry was made"
             case most:
-                return f"all {most} retries are made"
+                return f"all {most} retries were made"
 
     def _annotated(self, annotation: Annotation, following: tuple[Entry, ...]) -> Iterator[Reason]:
         at_ms, name = annotation.at_ms, annotation.name

@@ -474,7 +474,7 @@ def test_a_retry_is_summed_up_by_the_attempt_before_it_and_its_arithmetic() -> N
                 f"Failed at {LATER_TEXT}: attempt 1 was answered 503 by rule_1 (https://one.test/*); {why}.",
                 id=f"failed-{most}",
             )
-            for most, why in ((0, "it has no retries"), (1, "its retry is made"), (2, "all 2 retries are made"))
+            for most, why in ((0, "it has no retries"), (1, "its only retry was made"), (2, "all 2 retries were made"))
         ),
         pytest.param(FINAL, "CANCELED", 3, f"Canceled at {LATER_TEXT} after 1 attempt.", id="canceled"),
     ],
@@ -525,7 +525,7 @@ def test_retries_come_with_what_set_their_delay_and_the_end_with_its_cause() -> 
         (2, 12_500, 2_000, "expression", None, "pow(2, retried) * 1000"),
     ]
     assert [(each["at_ms"] - EPOCH_MS, each["text"]) for each in chain[-4:]] == [
-        (12_500, "failed after 3 attempts: all 2 retries are made; it is dead letter 1-0"),
+        (12_500, "failed after 3 attempts: all 2 retries were made; it is dead letter 1-0"),
         (12_500, "the failure callback was published as msg_f"),
         (12_500, "the callback was published as msg_c"),
         (HOUR, "the dead letter was published again as msg_n"),
@@ -669,7 +669,7 @@ async def test_a_message_is_explained_from_its_publish_to_its_dead_letter() -> N
             ("attempt", f"attempt 1 was answered 503 by {busy} ({FAILING})"),
             ("backoff", "retry 1 of 1 at 2026-01-01T00:01:10.000Z: Retry-After: 10 -> 10s"),
             ("attempt", f"attempt 2 failed: connection refused, as {down} ({FAILING}, fault refused) says"),
-            ("failed", f"failed after 2 attempts: its retry is made; it is dead letter {letter}"),
+            ("failed", f"failed after 2 attempts: its only retry was made; it is dead letter {letter}"),
             ("callback", f"the failure callback was published as {callback}"),
         ]
         assert (found["state"], found["message_id"]) == ("FAILED", message_id)
