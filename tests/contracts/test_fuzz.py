@@ -279,7 +279,9 @@ _SERVERS = (("messaging", "uvicorn"), ("messaging", "hypercorn"), ("management",
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("api", "server"), itertools.product(APIS, ("uvicorn", "hypercorn")) if _IS_LONG else _SERVERS)
+@pytest.mark.parametrize(
+    ("api", "server"), [*itertools.product(APIS, ("uvicorn", "hypercorn"))] if _IS_LONG else _SERVERS
+)
 def test_a_real_server_keeps_the_contract(api: str, server: str) -> None:
     with fuzzing.behind_a_socket(server) as target:
         caller = "anybody" if api == "control" else "account"
