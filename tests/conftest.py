@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# Its plugin imports it at the end of a run at the latest, which fails beside trio once a test has frozen the collector.
+import hypothesis  # noqa: F401
 import pytest
 
 from tests.contracts.answers import WATCHER, watch

@@ -65,7 +65,7 @@ def test_variables_and_the_file_reach_the_server(tmp_path: Path) -> None:
             "QSTASH_CURRENT_SIGNING_KEY",
             "QSTASH_NEXT_SIGNING_KEY",
         }
-        assert server.value_after("clock: ").startswith("60 times real time, 2026-01-01T00:00:")
+        assert server.value_after("clock: ").startswith("60 times real time, 2026-01-01T00:")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
