@@ -236,7 +236,7 @@ class HandlerErrors:
         _set(error, "__traceback__", _of_application(error.__traceback__))
         if self._is_for_the_test(error):
             hide_from_traceback(error)
-            _add_note_once(error, f"It was raised by mounted code: {_where(found)}")
+            add_note(error, f"It was raised by mounted code: {_where(found)}")
             # A retry that fails in the same way is met together with the first attempt.
             if not any(_is_alike(error, each) for each in self._due):
                 self._due.append(error)
@@ -312,7 +312,7 @@ class HandlerErrors:
     def note_on(self, failure: BaseException) -> None:
         """Add what the test has not met to the failure that ended it; it is met then."""
         while (error := self.due_at_end()) is not None:
-            failure.add_note(f"Not raised before the end: {summary(error)}")
+            add_note(failure, f"Not raised before the end: {summary(error)}")
 
     def report(self, limit: int = 10) -> str | None:
         """All exceptions so far as text with their tracebacks, None without any."""
@@ -328,7 +328,8 @@ class HandlerErrors:
         return "\n\n".join(parts)
 
 
-def _add_note_once(error: BaseException, note: str) -> None:
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note, once, also to an exception whose class refuses that."""
     notes = getattr(error, "__notes__", ())
     if note not in notes:
         _set(error, "__notes__", [*notes, note])

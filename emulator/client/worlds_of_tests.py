@@ -16,6 +16,7 @@ from typing import Any, Unpack, cast
 
 from emulator.client.aio.emulator import AsyncEmulator
 from emulator.client.arguments import check_names
+from emulator.client.errors import add_note
 from emulator.client.server import Options, check_values
 from emulator.client.session import Session
 from emulator.client.sync.emulator import Emulator
@@ -217,7 +218,7 @@ def _shrunk(
     all_spared = [*without, *spared]
     call = f"explore({name}, seeds=[{seed}], chaos={chaos:g}"
     call += f", without={all_spared})" if all_spared else ")"
-    smallest.error.add_note(report(seed, first.met, remaining, call))
+    add_note(smallest.error, report(seed, first.met, remaining, call))
     return smallest.error
 
 

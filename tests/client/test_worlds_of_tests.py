@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -458,9 +459,17 @@ def test_a_coroutine_function_gets_an_emulator_with_awaits() -> None:
     assert "instead of a delivery" in failure.value.__notes__[0]
 
 
-def test_a_failure_without_chaos_says_so() -> None:
+@dataclass(frozen=True)
+class Frozen(ValueError):
+    """An exception that refuses attributes, and so `add_note`."""
+
+    text: str
+
+
+@pytest.mark.parametrize("error", [ValueError("always"), Frozen("always")], ids=["common", "frozen"])
+def test_a_failure_without_chaos_says_so(error: ValueError) -> None:
     def test(emulator: Emulator) -> None:
-        raise ValueError("always")
+        raise error
 
     with pytest.raises(ValueError, match="always") as failure:
         explore(test)
