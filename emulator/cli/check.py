@@ -232,7 +232,7 @@ def check_database(*, file: Path) -> None:
                 found = examine(path)
         except UnusableDatabase as error:
             # The file's own name is in front already.
-            raise CommandFailed(str(error)) from error
+            raise CommandFailed(str(error), next="again with the file that serve --db names") from error
         for line in found.damage:
             click.echo(f"{path}: damaged: {line}")
         if not found.damage:
