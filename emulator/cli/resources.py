@@ -309,7 +309,7 @@ def pause_key(control: Control, *, key: str) -> Any:
 
     A key that is not there is made.
     """
-    return _act_on_key(control, key, "pause")
+    return _act_on_key(control, key, "pause", is_made=True)
 
 
 @flow_control.command("resume", epilog="Example: svc-emulator flow-control resume user-7")
@@ -340,7 +340,7 @@ def pin_key(control: Control, /, *, key: str, period: int | None, **limits: int 
     given = {name: str(value) for name, value in limits.items() if value is not None}
     if not given:
         raise WrongUsage("expected at least one of --parallelism, --rate and --period")
-    return _act_on_key(control, key, f"pin?{urlencode(given)}")
+    return _act_on_key(control, key, f"pin?{urlencode(given)}", is_made=True)
 
 
 @flow_control.command("unpin", epilog="Example: svc-emulator flow-control unpin user-7")
@@ -367,8 +367,14 @@ def reset_key(control: Control, *, key: str) -> Any:
     return _act_on_key(control, key, "reset")
 
 
-def _act_on_key(control: Control, key: str, action: str) -> Any:
-    account_id = _account_of(_named(control, "flow-control", "key", key), key) or control.own_account()
+def _act_on_key(control: Control, key: str, action: str, *, is_made: bool = False) -> Any:
+    """Call an operation of a key, which `is_made` if there is none; its entry afterwards."""
+    account_id = _account_of(_named(control, "flow-control", "key", key), key)
+    if account_id is None:
+        # D-760.
+        if not is_made:
+            raise CommandFailed(f"flow control key {key} not found", next="svc-emulator flow-control list")
+        account_id = control.own_account()
     control.of_service("POST", f"/v2/flowControl/{quote(key, safe='')}/{action}", account_id)
     rows = _named(control, "flow-control", "key", key)
     return next(row for row in rows if row["account_id"] == account_id)
