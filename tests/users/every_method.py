@@ -311,6 +311,12 @@ def test_a_workflow_run(emulator: Emulator) -> None:
     assert emulator.workflows.explain("wfr_1")["state"] == "RUN_STARTED"
     steps: list[StepExpected] = []
     emulator.verify_run("wfr_1", state="RUN_STARTED", steps=steps)
+    assert_type(emulator.workflows.cancel("wfr_1"), None)
+    for act in (emulator.workflows.resume, emulator.workflows.restart, emulator.workflows.retry_failure_function):
+        with pytest.raises(EmulatorError, match="wfr_1"):
+            act("wfr_1")
+    with pytest.raises(EmulatorError, match="paid"):
+        emulator.workflows.notify("paid", json={"amount": 7}, run_id="wfr_1")
 
 
 def test_a_server_of_its_own() -> None:
