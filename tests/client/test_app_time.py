@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import freezegun
 import jwt
 import pytest
 import time_machine
@@ -28,6 +29,9 @@ from tests.harness.job_receivers import JobReceiver, served
 APP = "https://app.test/hook"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
+
+# It reads every attribute of every module, and one of these asks for a container engine, which leaves a socket open.
+freezegun.configure(extend_ignore_list=["testcontainers"])
 
 
 def now() -> datetime:
@@ -161,8 +165,6 @@ def test_inside_another_of_the_same_world_it_does_nothing(emu: Emulator) -> None
     assert now() > EPOCH + 30 * DAY
 
 
-# To change the time looks at every object, which finds what earlier tests left to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_process_follows_one_world(emu: Emulator, server: Emulator) -> None:
     with emu.follow_time(), server.new_world() as other:
         with pytest.raises(EmulatorError, match=f"the world {emu.world} already"), other.follow_time():
