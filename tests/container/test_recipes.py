@@ -161,9 +161,11 @@ def test_the_app_of_the_compose_file_is_called_back() -> None:
             "PORT": str(port),
             "no_proxy": "127.0.0.1",
         }
+        # Two threads print, and without a buffer a line and its end are written one after the other.
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         with subprocess.Popen(
             [sys.executable, str(RECIPES / "app.py")],
-            env={**os.environ, **local},
+            env={**variables, **local},
             stdout=subprocess.PIPE,
             encoding="utf-8",
         ) as process:
