@@ -165,7 +165,10 @@ def test_a_server_that_is_killed_fails_only_its_own_tests(scale: Scale, tmp_path
     assert len(unplaced) < WORKERS, printed
     # Those of the other servers, all of them, and what began after the end of the second one.
     assert set(placed.values()) >= {"0", "1", "2"}
-    assert f"{COUNT - len(failed)} passed" in printed
+    # A test that had passed when its server ended has an error besides, since its world could not be removed.
+    passed = re.search(r"(\d+) passed", printed)
+    assert passed is not None, printed
+    assert COUNT - len(failed) <= int(passed[1]) < COUNT, printed
     for turn in failed:
         report = printed.partition(f" test_turn[{turn}] ")[2].partition("\n____")[0]
         assert re.search("the server that had it has ended|no emulator answers", report), report
