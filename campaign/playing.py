@@ -1,4 +1,4 @@
-"""One part, round by round, in this process. `python -m tests.campaign` starts it."""
+"""One part, round by round, in this process. `python -m campaign` starts it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from tests.campaign.parts import PARTS
-from tests.campaign.rounds import Part, Report, Round
+from campaign.parts import PARTS
+from campaign.rounds import Part, Report, Round
 
 
 def main(given: Sequence[str]) -> int:
@@ -22,7 +22,7 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--round", type=int)
     arguments = parser.parse_args(given)
-    repeat = f"python -m tests.campaign {arguments.part} --seed {arguments.seed} --size {arguments.size}"
+    repeat = f"python -m campaign {arguments.part} --seed {arguments.seed} --size {arguments.size}"
     numbers = range(arguments.size) if arguments.round is None else [arguments.round]
     report = Report(repeat)
     try:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller, created_bodies, hash_of
-from tests.campaign.programs import DidNotStart, Server, in_text, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Answer, Caller, NoAnswer, caller, created_bodies, hash_of
+from campaign.programs import DidNotStart, Server, in_text, serving
+from campaign.rounds import Report, Round
 
 _DISK_KIB = 4096
 # So many publishes of 8 KiB fill any of the disks here several times over.

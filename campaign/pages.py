@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller
-from tests.campaign.programs import EPOCH, DidNotStart, Server, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Answer, Caller, NoAnswer, caller
+from campaign.programs import EPOCH, DidNotStart, Server, serving
+from campaign.rounds import Report, Round
 from tests.contracts.documents import APIS, Operation, all_operations
 
 _DESTINATION = "http://127.0.0.1:9/hook"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller
-from tests.campaign.programs import EPOCH, Server, in_text, serving
-from tests.campaign.receiver import receiving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Answer, Caller, NoAnswer, caller
+from campaign.programs import EPOCH, Server, in_text, serving
+from campaign.receiver import receiving
+from campaign.rounds import Report, Round
 
 _FLOW = "http://flow.example/"
 _JSON = {"Content-Type": "application/json"}

@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Caller, NoAnswer, caller
-from tests.campaign.programs import Server, serving
-from tests.campaign.receiver import Receiver, receiving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Caller, NoAnswer, caller
+from campaign.programs import Server, serving
+from campaign.receiver import Receiver, receiving
+from campaign.rounds import Report, Round
 
 # Of all the URLs below, so many a round: each takes ten calls of a server that strace slows down.
 _URLS = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.campaign import (
+from campaign import (
     determinism,
     disk,
     egress,
@@ -18,7 +18,7 @@ from tests.campaign import (
     runs,
     worlds,
 )
-from tests.campaign.rounds import Part
+from campaign.rounds import Part
 
 PARTS: Mapping[str, Part] = {
     "kills": Part(what="random work under kill -9: nothing acknowledged is lost", play=kills.play),

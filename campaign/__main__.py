@@ -18,9 +18,9 @@ import time
 from collections.abc import Sequence
 from random import SystemRandom
 
-from tests.campaign.parts import PARTS
-from tests.campaign.programs import ROOT
-from tests.campaign.rounds import Part
+from campaign.parts import PARTS
+from campaign.programs import ROOT
+from campaign.rounds import Part
 
 # How long a process may take to end what it started, before all of it is killed.
 _GRACE_S = 20
@@ -39,10 +39,10 @@ def main(given: Sequence[str]) -> int:
     for name in arguments.parts or PARTS:
         options = [name, "--seed", str(arguments.seed), "--size", str(arguments.size)]
         only = [] if arguments.round is None else ["--round", str(arguments.round)]
-        print(f"==> python -m tests.campaign {' '.join(options + only)}", flush=True)
+        print(f"==> python -m campaign {' '.join(options + only)}", flush=True)
         rounds = arguments.size if arguments.round is None else 1
         if _play(PARTS[name], [*options, *only], limit_s=60 + rounds * PARTS[name].limit_s) != 0:
-            failed.append(f"python -m tests.campaign {' '.join(options + only)}")
+            failed.append(f"python -m campaign {' '.join(options + only)}")
     print("\n".join(["", "these found something:", *failed] if failed else ["", "nothing found"]))
     return 1 if failed else 0
 
@@ -50,7 +50,7 @@ def main(given: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {name:12} {part.what}" for name, part in PARTS.items())
     parser = argparse.ArgumentParser(
-        prog="python -m tests.campaign",
+        prog="python -m campaign",
         description=f"{__doc__}\nparts:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -66,7 +66,7 @@ def _play(part: Part, options: Sequence[str], *, limit_s: float) -> int:
     began = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="campaign-")
     process = subprocess.Popen(
-        [*_isolated(part.namespaces), sys.executable, "-m", "tests.campaign.playing", *options],
+        [*_isolated(part.namespaces), sys.executable, "-m", "campaign.playing", *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": scratch},
         start_new_session=True,
@@ -74,7 +74,7 @@ def _play(part: Part, options: Sequence[str], *, limit_s: float) -> int:
     try:
         code = process.wait(limit_s)
     except subprocess.TimeoutExpired:
-        print(f"FOUND not done after {limit_s:.0f} s\n      again: python -m tests.campaign {' '.join(options)}")
+        print(f"FOUND not done after {limit_s:.0f} s\n      again: python -m campaign {' '.join(options)}")
         code = 1
     finally:
         _end(process)

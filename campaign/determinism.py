@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from random import Random
 
-from tests.campaign.programs import ROOT, environment
-from tests.campaign.rounds import Report, Round
+from campaign.programs import ROOT, environment
+from campaign.rounds import Report, Round
 from tests.golden.recording import first_difference
 
 _TIMEOUT_S = 240

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller
-from tests.campaign.ledgers import LAST_DUE, Books, Doubt, Ledger
-from tests.campaign.programs import EPOCH, DidNotStart, begin, ended, in_text, serving
-from tests.campaign.receiver import Receiver, receiving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Answer, Caller, NoAnswer, caller
+from campaign.ledgers import LAST_DUE, Books, Doubt, Ledger
+from campaign.programs import EPOCH, DidNotStart, begin, ended, in_text, serving
+from campaign.receiver import Receiver, receiving
+from campaign.rounds import Report, Round
 
 _KILLS = 8
 _RATES: tuple[float, ...] = (0, 0, 1, 60)

@@ -12,10 +12,10 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.campaign import hostile_files
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller
-from tests.campaign.programs import EPOCH, ROOT, DidNotStart, Server, in_text, run, serving
-from tests.campaign.rounds import Report, Round
+from campaign import hostile_files
+from campaign.calls import Answer, Caller, NoAnswer, caller
+from campaign.programs import EPOCH, ROOT, DidNotStart, Server, in_text, run, serving
+from campaign.rounds import Report, Round
 
 _FROZEN = ("--clock", "frozen")
 _READ = ("/trace", "/credentials", "/destinations", "/snapshots", "/upcoming", "/deliveries", "/accounts", "/clock")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 # How long a start or an end may take on a busy machine.
 PATIENCE_S = 60
 EPOCH = "2026-01-01T00:00:00Z"

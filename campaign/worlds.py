@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Answer, Caller, NoAnswer, caller, created_bodies, hash_of
-from tests.campaign.programs import EPOCH, DidNotStart, in_text, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Answer, Caller, NoAnswer, caller, created_bodies, hash_of
+from campaign.programs import EPOCH, DidNotStart, in_text, serving
+from campaign.rounds import Report, Round
 
 _KILLS = 8
 _HOUR_MS = 3_600_000

@@ -9,9 +9,9 @@ import socket
 import threading
 import time
 
-from tests.campaign.calls import Caller, caller
-from tests.campaign.programs import EPOCH, Server, in_text, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Caller, caller
+from campaign.programs import EPOCH, Server, in_text, serving
+from campaign.rounds import Report, Round
 
 _FOLLOWERS = (20, 150)
 # What is published beside them, in messages of this length.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 
-from tests.campaign.calls import Caller, NoAnswer, created_bodies, hash_of, pages
-from tests.campaign.rounds import Report
+from campaign.calls import Caller, NoAnswer, created_bodies, hash_of, pages
+from campaign.rounds import Report
 
 # The latest instant at which a message of the random work is due, with all retries.
 LAST_DUE = "3d"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.campaign.calls import Caller, NoAnswer, caller
-from tests.campaign.programs import DidNotStart, await_start, begin, ended, in_text, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Caller, NoAnswer, caller
+from campaign.programs import DidNotStart, await_start, begin, ended, in_text, serving
+from campaign.rounds import Report, Round
 
 _FIRST_STARTS = 5
 _STORMS = 2

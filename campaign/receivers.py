@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 
-from tests.campaign.calls import Caller, NoAnswer, caller
-from tests.campaign.hostile import HARMLESS, KINDS
-from tests.campaign.programs import ROOT, Server, environment, in_text, serving
-from tests.campaign.receiver import Receiver, receiving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Caller, NoAnswer, caller
+from campaign.hostile import HARMLESS, KINDS
+from campaign.programs import ROOT, Server, environment, in_text, serving
+from campaign.receiver import Receiver, receiving
+from campaign.rounds import Report, Round
 
 # Attempts under way at one hostile receiver, in origins of their own as far as the server can tell.
 _HOSTS = 6
@@ -60,7 +60,7 @@ def _probe_alone(round: Round, receiver: Receiver) -> float:
 def _hostile(kind: str, seed: int) -> Iterator[int]:
     """The port of a hostile receiver."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.campaign.hostile", kind, str(seed)],
+        [sys.executable, "-m", "campaign.hostile", kind, str(seed)],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.campaign.parts import PARTS
-from tests.campaign.playing import play
-from tests.campaign.programs import ROOT, environment
-from tests.campaign.rounds import Part, Report, Round
+from campaign.parts import PARTS
+from campaign.playing import play
+from campaign.programs import ROOT, environment
+from campaign.rounds import Part, Report, Round
 
-REPEAT = "python -m tests.campaign made-up --seed 5 --size 9"
+REPEAT = "python -m campaign made-up --seed 5 --size 9"
 
 
 def played(deed: Callable[[Round], None], *rounds: int) -> Report:
@@ -30,7 +30,7 @@ def test_the_nightly_workflow_plays_every_part() -> None:
     job = workflow["jobs"]["campaign"]
     assert [each["part"] for each in job["strategy"]["matrix"]["include"]] == list(PARTS)
     commands = [re.sub(r"\s+", " ", step.get("run", "")) for step in job["steps"]]
-    wanted = "-m tests.campaign ${{ matrix.part }} --seed ${{ github.run_number }} --size ${{ matrix.size }}"
+    wanted = "-m campaign ${{ matrix.part }} --seed ${{ github.run_number }} --size ${{ matrix.size }}"
     assert any(wanted in command for command in commands)
 
 
@@ -74,7 +74,7 @@ def test_the_folder_of_a_round_is_gone_after_it() -> None:
 )
 def test_wrong_usage_is_refused(arguments: list[str], said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.campaign", *arguments],
+        [sys.executable, "-m", "campaign", *arguments],
         cwd=ROOT,
         env=environment(),
         capture_output=True,

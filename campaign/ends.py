@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.campaign.calls import Caller, NoAnswer, caller
-from tests.campaign.followers import connected, request_stream
-from tests.campaign.programs import EPOCH, Server, in_text, serving
-from tests.campaign.rounds import Report, Round
+from campaign.calls import Caller, NoAnswer, caller
+from campaign.followers import connected, request_stream
+from campaign.programs import EPOCH, Server, in_text, serving
+from campaign.rounds import Report, Round
 
 _ENDS = 8
 # How long the end of a server may take on a busy machine; a second is promised at rest.

@@ -1,4 +1,4 @@
-"""Receivers that do what none should, in a process of their own: `python -m tests.campaign.hostile KIND SEED`.
+"""Receivers that do what none should, in a process of their own: `python -m campaign.hostile KIND SEED`.
 
 Each prints its port and serves until it is ended.
 """
