@@ -6,6 +6,7 @@ Source: interface document, "Management API". No limit on calls is shown, and th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeAlias
 
 from starlette.responses import Response
@@ -141,12 +142,8 @@ async def set_budget(call: ManagementCall) -> Response:
     return await call.carry_out(SetBudget(account_id=call.account_id, budget=budget))
 
 
-async def enable_production_pack(call: ManagementCall) -> Response:
-    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=True))
-
-
-async def disable_production_pack(call: ManagementCall) -> Response:
-    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=False))
+async def set_production_pack(call: ManagementCall, *, enabled: bool) -> Response:
+    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=enabled))
 
 
 async def get_queue_statistics(call: ManagementCall) -> Response:
@@ -243,7 +240,7 @@ ROUTES: tuple[ManagementRoute, ...] = (
     ManagementRoute("POST", "/v2/{queue}/rotate-token/{name}", rotate_token, OWNER),
     ManagementRoute("POST", "/v2/{queue}/set-plan/{name}", set_plan, OWNER),
     ManagementRoute("PATCH", "/v2/{queue}/update-budget/{name}", set_budget, OWNER),
-    ManagementRoute("POST", "/v2/{queue}/enable-prodpack/{name}", enable_production_pack, OWNER),
-    ManagementRoute("POST", "/v2/{queue}/disable-prodpack/{name}", disable_production_pack, OWNER),
+    ManagementRoute("POST", "/v2/{queue}/enable-prodpack/{name}", partial(set_production_pack, enabled=True), OWNER),
+    ManagementRoute("POST", "/v2/{queue}/disable-prodpack/{name}", partial(set_production_pack, enabled=False), OWNER),
     ManagementRoute("POST", "/v2/{queue}/move-to-team", move_to_team, OWNER),
 )

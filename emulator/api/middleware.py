@@ -83,7 +83,10 @@ class RequestGuard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["client"] = self._proxies.client_of(scope)
-        _keep_encoded_slashes(scope)
+        raw_path = scope.get("raw_path") or b""
+        if b"%2f" in raw_path.lower():
+            # An encoded slash belongs to a name, and is no end of one: the operation is found so (D-303).
+            scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))
         send = timed(scope, send)
         try:
             page = self._check(scope)
@@ -165,10 +168,3 @@ class RequestGuard:
 
 def _route(routes: Sequence[Route], scope: Scope) -> Route | None:
     return next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
-
-
-def _keep_encoded_slashes(scope: Scope) -> None:
-    """A slash that is percent-encoded belongs to a name, and is no end of one: the operation is found so (D-303)."""
-    raw_path = scope.get("raw_path") or b""
-    if b"%2f" in raw_path.lower():
-        scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from starlette.responses import Response
 
@@ -38,15 +39,7 @@ async def delete_queue(call: MessagingCall) -> Response:
     return await call.carry_out(DeleteQueue(account_id=call.account_id, name=read_queue_name(call.name)))
 
 
-async def pause_queue(call: MessagingCall) -> Response:
-    return await _set_paused(call, paused=True)
-
-
-async def resume_queue(call: MessagingCall) -> Response:
-    return await _set_paused(call, paused=False)
-
-
-async def _set_paused(call: MessagingCall, *, paused: bool) -> Response:
+async def set_queue_paused(call: MessagingCall, *, paused: bool) -> Response:
     name = read_queue_name(call.name)
     return await call.carry_out(SetQueuePaused(account_id=call.account_id, name=name, paused=paused))
 
@@ -81,12 +74,8 @@ def _key(call: MessagingCall) -> FlowKey:
     return read_flow_key(call.request.raw_rest(2).rpartition("/")[0])
 
 
-async def pause_flow_key(call: MessagingCall) -> Response:
-    return await call.carry_out(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=True))
-
-
-async def resume_flow_key(call: MessagingCall) -> Response:
-    return await call.carry_out(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=False))
+async def set_flow_key_paused(call: MessagingCall, *, paused: bool) -> Response:
+    return await call.carry_out(SetFlowPaused(account_id=call.account_id, key=_key(call), paused=paused))
 
 
 async def pin_flow_key(call: MessagingCall) -> Response:
@@ -97,12 +86,9 @@ async def unpin_flow_key(call: MessagingCall) -> Response:
     return await call.carry_out(flow_control.read_unpin(call.parts, call.dialect, call.account_id, _key(call)))
 
 
-async def reset_flow_key(call: MessagingCall) -> Response:
-    return await call.carry_out(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=True))
-
-
-async def reset_flow_rate(call: MessagingCall) -> Response:
-    return await call.carry_out(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=False))
+async def reset_flow_key(call: MessagingCall, *, parallelism: bool) -> Response:
+    """The attempts that are under way are counted from 0 again, or those of the period."""
+    return await call.carry_out(ResetFlow(account_id=call.account_id, key=_key(call), parallelism=parallelism))
 
 
 async def get_global_parallelism(call: MessagingCall) -> Response:
@@ -115,15 +101,15 @@ ROUTES: tuple[MessagingRoute, ...] = (
     MessagingRoute("POST", "/v2/queues", upsert_queue, WRITE),
     MessagingRoute("GET", "/v2/queues/{name}", get_queue, READ),
     MessagingRoute("DELETE", "/v2/queues/{name}", delete_queue, WRITE),
-    MessagingRoute("POST", "/v2/queues/{name}/pause", pause_queue, WRITE),
-    MessagingRoute("POST", "/v2/queues/{name}/resume", resume_queue, WRITE),
+    MessagingRoute("POST", "/v2/queues/{name}/pause", partial(set_queue_paused, paused=True), WRITE),
+    MessagingRoute("POST", "/v2/queues/{name}/resume", partial(set_queue_paused, paused=False), WRITE),
     MessagingRoute("GET", "/v2/flowControl", list_flow_keys, READ),
-    MessagingRoute("POST", "/v2/flowControl/{name:path}/pause", pause_flow_key, WRITE),
-    MessagingRoute("POST", "/v2/flowControl/{name:path}/resume", resume_flow_key, WRITE),
+    MessagingRoute("POST", "/v2/flowControl/{name:path}/pause", partial(set_flow_key_paused, paused=True), WRITE),
+    MessagingRoute("POST", "/v2/flowControl/{name:path}/resume", partial(set_flow_key_paused, paused=False), WRITE),
     MessagingRoute("POST", "/v2/flowControl/{name:path}/pin", pin_flow_key, WRITE),
     MessagingRoute("POST", "/v2/flowControl/{name:path}/unpin", unpin_flow_key, WRITE),
-    MessagingRoute("POST", "/v2/flowControl/{name:path}/reset", reset_flow_key, WRITE),
-    MessagingRoute("POST", "/v2/flowControl/{name:path}/resetRate", reset_flow_rate, WRITE),
+    MessagingRoute("POST", "/v2/flowControl/{name:path}/reset", partial(reset_flow_key, parallelism=True), WRITE),
+    MessagingRoute("POST", "/v2/flowControl/{name:path}/resetRate", partial(reset_flow_key, parallelism=False), WRITE),
     MessagingRoute("GET", "/v2/flowControl/{name:path}", get_flow_key, READ),
     MessagingRoute("GET", "/v2/globalParallelism", get_global_parallelism, READ),
 )

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from starlette.types import Message, Scope, Send
 
@@ -74,7 +75,7 @@ class Hints:
 
     def _of_credentials(self, parts: RequestParts, known: Known | None) -> tuple[Known | None, str | None]:
         if known is not None:
-            # They are good, and the other API's.
+            # Valid credentials, but for the other API.
             if basic_credentials(parts) is not None:
                 return known, "these are the credentials of the management API; the messaging API takes a bearer token"
             return known, "this is a token of the messaging API; the management API takes a user name and password"
@@ -193,7 +194,7 @@ class RefusedCallLog:
             self._keep(scope, status, body)
 
     def _keep(self, scope: Scope, status: int, body: bytes) -> None:
-        error, field = _said(body)
+        said = json.loads(body)
         parts = _parts(scope)
         known, hint = None, None
         if parts is not None:
@@ -201,20 +202,17 @@ class RefusedCallLog:
             known, hint = found.known, found.text
         world = self._worlds.get(DEFAULT) if known is None else known.world
         client = scope.get("client")
-        call = RefusedCall(
-            seq=world.refused_calls.last_seq + 1,
-            at_ms=world.clock.now_ms,
-            wall_ms=wall_ms(),
+        _keep(
+            world,
             method=scope["method"],
             path=_shown_path(scope),
             caller=None if client is None else client[0],
             account_id=None if known is None else known.account_id,
             status=status,
-            error=error,
-            field=field,
+            error=said["error"],
+            field=said.get("field"),
             hint=hint,
         )
-        _keep(world, call)
 
 
 def keep_refused_item(
@@ -224,26 +222,37 @@ def keep_refused_item(
     said = error_json(refused, dialect)
     _keep(
         world,
-        RefusedCall(
-            seq=world.refused_calls.last_seq + 1,
-            at_ms=world.clock.now_ms,
-            wall_ms=wall_ms(),
-            method=parts.method,
-            path=masked(parts.path, parts.raw_query),
-            caller=parts.client_ip,
-            account_id=account_id,
-            status=status_of(refused),
-            error=f"item {number}: {said['error']}",
-            field=said.get("field"),
-            hint=None,
-        ),
+        method=parts.method,
+        path=masked(parts.path, parts.raw_query),
+        caller=parts.client_ip,
+        account_id=account_id,
+        status=status_of(refused),
+        error=f"item {number}: {said['error']}",
+        field=said.get("field"),
+        hint=None,
     )
 
 
-def _keep(world: World, call: RefusedCall) -> None:
+# What a line of the log has beside its text.
+_LOGGED = ("at_ms", "method", "path", "caller", "status", "error", "field", "hint")
+
+
+def _keep(world: World, **what: Any) -> None:
+    """Keep and log a call, of which all is given but when it was."""
+    seq = world.refused_calls.last_seq + 1
+    call = RefusedCall(seq=seq, at_ms=world.clock.now_ms, wall_ms=wall_ms(), **what)
     world.refused_calls.add(call)
     world.watches.wake()
-    _log(world.id, call)
+    logger.warning(
+        "%s refused: %s %s -> %d %s%s",
+        iso(call.at_ms),
+        call.method,
+        call.path,
+        call.status,
+        call.error,
+        "" if call.hint is None else f" ({call.hint})",
+        extra={**{name: getattr(call, name) for name in _LOGGED}, "world": world.id},
+    )
 
 
 def timed(scope: Scope, send: Send) -> Send:
@@ -275,35 +284,6 @@ def timed(scope: Scope, send: Send) -> Send:
 
 def _shown_path(scope: Scope) -> str:
     return masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1"))
-
-
-def _log(world_id: str, call: RefusedCall) -> None:
-    logger.warning(
-        "%s refused: %s %s -> %d %s%s",
-        iso(call.at_ms),
-        call.method,
-        call.path,
-        call.status,
-        call.error,
-        "" if call.hint is None else f" ({call.hint})",
-        extra={
-            "at_ms": call.at_ms,
-            "method": call.method,
-            "path": call.path,
-            "caller": call.caller,
-            "status": call.status,
-            "error": call.error,
-            "field": call.field,
-            "hint": call.hint,
-            "world": world_id,
-        },
-    )
-
-
-def _said(body: bytes) -> tuple[str, str | None]:
-    """The error and the field of an answer (D-001)."""
-    content = json.loads(body)
-    return content["error"], content.get("field")
 
 
 def _raw_path(scope: Scope) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
@@ -44,18 +46,12 @@ async def delete_schedule(call: MessagingCall) -> Response:
     return await call.carry_out(DeleteSchedule(account_id=call.account_id, schedule_id=read_schedule_id(call.name)))
 
 
-async def pause_schedule(call: MessagingCall) -> Response:
-    return await _set_paused(call, paused=True)
-
-
-async def resume_schedule(call: MessagingCall) -> Response:
-    return await _set_paused(call, paused=False)
-
-
 async def _set_paused(call: MessagingCall, *, paused: bool) -> Response:
     schedule_id = read_schedule_id(call.name)
     return await call.carry_out(SetSchedulePaused(account_id=call.account_id, schedule_id=schedule_id, paused=paused))
 
+
+pause_schedule, resume_schedule = partial(_set_paused, paused=True), partial(_set_paused, paused=False)
 
 ROUTES: tuple[MessagingRoute, ...] = (
     MessagingRoute("GET", "/v2/schedules", list_schedules, READ),
