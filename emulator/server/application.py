@@ -9,7 +9,7 @@ from functools import partial
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route, Router
 
-from emulator.api import dead_letters, management, messages, messaging, publish, queues, schedules, url_groups, workflow
+from emulator.api import dead_letters, management, messages, messaging, queues, schedules, url_groups, workflow
 from emulator.api.endpoint import DESTINATION, PathEndpoint, endpoints_of, not_found
 from emulator.api.management import ManagementCall
 from emulator.api.messaging import MessagingCall, MessagingRoute
@@ -22,7 +22,6 @@ from emulator.worlds.registry import Worlds
 
 # All operations of the messaging API (D-055).
 MESSAGING_ROUTES: tuple[MessagingRoute, ...] = (
-    *publish.ROUTES,
     *messages.ROUTES,
     *schedules.ROUTES,
     *url_groups.ROUTES,
