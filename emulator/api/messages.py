@@ -5,6 +5,8 @@ Publishes are limited by the daily quota, not by the limit of calls a second.
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -156,15 +158,7 @@ async def cancel_messages(call: MessagingCall) -> Response:
 # -- the event log, under its name and its older one ------------------------------------------
 
 
-async def list_events(call: MessagingCall) -> Response:
-    return await _list_events(call, maximum=filters.MAX_EVENTS, keys=("events",))
-
-
-async def list_logs(call: MessagingCall) -> Response:
-    return await _list_events(call, maximum=filters.MAX_LOGS, keys=("logs", "events"))
-
-
-async def _list_events(call: MessagingCall, *, maximum: int, keys: tuple[str, ...]) -> Response:
+async def list_events(call: MessagingCall, *, maximum: int, keys: tuple[str, ...]) -> Response:
     account = call.owner.account
     query = filters.read_event_query(call.parts, call.dialect, call.account_id, maximum=maximum)
     query = replace(query, since_ms=events_since_ms(account, call.state.now_ms), newest=account.max_events_size)
@@ -183,6 +177,6 @@ ROUTES: tuple[MessagingRoute, ...] = (
     MessagingRoute("DELETE", "/v2/messages", cancel_messages, WRITE),
     MessagingRoute("GET", "/v2/messages/{name}", get_message, READ),
     MessagingRoute("DELETE", "/v2/messages/{name}", cancel_message, WRITE),
-    MessagingRoute("GET", "/v2/events", list_events, READ),
-    MessagingRoute("GET", "/v2/logs", list_logs, READ),
+    MessagingRoute("GET", "/v2/events", partial(list_events, maximum=filters.MAX_EVENTS, keys=("events",)), READ),
+    MessagingRoute("GET", "/v2/logs", partial(list_events, maximum=filters.MAX_LOGS, keys=("logs", "events")), READ),
 )
