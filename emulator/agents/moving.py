@@ -179,21 +179,19 @@ class Advance(Tool):
         world = await connection.world(self.world)
         before = await world.control("GET", "deliveries", order="latestFirst", limit=1, brief="true")
         last = before["deliveries"][0]["seq"] if before["deliveries"] else 0
-        if self.until is UNSET:
-            wanted: dict[str, object] = {"by": self.by}
-        else:
-            wanted = {"until": await _condition(world, self.until)}
+        wanted: dict[str, object] = {"by": self.by}
+        if self.until is not UNSET:
+            kind, _, what = self.until.strip().partition(" ")
+            is_message = kind == "message" and bool(what.strip())
+            wanted = {"until": f"message {await world.find_message(what.strip())}" if is_message else self.until}
         if self.undoable:
             wanted["undoable"] = True
         report = await world.control("POST", "clock/advance", wanted)
         made = await _made_since(world, report["from_ms"], last)
-        dead = await _dead_since(world, made)
+        tried = {each["message_id"] for each in made}
+        letters = (await world.control("GET", "dead-letters", limit=_PAGE))["dead_letters"] if tried else []
+        dead = [each for each in letters if each["message_id"] in tried]
         return answer(_report(report, made, dead, self.until), next=_after(report, made, dead, undoable=self.undoable))
-
-
-async def _condition(world: World, until: str) -> str:
-    kind, _, what = until.strip().partition(" ")
-    return f"message {await world.find_message(what.strip())}" if kind == "message" and what.strip() else until
 
 
 async def _made_since(world: World, from_ms: int, last: int) -> list[Mapping[str, Any]]:
@@ -207,13 +205,6 @@ async def _made_since(world: World, from_ms: int, last: int) -> list[Mapping[str
         if cursor is None:
             break
     return found
-
-
-async def _dead_since(world: World, made: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The newest dead letters of messages that were tried meanwhile."""
-    tried = {each["message_id"] for each in made}
-    letters = (await world.control("GET", "dead-letters", limit=_PAGE))["dead_letters"] if tried else []
-    return [each for each in letters if each["message_id"] in tried]
 
 
 def _report(

@@ -27,50 +27,45 @@ def _message(row: Row) -> str:
     )
 
 
+def _dead_letter(row: Row) -> str:
+    return f"{row['dead_letter_id']} {row['failed']} {row['method']} {row['url']}: {row['last_result']}"
+
+
+def _run(row: Row) -> str:
+    return f"{row['id']} {row['created']} {row['state']} {row['url']}"
+
+
 def _schedule(row: Row) -> str:
     return f"{row['schedule_id']} {row['cron']} -> {row['destination']} {'paused' if row['paused'] else row['next']}"
 
 
-def _rule(row: Row) -> str:
-    return json.dumps(row)
-
-
-def _upcoming(row: Row) -> str:
-    return f"{row['at']} {row['kind']} {row.get('url') or row.get('destination') or ''}: {row['why']}"
+def _queue(row: Row) -> str:
+    return f"{row['name']} parallelism {row['parallelism']}, lag {row['lag']}{', paused' if row['paused'] else ''}"
 
 
 def _group(row: Row) -> str:
     return f"{row['name']}: {', '.join(each['url'] for each in row['endpoints']) or 'no endpoints'}"
 
 
+def _refused(row: Row) -> str:
+    return f"{row['at']} {row['method']} {row['path']} -> {row['status']} {row['error']} {row['hint'] or ''}"
+
+
+def _upcoming(row: Row) -> str:
+    return f"{row['at']} {row['kind']} {row.get('url') or row.get('destination') or ''}: {row['why']}"
+
+
 # Each list of the control API: its path, where the rows are, what is asked for, and a row as a line.
 _LISTS: Mapping[str, tuple[str, str, Mapping[str, str], Callable[[Row], str]]] = {
     "deliveries": ("deliveries", "deliveries", {"order": "latestFirst", "brief": "true"}, delivery_line),
     "messages": ("messages", "messages", {}, _message),
-    "dead-letters": (
-        "dead-letters",
-        "dead_letters",
-        {},
-        lambda row: f"{row['dead_letter_id']} {row['failed']} {row['method']} {row['url']}: {row['last_result']}",
-    ),
-    "runs": ("runs", "runs", {}, lambda row: f"{row['id']} {row['created']} {row['state']} {row['url']}"),
+    "dead-letters": ("dead-letters", "dead_letters", {}, _dead_letter),
+    "runs": ("runs", "runs", {}, _run),
     "schedules": ("schedules", "schedules", {}, _schedule),
-    "queues": (
-        "queues",
-        "queues",
-        {},
-        lambda row: (
-            f"{row['name']} parallelism {row['parallelism']}, lag {row['lag']}{', paused' if row['paused'] else ''}"
-        ),
-    ),
+    "queues": ("queues", "queues", {}, _queue),
     "groups": ("url-groups", "url_groups", {}, _group),
-    "rules": ("destinations", "destinations", {}, _rule),
-    "refused": (
-        "refused",
-        "refused",
-        {},
-        lambda row: f"{row['at']} {row['method']} {row['path']} -> {row['status']} {row['error']} {row['hint'] or ''}",
-    ),
+    "rules": ("destinations", "destinations", {}, json.dumps),
+    "refused": ("refused", "refused", {}, _refused),
     "upcoming": ("upcoming", "items", {"expiries": "false"}, _upcoming),
 }
 _PAGED = ("deliveries", "messages", "dead-letters", "runs")
@@ -105,11 +100,12 @@ class Find(Tool):
             query["redact"] = "true"
         if self.kind in _LIMITED:
             query["limit"] = str(self.limit)
-        if self.cursor and self.kind not in _PAGED:
-            raise ToolFailed(f"cursor: {self.kind} come whole", f'find("{self.kind}") without it')
-        page = await world.control(
-            "GET", path, **{**query, **self.where, **({"cursor": self.cursor} if self.cursor else {})}
-        )
+        query |= self.where
+        if self.cursor:
+            if self.kind not in _PAGED:
+                raise ToolFailed(f"cursor: {self.kind} come whole", f'find("{self.kind}") without it')
+            query["cursor"] = self.cursor
+        page = await world.control("GET", path, **query)
         rows = page[key][: self.limit]
         lines = [json.dumps(row) if is_full else one_line(line(row), 400) for row in rows]
         more = [f'find("{self.kind}", cursor="{page["cursor"]}")'] if page.get("cursor") else []

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from emulator import resources
 from emulator.agents.checking import CheckReceiver
 from emulator.agents.moving import Publish
-from emulator.agents.tool import SHORT, Connection, ToolFailed, answer, mended
+from emulator.agents.tool import Connection, ToolFailed, answer, mended
 from emulator.agents.tools import TOOLS
 from emulator.client.errors import EmulatorError, Refused, Unreachable
 from emulator.control.llms import full_text
@@ -93,7 +93,8 @@ class AgentServer:
             async with self._turn:
                 text = await self._performed(params.name, params.arguments or {})
         except ToolFailed as error:
-            return _failed(str(error), error.next)
+            text = answer(str(error).splitlines(), next=[error.next])
+            return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
     async def _performed(self, name: str, arguments: Mapping[str, Any]) -> str:
@@ -173,11 +174,6 @@ class AgentServer:
             if found:
                 return json.dumps(found[0], indent=2), "application/json"
         raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; resources/list and templates/list name all")
-
-
-def _failed(text: str, next: str) -> types.CallToolResult:
-    content = types.TextContent(type="text", text=answer(text.splitlines(), next=[next], most=SHORT))
-    return types.CallToolResult(content=[content], is_error=True)
 
 
 async def serve(connection: Connection) -> None:

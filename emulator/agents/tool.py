@@ -43,7 +43,6 @@ class Tool(Record, forbid_unknown_fields=True):
     tool: ClassVar[str]
     reads_only: ClassVar[bool] = False
     destroys: ClassVar[bool] = False
-    is_idempotent: ClassVar[bool] = False
 
     async def perform(self, connection: Connection) -> str:
         """Raises ToolFailed, EmulatorError, TypeError, ValueError."""

@@ -24,7 +24,6 @@ from emulator.conformance.sending import (
     Read,
     Signature,
     amount,
-    with_effect,
     written_otherwise,
 )
 from emulator.core.model.messages import AttemptOutcome, Response, Via
@@ -111,7 +110,7 @@ class _Battery:
             self._effects.unjudged = RESTLESS
         first = await self._first_contact()
         if first is None:
-            self._leave_open("the receiver did not answer a good delivery")
+            self._leave("the receiver did not answer a good delivery", *(CHECKS.keys() - self._results.keys()))
             return
         refused = await self._check_refusals(first)
         await self._check_valid(refused)
@@ -123,7 +122,7 @@ class _Battery:
         await self._check_slow_client()
         slowest = max(self._accepted, key=lambda exchange: exchange.took_ms, default=None)
         if slowest is None:
-            self._leave("latency", "no good delivery was accepted")
+            self._leave("no good delivery was accepted", "latency")
         else:
             self._judge("latency", [slowest], checks.in_time(slowest.took_ms, self._receiver.timeout_ms))
 
@@ -143,7 +142,7 @@ class _Battery:
         before = await self._effects.state()
         exchange = await self._courier.send(request)
         after = await self._effects.state()
-        return with_effect(exchange, is_changed=None if self._effects.unjudged else before != after)
+        return replace(exchange, is_changed=None if self._effects.unjudged else before != after)
 
     async def _deliver(self, request: Probe) -> Exchange:
         """Send a good delivery."""
@@ -198,7 +197,7 @@ class _Battery:
         if not valid.is_changed and problem is None and self._effects.unjudged is None:
             self._effects.unjudged = BLIND
         if self._effects.unjudged is not None or not refused:
-            self._leave("no-effect", self._effects.unjudged or "nothing was refused")
+            self._leave(self._effects.unjudged or "nothing was refused", "no-effect")
         else:
             self._judge("no-effect", refused, problem)
         before = await self._effects.state()
@@ -212,34 +211,32 @@ class _Battery:
         message = self._new()
         first = await self._deliver(Probe(message=message))
         if not first.is_accepted:
-            for check_id in ("duplicate", "idempotency"):
-                self._leave(check_id, "the first delivery was not accepted")
+            self._leave("the first delivery was not accepted", "duplicate", "idempotency")
             return
         second = await self._deliver(Probe(message=message))
         problem = checks.accepted(second)
         self._judge("duplicate", [second], problem)
         if self._effects.unjudged is not None:
-            self._leave("idempotency", self._effects.unjudged)
+            self._leave(self._effects.unjudged, "idempotency")
         else:
             self._judge("idempotency", [second], "the second delivery changed the state" if second.is_changed else None)
 
     async def _check_at_once(self) -> None:
         if self._results["duplicate"].verdict is not Verdict.PASSED:
-            for check_id in ("concurrent", "concurrent-effect"):
-                self._leave(check_id, "the same message twice, one after the other, does not pass")
+            why = "the same message twice, one after the other, does not pass"
+            self._leave(why, "concurrent", "concurrent-effect")
             return
         message, turns = self._new(), self._turns()
         before = await self._effects.state()
         found = await asyncio.gather(*(self._courier.send(Probe(message=message)) for _ in range(_AT_ONCE)))
         after = await self._effects.state()
         if self._turns() != turns:
-            for check_id in ("concurrent", "concurrent-effect"):
-                self._leave(check_id, _TURNS)
+            self._leave(_TURNS, "concurrent", "concurrent-effect")
             return
         self._judge("concurrent", found, checks.at_once(found))
         growth = _growth(before, after)
         if (unjudged := self._effects.unjudged or self._unjudged_once(growth)) is not None:
-            self._leave("concurrent-effect", unjudged)
+            self._leave(unjudged, "concurrent-effect")
         elif growth is not None and self._amount_of_one is not None:
             self._judge("concurrent-effect", found, checks.once(growth, self._amount_of_one))
 
@@ -257,11 +254,11 @@ class _Battery:
         retry = await self._deliver(Probe(message=self._new(), retried=_RETRIED))
         self._judge("retry", [retry], checks.accepted(retry))
         if self._effects.unjudged is not None:
-            self._leave("retry-effect", self._effects.unjudged)
+            self._leave(self._effects.unjudged, "retry-effect")
         elif not retry.is_accepted:
-            self._leave("retry-effect", "the retry was not accepted")
+            self._leave("the retry was not accepted", "retry-effect")
         elif not self._is_fresh_seen:
-            self._leave("retry-effect", _NOTHING_NEW)
+            self._leave(_NOTHING_NEW, "retry-effect")
         else:
             self._judge("retry-effect", [retry], None if retry.is_changed else "the retry changed nothing")
 
@@ -283,7 +280,7 @@ class _Battery:
         """The good body written otherwise: the same JSON, other bytes (D-577)."""
         body = written_otherwise(self._receiver.body)
         if body is None:
-            self._leave("exact-body", "the good body is no JSON, which could be written otherwise")
+            self._leave("the good body is no JSON, which could be written otherwise", "exact-body")
             return
         exchange = await self._courier.send(Probe(message=self._new(), body=body))
         self._judge("exact-body", [exchange], checks.accepted(exchange))
@@ -316,7 +313,7 @@ class _Battery:
             ("failure-callback", 500, DeadLetterId("1700000000000-0")),
         ):
             if not self._receiver.takes_callbacks:
-                self._leave(check_id, "the endpoint was not said to take callbacks: --callbacks, callbacks=True")
+                self._leave("the endpoint was not said to take callbacks: --callbacks, callbacks=True", check_id)
                 continue
             source = self._courier.message(Probe(message=self._new()))
             answer = Response(status=status, headers=(("Content-Type", "text/plain"),), body=b"done")
@@ -333,7 +330,7 @@ class _Battery:
 
     async def _check_slow_client(self) -> None:
         if self._courier.is_mounted:
-            self._leave("slow-client", "a mounted application has no connection: check it on a server")
+            self._leave("a mounted application has no connection: check it on a server", "slow-client")
             return
         body = self._receiver.body.ljust(16)
         slow, other = await self._courier.send_slowly(
@@ -356,37 +353,21 @@ class _Battery:
             tolerance = self._tolerated.get(check_id)
             verdict = Verdict.FAILED if tolerance is None else Verdict.TOLERATED
             note = problem if tolerance is None else f"{problem}; {tolerance}"
-        self._note(check_id, verdict, note, exchanges)
+        sent = "; ".join(dict.fromkeys(exchange.sent for exchange in exchanges))
+        came = "; ".join(exchange.came for exchange in exchanges)
+        self._results[check_id] = replace(CHECKS[check_id], verdict=verdict, sent=sent, came=came, note=note)
 
     def _judge_as_written(self, check_id: str, exchanges: Sequence[Exchange], problem: str | None) -> None:
         """As `_judge`, of JSON that a receiver may write otherwise: a failure for that is `exact-body`'s alone."""
         writes_again = self._results["exact-body"].verdict is Verdict.FAILED
         if problem is not None and writes_again and self._results["valid"].verdict is Verdict.PASSED:
-            self._leave(check_id, "the good body written otherwise is not accepted: mend `exact-body` first")
+            self._leave("the good body written otherwise is not accepted: mend `exact-body` first", check_id)
         else:
             self._judge(check_id, exchanges, problem)
 
-    def _leave(self, check_id: str, why: str) -> None:
-        self._note(check_id, Verdict.NOT_JUDGED, why, ())
-
-    def _leave_open(self, why: str) -> None:
-        for check_id in CHECKS:
-            if check_id not in self._results:
-                self._leave(check_id, why)
-
-    def _note(self, check_id: str, verdict: Verdict, note: str, exchanges: Sequence[Exchange]) -> None:
-        made = CHECKS[check_id]
-        self._results[check_id] = CheckResult(
-            id=check_id,
-            title=made.title,
-            verdict=verdict,
-            sent="; ".join(dict.fromkeys(exchange.sent for exchange in exchanges)),
-            expected=made.expected,
-            came="; ".join(exchange.came for exchange in exchanges),
-            why=made.why,
-            mend=made.mend,
-            note=note,
-        )
+    def _leave(self, why: str, *check_ids: str) -> None:
+        for check_id in check_ids:
+            self._results[check_id] = replace(CHECKS[check_id], note=why)
 
 
 _NOBODY = "Start the receiver, or correct the URL: nobody answers there."

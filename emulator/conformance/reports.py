@@ -51,16 +51,6 @@ class Receiver(Record):
     takes_callbacks: bool = False
 
 
-class Check(Record):
-    """One line of the battery: what is expected, why it matters, and how to mend a receiver that fails."""
-
-    id: str
-    title: str
-    expected: str
-    why: str
-    mend: str
-
-
 class Exchange(Record):
     """One request and what came back; `took_ms` is real time, `is_changed` whether it had an effect, if known."""
 
@@ -90,8 +80,8 @@ class Exchange(Record):
         return f"{status}{phrase} in {self.took_ms} ms{f', {dumps(text)}' if text else ''}"
 
 
-class CheckResult(Record):
-    """What one check showed.
+class CheckResult(Record, kw_only=True):
+    """One check: what is expected, why it matters, how to mend a receiver that fails, and what was sent and came.
 
     `note` says what was wrong, why it is not judged, or which tolerance of the profile applies; it is
     empty for a passed check.
@@ -99,10 +89,10 @@ class CheckResult(Record):
 
     id: str
     title: str
-    verdict: Verdict
-    sent: str
+    verdict: Verdict = Verdict.NOT_JUDGED
+    sent: str = ""
     expected: str
-    came: str
+    came: str = ""
     why: str
     mend: str
     note: str = ""

@@ -223,11 +223,6 @@ async def _send_pieces(made: MountedRequest, pieces: AsyncIterator[bytes]) -> Re
     return Response(status=answer.status_code, headers=tuple(answer.headers.multi_items()), body=body)
 
 
-def with_effect(exchange: Exchange, *, is_changed: bool | None) -> Exchange:
-    """The exchange, with what is known of its effect."""
-    return replace(exchange, is_changed=is_changed)
-
-
 def written_otherwise(body: bytes) -> bytes | None:
     """The same JSON in bytes that no program writes: spaces, escapes, zeros, another order of keys. None for no JSON.
 

@@ -97,9 +97,7 @@ def _merged(apis: tuple[Api, ...], dialect: Dialect, folder: Path) -> JsonObject
     return merged(documents(apis, dialect, folder), VERSION)
 
 
-@functools.lru_cache(maxsize=16)
-def _as_written(file: Path) -> JsonObject:
-    return read(file)
+_as_written = functools.lru_cache(maxsize=16)(read)
 
 
 def _parsed(content: str) -> Any:

@@ -13,7 +13,7 @@ from emulator.core.rules.options import ignored_by_queues
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import WHOLE, Json, JsonObject, joined, kind_of
 from emulator.wire.messaging.option_values import RUN_ID
-from emulator.wire.parts import RequestParts
+from emulator.wire.parts import Pairs, RequestParts
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -42,37 +42,24 @@ class Ignored(Record):
 
 def ignored_options(operation_id: str, parts: RequestParts, body: Json, dialect: Dialect) -> Iterator[Ignored]:
     """The options in a request that do not apply; `body` is its JSON."""
-    yield from _queued(operation_id, parts, body, dialect)
-    yield from _schedule_ids(operation_id, parts, body, dialect)
-
-
-def _schedule_ids(operation_id: str, parts: RequestParts, body: Json, dialect: Dialect) -> Iterator[Ignored]:
-    """The ids for schedules where none is made."""
-    given: list[tuple[str, str, str]] = []
+    # Of each message: its place in the body, its options, and the field that names its queue.
+    messages: list[tuple[str, Pairs, str | None]] = []
     if operation_id == BATCH:
-        for number, entry in enumerate(items(body)):
-            headers = table(table(entry).get("headers")).items()
-            given += [(f"[{number}].headers.", f"[{number}].headers: ", name) for name, value in headers if text(value)]
-    elif operation_id in (ENQUEUE, PUBLISH):
-        given += [("", "", name) for name, value in (*parts.headers, *parts.query) if value.strip()]
-    header = dialect.header("schedule-id")
-    for field, what, name in given:
-        if name.lower() == header.lower():
-            why = "does not apply to messages, which have no schedule"
-            yield Ignored(field=field + header, what=f"{what}header {header}", why=why, is_of_operation=False)
-
-
-def _queued(operation_id: str, parts: RequestParts, body: Json, dialect: Dialect) -> Iterator[Ignored]:
-    """The options that do not apply to queued messages, and the queues of messages that are in none."""
-    if operation_id == BATCH:
-        for number, entry in enumerate(items(body)):
-            item = table(entry)
-            given = {name.lower() for name, value in table(item.get("headers")).items() if text(value).strip()}
-            queue = "queue" if text(item.get("queue")) else None
-            yield from _with_queue(operation_id, given, queue, f"[{number}].", dialect)
+        for number, item in enumerate(map(table, items(body))):
+            headers = tuple((name, text(value)) for name, value in table(item.get("headers")).items())
+            messages.append((f"[{number}].", headers, "queue" if text(item.get("queue")) else None))
     elif operation_id in (ENQUEUE, PUBLISH, SCHEDULE):
-        given = {name.lower() for name, value in (*parts.headers, *parts.query) if value.strip()}
-        yield from _with_queue(operation_id, given, "queueName" if operation_id == ENQUEUE else None, "", dialect)
+        messages.append(("", (*parts.headers, *parts.query), "queueName" if operation_id == ENQUEUE else None))
+    for place, options, queue in messages:
+        given = {name.lower() for name, value in options if value.strip()}
+        yield from _with_queue(operation_id, given, queue, place, dialect)
+    header = dialect.header("schedule-id")
+    for place, options, _ in messages if operation_id != SCHEDULE else ():
+        for name, value in options:
+            if name.lower() == header.lower() and (value if place else value.strip()):
+                field, what = _header(header, place)
+                why = "does not apply to messages, which have no schedule"
+                yield Ignored(field=field, what=what, why=why, is_of_operation=False)
 
 
 def _with_queue(
@@ -142,7 +129,9 @@ def described(error: ValidationError, place: str = "") -> Iterator[str]:
             for each in error.context:
                 branches.setdefault(each.schema_path[0], []).append(each)
             nearest = min(branches.values(), key=_distance)
-            if description and not any(_is_of_fields(each) for each in nearest):
+            # What is said of a part of an object or list says more than the description of the whole.
+            of_fields = ("additionalProperties", "required")
+            if description and not any(each.path or each.validator in of_fields for each in nearest):
                 yield f"{at}: expected {description}"
                 return
             for each in nearest:
@@ -152,11 +141,6 @@ def described(error: ValidationError, place: str = "") -> Iterator[str]:
         case _:
             words = f" {rule}" if isinstance(rule, int | float | str) else ""
             yield f"{at}: not as the contract says ({error.validator}{words})"
-
-
-def _is_of_fields(error: ValidationError) -> bool:
-    """Whether it is about a part of an object or list, which says more than the description of the whole."""
-    return bool(error.path) or error.validator in ("additionalProperties", "required")
 
 
 def _first_words(description: str) -> str:

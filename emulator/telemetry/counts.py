@@ -54,7 +54,7 @@ class Labels:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         # For the origin of a URL. What a value is called does not change.
-        self.of_url = lru_cache(maxsize=4096)(self._of_origin)
+        self.of_url = lru_cache(maxsize=4096)(lambda url: self.of(origin_of(url) or OTHER))
 
     def of(self, value: str) -> str:
         known = self._known.get(value)
@@ -63,9 +63,6 @@ class Labels:
         if len(self._known) < _MOST_VALUES:
             return self._known.setdefault(value, value)
         return OTHER
-
-    def _of_origin(self, url: str) -> str:
-        return self.of(origin_of(url) or OTHER)
 
 
 class Values:

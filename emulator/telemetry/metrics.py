@@ -123,12 +123,9 @@ def _buckets(name: str, numbers: Sequence[float]) -> Iterator[tuple[str, float]]
 
 def _present(worlds: Sequence[World], clock: World | None, size: int) -> Iterator[Metric]:
     """What the worlds hold now, together."""
-    found: dict[str, Counter[str]] = {}
-    found["messages"] = Counter(
-        {phase.lower(): 0 for phase in (Phase.PENDING, Phase.HELD, Phase.ACTIVE, Phase.RETRYING)}
-    )
-    for name in ("queue_waiting", "flow_control_waiting", "flow_control_active"):
-        found[name] = Counter()
+    names = ("messages", "queue_waiting", "flow_control_waiting", "flow_control_active")
+    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    found["messages"].update({phase.lower(): 0 for phase in (Phase.PENDING, Phase.HELD, Phase.ACTIVE, Phase.RETRYING)})
     queues, keys = Labels(), Labels()
     for world in worlds:
         phases = Counter([progress.phase for progress in world.state.messages.values()])

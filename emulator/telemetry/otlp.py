@@ -6,7 +6,7 @@ Whatever an application sends is text here.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -92,52 +92,9 @@ _decode = msgspec.json.Decoder(_Export).decode
 def read_json(body: bytes) -> list[ReceivedSpan]:
     """The spans of an OTLP request in JSON. Raises Malformed that says where it is none."""
     try:
-        export = _decode(body)
-        return list(_of_json(export))
+        return list(_spans(_decode(body), _text, ("traceId", "spanId", "parentSpanId")))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Malformed(f"expected OTLP in JSON: {str(error) or 'nested too deep'}") from error
-
-
-def _of_json(export: _Export) -> Iterator[ReceivedSpan]:
-    for resource in export.resource_spans:
-        service = next((_text(each.value) for each in resource.resource.attributes if each.key == "service.name"), "")
-        for scope in resource.scope_spans:
-            if scope.scope.name == _OWN_SCOPE:
-                continue
-            for span in scope.spans:
-                yield ReceivedSpan(
-                    trace_id=_id(span.trace_id, 32, "traceId"),
-                    span_id=_id(span.span_id, 16, "spanId"),
-                    parent_id=_id(span.parent_span_id, 16, "parentSpanId") if span.parent_span_id else "",
-                    service=_cut(service),
-                    name=_cut(span.name),
-                    kind=_KINDS.get(span.kind, "internal"),
-                    start_ns=_ns(span.start_time_unix_nano),
-                    end_ns=_ns(span.end_time_unix_nano),
-                    status=_STATUSES.get(span.status.code, "unset"),
-                    status_message=_cut(span.status.message),
-                    attributes=tuple(
-                        Texts(name=_cut(each.key), value=_cut(_text(each.value)))
-                        for each in span.attributes[:_MOST_ATTRIBUTES]
-                    ),
-                    events=tuple(
-                        ReceivedEvent(name=_cut(event.name), at_ns=_ns(event.time_unix_nano))
-                        for event in span.events[:_MOST_EVENTS]
-                    ),
-                )
-
-
-def _id(text: str, length: int, name: str) -> str:
-    if len(text) != length or not all(each in "0123456789abcdef" for each in text.lower()):
-        raise ValueError(f"{name}: expected {length} hexadecimal digits")
-    return text.lower()
-
-
-def _ns(given: int | str) -> int:
-    number = int(given)
-    if not 0 <= number < 2**64:
-        raise ValueError("expected a time in nanoseconds")
-    return number
 
 
 def _text(value: _Value) -> str:
@@ -150,10 +107,6 @@ def _text(value: _Value) -> str:
     return next((str(each) for each in plain if each is not None), "")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
 # -- protobuf -----------------------------------------------------------------------------------
 
 
@@ -164,43 +117,9 @@ def read_protobuf(body: bytes) -> list[ReceivedSpan]:
 
     try:
         export = ExportTraceServiceRequest.FromString(body)
-    except DecodeError as error:
+        return list(_spans(export, _text_of, ("trace_id", "span_id", "parent_span_id")))
+    except (DecodeError, ValueError) as error:
         raise Malformed(f"expected OTLP in protobuf: {error}") from error
-    try:
-        return list(_of_protobuf(export))
-    except ValueError as error:
-        raise Malformed(f"expected OTLP in protobuf: {error}") from error
-
-
-def _of_protobuf(export: Any) -> Iterator[ReceivedSpan]:
-    for resource in export.resource_spans:
-        given = resource.resource.attributes
-        service = next((_text_of(each.value) for each in given if each.key == "service.name"), "")
-        for scope in resource.scope_spans:
-            if scope.scope.name == _OWN_SCOPE:
-                continue
-            for span in scope.spans:
-                yield ReceivedSpan(
-                    trace_id=_id(span.trace_id.hex(), 32, "trace_id"),
-                    span_id=_id(span.span_id.hex(), 16, "span_id"),
-                    parent_id=_id(span.parent_span_id.hex(), 16, "parent_span_id") if span.parent_span_id else "",
-                    service=_cut(service),
-                    name=_cut(span.name),
-                    kind=_KINDS.get(span.kind, "internal"),
-                    start_ns=span.start_time_unix_nano,
-                    end_ns=span.end_time_unix_nano,
-                    status=_STATUSES.get(span.status.code, "unset"),
-                    status_message=_cut(span.status.message),
-                    attributes=_attributes(span.attributes),
-                    events=tuple(
-                        ReceivedEvent(name=_cut(event.name), at_ns=event.time_unix_nano)
-                        for event in span.events[:_MOST_EVENTS]
-                    ),
-                )
-
-
-def _attributes(given: Sequence[Any]) -> tuple[Texts, ...]:
-    return tuple(Texts(name=_cut(each.key), value=_cut(_text_of(each.value))) for each in given[:_MOST_ATTRIBUTES])
 
 
 def _text_of(value: Any) -> str:
@@ -219,3 +138,54 @@ def _text_of(value: Any) -> str:
             return f"{{{', '.join(pairs)}}}"
         case _:
             return str(getattr(value, kind))
+
+
+# -- both, whose fields have the same names -----------------------------------------------------
+
+
+def _spans(export: Any, text: Callable[[Any], str], ids: tuple[str, str, str]) -> Iterator[ReceivedSpan]:
+    """`text` shows the value of an attribute, `ids` are the names of the ids in an error. Raises ValueError."""
+    for resource in export.resource_spans:
+        service = next((text(each.value) for each in resource.resource.attributes if each.key == "service.name"), "")
+        for scope in resource.scope_spans:
+            if scope.scope.name == _OWN_SCOPE:
+                continue
+            for span in scope.spans:
+                yield ReceivedSpan(
+                    trace_id=_id(span.trace_id, 32, ids[0]),
+                    span_id=_id(span.span_id, 16, ids[1]),
+                    parent_id=_id(span.parent_span_id, 16, ids[2]) if span.parent_span_id else "",
+                    service=_cut(service),
+                    name=_cut(span.name),
+                    kind=_KINDS.get(span.kind, "internal"),
+                    start_ns=_ns(span.start_time_unix_nano),
+                    end_ns=_ns(span.end_time_unix_nano),
+                    status=_STATUSES.get(span.status.code, "unset"),
+                    status_message=_cut(span.status.message),
+                    attributes=tuple(
+                        Texts(name=_cut(each.key), value=_cut(text(each.value)))
+                        for each in span.attributes[:_MOST_ATTRIBUTES]
+                    ),
+                    events=tuple(
+                        ReceivedEvent(name=_cut(event.name), at_ns=_ns(event.time_unix_nano))
+                        for event in span.events[:_MOST_EVENTS]
+                    ),
+                )
+
+
+def _id(given: str | bytes, length: int, name: str) -> str:
+    text = given if isinstance(given, str) else given.hex()
+    if len(text) != length or not all(each in "0123456789abcdef" for each in text.lower()):
+        raise ValueError(f"{name}: expected {length} hexadecimal digits")
+    return text.lower()
+
+
+def _ns(given: int | str) -> int:
+    number = int(given)
+    if not 0 <= number < 2**64:
+        raise ValueError("expected a time in nanoseconds")
+    return number
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from operator import attrgetter
 
 from emulator.core.record import Record
 
@@ -84,17 +85,13 @@ class ReceivedSpans:
             children.setdefault(span.parent_id, []).append(span)
         found: list[tuple[int, ReceivedSpan]] = []
         seen = {span_id}
-        waiting = [(0, span) for span in sorted(children.get(span_id, ()), key=_start, reverse=True)]
+        waiting = [(0, span) for span in sorted(children.get(span_id, ()), key=attrgetter("start_ns"), reverse=True)]
         while waiting:
             depth, span = waiting.pop()
             # An application may send a circle.
             if span.span_id not in seen:
                 seen.add(span.span_id)
                 found.append((depth, span))
-                below = sorted(children.get(span.span_id, ()), key=_start, reverse=True)
+                below = sorted(children.get(span.span_id, ()), key=attrgetter("start_ns"), reverse=True)
                 waiting += [(depth + 1, each) for each in below]
         return found
-
-
-def _start(span: ReceivedSpan) -> int:
-    return span.start_ns

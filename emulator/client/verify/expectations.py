@@ -161,21 +161,7 @@ def expectation(**expected: Unpack[Expected]) -> Expectation:
 
 
 # What `verify_order` can hold one delivery against.
-_OF_ONE_DELIVERY: Final = frozenset(
-    (
-        "url",
-        "message_id",
-        "method",
-        "label",
-        "queue",
-        "schedule_id",
-        "status",
-        "outcome",
-        "body",
-        "body_json",
-        "headers",
-    )
-)
+_OF_ONE_DELIVERY: Final = Expected.__annotations__.keys() - {"times", "pending", "attempts", "at", "signed_with"}
 
 
 def ordered(wanted: Sequence[str | Mapping[str, Any]]) -> list[Expectation]:
@@ -223,15 +209,9 @@ def listed(items: Iterable[str]) -> str:
 
 
 def _count(times: int | None) -> str:
-    match times:
-        case None:
-            return "a message"
-        case 0:
-            return "no message"
-        case 1:
-            return "exactly 1 message"
-        case _:
-            return f"exactly {times} messages"
+    if not times:
+        return "a message" if times is None else "no message"
+    return f"exactly {counted(times, 'message')}"
 
 
 def _answered(status: int | tuple[int | None, ...]) -> str:

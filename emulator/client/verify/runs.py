@@ -11,7 +11,7 @@ from emulator.client.control import segment
 from emulator.client.records import WorkflowRun, WorkflowStep, read_run
 from emulator.client.session import Session
 from emulator.client.verify.differences import json_differences, shown
-from emulator.client.verify.expectations import NOTHING, ExpectedTime, counted, listed, read_moment
+from emulator.client.verify.expectations import NOTHING, counted, listed, read_moment
 from emulator.core.language.text import near
 from emulator.core.model.workflows import RunState
 from emulator.wire.times import format_duration, iso
@@ -106,15 +106,12 @@ def _named(wanted: Mapping[str, Any] | None) -> str:
 def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun) -> Iterator[str]:
     for key, value in wanted.items():
         if key in ("at", "ended"):
-            yield from _instant(key, value, step.at_ms if key == "at" else step.ended_ms, run.created_ms)
+            got_ms = step.at_ms if key == "at" else step.ended_ms
+            if got_ms != value.since(run.created_ms):
+                got = "not so far" if got_ms is None else f"+{format_duration(got_ms - run.created_ms)} ({iso(got_ms)})"
+                yield f"{key}: expected {value}, got {got}"
         else:
             yield from json_differences(value, getattr(step, key), key)
-
-
-def _instant(key: str, wanted: ExpectedTime, got_ms: int | None, created_ms: int) -> Iterator[str]:
-    if got_ms != wanted.since(created_ms):
-        got = "not so far" if got_ms is None else f"+{format_duration(got_ms - created_ms)} ({iso(got_ms)})"
-        yield f"{key}: expected {wanted}, got {got}"
 
 
 # -- the text ---------------------------------------------------------------------------------
