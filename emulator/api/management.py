@@ -180,7 +180,7 @@ async def delete_search_index(call: ManagementCall) -> Response:
 
 
 async def rename_search_index(call: ManagementCall) -> Response:
-    name = accounts.read_new_name(call.body)
+    name = accounts.read_name(call.body, "name")
     return await call.carry_out(commands.RenameSearchIndex(index_id=call.index_id, name=name))
 
 
@@ -189,7 +189,7 @@ async def reset_password(call: ManagementCall) -> Response:
 
 
 async def transfer_search_index(call: ManagementCall) -> Response:
-    target = accounts.read_target_account(call.body)
+    target = accounts.read_name(call.body, "target_account")
     return await call.carry_out(commands.TransferSearchIndex(index_id=call.index_id, target_account=target))
 
 

@@ -18,6 +18,7 @@ from emulator.core.rules.run_waits import run_of_event, waiters_of
 from emulator.core.rules.runs import live_run_of
 from emulator.wire import filters, workflow, workflow_logs
 from emulator.wire.filters import read_trim
+from emulator.wire.messaging import views
 from emulator.worlds.callers import Caller
 from emulator.worlds.registry import Worlds
 
@@ -41,7 +42,7 @@ async def end_run(call: MessagingCall) -> Response:
 
 async def cancel_runs(call: MessagingCall) -> Response:
     command = workflow.read_cancellation(call.parts, call.dialect, call.account_id)
-    return Answer(workflow.cancelled(await call.world.submit(command)))
+    return Answer(views.cancelled(await call.world.submit(command)))
 
 
 # -- the logs of runs: each with its steps ----------------------------------------------------

@@ -8,7 +8,6 @@ fields; `wire/management/statistics.py` writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 from msgspec.structs import astuple, fields
 
@@ -133,18 +132,6 @@ class Usage(Record):
 
 USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 NO_USAGE = Usage()
-
-
-class QueueMetric(StrEnum):
-    """The series of an account's message counts (the interface document does not show them all; D-195)."""
-
-    CREATED = "created"
-    ACTIVE = "active"
-    DELIVERED = "delivered"
-    ERROR = "error"
-    RETRY = "retry"
-    FAILED = "failed"
-    CANCELED = "canceled"
 
 
 def usage_of(counts: Sequence[int]) -> Usage:
@@ -282,6 +269,8 @@ class IndexStatistics(Record):
 def index_statistics(window: Window, profile: IndexProfile, type_: IndexType) -> IndexStatistics:
     """The statistics of an index at the end of a window."""
     course = IndexCourse(profile)
+    # Today ends with the present minute.
+    days = (*(day * DAY_MINUTES for day in range(window.today - INDEX_DAYS + 1, window.today + 1)), window.end_minute)
     points = _index_usage(course, window.boundaries)
     vectors = tuple(course.vectors_at(boundary) for boundary in window.boundaries[1:])
     sizes = tuple(count * profile.vector_bytes for count in vectors)
@@ -289,7 +278,7 @@ def index_statistics(window: Window, profile: IndexProfile, type_: IndexType) ->
     return IndexStatistics(
         window=window,
         points=points,
-        days=_index_usage(course, _last_days(window)),
+        days=_index_usage(course, days),
         month=month,
         vectors=vectors,
         sizes=sizes,
@@ -314,12 +303,6 @@ def throughput(window: Window, profile: IndexProfile) -> Throughput:
     """The throughput of an index at the points of a window."""
     usages = _index_usage(IndexCourse(profile), window.boundaries)
     return Throughput(window=window, points=tuple(usage.queries + usage.updates for usage in usages))
-
-
-def _last_days(window: Window) -> tuple[int, ...]:
-    """The boundaries of the last five days; today ends with the present minute."""
-    first_day = window.today - INDEX_DAYS + 1
-    return (*(day * DAY_MINUTES for day in range(first_day, window.today + 1)), window.end_minute)
 
 
 def _index_usage(course: IndexCourse, boundaries: Sequence[int]) -> tuple[IndexUsage, ...]:
@@ -387,15 +370,6 @@ class WorkflowUsage(Record):
 
 WORKFLOW_FIELDS = tuple(field.name for field in fields(WorkflowUsage))
 _NO_WORKFLOW_USAGE = WorkflowUsage()
-
-
-class WorkflowMetric(StrEnum):
-    """The series of an account's runs (D-195)."""
-
-    CANCELED = "canceled"
-    STARTED = "started"
-    SUCCESS = "success"
-    FAILED = "failed"
 
 
 class RecordedWorkflows(Record):

@@ -19,8 +19,10 @@ from emulator.wire.json_reader import (
     WHOLE,
     Json,
     JsonObject,
+    boolean,
     joined,
     kind_of,
+    one_of,
     read_choice,
     read_integer,
     read_json,
@@ -30,10 +32,7 @@ from emulator.wire.json_reader import (
 )
 from emulator.wire.names import read_field
 
-# -- the queue account record -----------------------------------------------------------------
-# The queue account record: as JSON, and the changes a test makes to it.
-#
-# Names and units are those of the interface document's table; a dialect renames some of them.
+# -- the queue account record: names and units are those of the interface document's table -----
 
 REGIONS = ("eu-central-1", "us-east-1")
 RESERVED_TYPES = ("", "queue_fixed_1m", "queue_fixed_10m", "queue_fixed_100m", "queue_fixed")
@@ -138,16 +137,6 @@ def _integer(value: Json, path: str) -> int:
     return read_integer(value, path, 1 if path.rpartition(".")[2] in _AT_LEAST_ONE else 0)
 
 
-def _boolean(value: Json, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(path, f"expected true or false, got {kind_of(value)}")
-    return value
-
-
-def _plan(value: Json, path: str) -> Plan:
-    return Plan(read_choice(value, path, tuple(Plan)))
-
-
 def _reserved_type(value: Json, path: str, dialect: Dialect) -> str:
     # Empty is a label too: that of an account which has no fixed plan.
     text = "" if value == "" else _text(value, path)
@@ -176,7 +165,7 @@ def _enterprise(value: Json, path: str) -> bool | None:
     if value is None:
         return None
     given = read_object(value, path, ("enabled",))
-    return _boolean(given.get("enabled"), f"{path}.enabled")
+    return boolean(given.get("enabled"), f"{path}.enabled")
 
 
 # `reserved_type` is read with the dialect, which renames its values.
@@ -185,14 +174,14 @@ _READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
     "password": _secret,
     "token": _secret,
     "read_only_token": _secret,
-    "active": _boolean,
+    "active": boolean,
     "state": _text,
     "modifying_state": _text,
     **dict.fromkeys(_INTEGERS, _integer),
-    "type": _plan,
+    "type": one_of(Plan),
     "reserved_type": _text,
     "reserved_price": _price,
-    "prod_pack_enabled": _boolean,
+    "prod_pack_enabled": boolean,
     "metrics_enabled": partial(read_choice, choices=_BOOLEAN_WORDS),
     "enterprise": _enterprise,
     "region": partial(read_choice, choices=REGIONS),
@@ -202,8 +191,6 @@ _READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
 
 
 # -- requests ---------------------------------------------------------------------------------
-# The management API's JSON: search indexes, what clients send about them and about queue accounts.
-#
 # Unknown keys are ignored, and a key may have the document's name or the dialect's (D-174).
 
 # What can be created: the interface document says that `fixed` is not available at present (D-187).
@@ -234,14 +221,9 @@ def read_new_search_index(body: bytes, customer_id: str) -> CreateSearchIndex:
     return CreateSearchIndex(customer_id=customer_id, name=name, region=region, type=IndexType(index_type))
 
 
-def read_new_name(body: bytes) -> str:
-    """The body of a rename. Raises: InvalidInput."""
-    return _name(_read_body(body), "name")
-
-
-def read_target_account(body: bytes) -> str:
-    """The body of a transfer. Raises: InvalidInput."""
-    return _name(_read_body(body), "target_account")
+def read_name(body: bytes, key: str) -> str:
+    """The new name of a rename, or the account that a transfer goes to. Raises: InvalidInput."""
+    return _name(_read_body(body), key)
 
 
 def read_plan(body: bytes, dialect: Dialect) -> PlanName:

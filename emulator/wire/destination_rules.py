@@ -50,8 +50,8 @@ def read_rule(value: Json) -> DestinationRule:
     url = match.need("url", _read_pattern, "missing, expected a URL, or a glob in which * matches any characters")
     method = match.get("method", _read_method, None)
     answers = [key for key in _ANSWERS if key in given]
-    duplicate_ms = given.get("duplicate", _read_duplicate, None)
-    reorder_ms = given.get("reorder", _read_reorder, None)
+    duplicate_ms = given.get("duplicate", _read_duration_or_flag, None)
+    reorder_ms = given.get("reorder", _read_duration_or_flag, None)
     disturbs = "latency" in given or duplicate_ms is not None or reorder_ms is not None
     if len(answers) != 1 and (answers or not disturbs):
         found = " and ".join(answers) or "none"
@@ -155,16 +155,11 @@ def _read_latency(value: Json, path: str) -> _Latency:
     return _Latency(least_ms=least_ms, most_ms=most_ms)
 
 
-def _read_duplicate(value: Json, path: str) -> int | None:
-    """True for at once, or how long after the delivery; false is as if it were not given."""
+def _read_duration_or_flag(value: Json, path: str) -> int | None:
+    """How much later at most; true for the same instant, false is as if it were not given."""
     if isinstance(value, bool):
         return 0 if value else None
     return read_duration_ms(value, path)
-
-
-def _read_reorder(value: Json, path: str) -> int | None:
-    """True for another place at the same instant, or how long it may be put back."""
-    return _read_duplicate(value, path)
 
 
 def read_probability(value: Json, path: str) -> float:

@@ -60,7 +60,8 @@ _RUNS = {
 }
 
 
-def _names(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]:
+def names_of(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]:
+    """The names of filters: those of lists, of a count and of dates, and others."""
     named = (name for spellings in lists.values() for name in spellings)
     return frozenset((*named, "count", "fromDate", "toDate", *others))
 
@@ -68,9 +69,9 @@ def _names(lists: Mapping[str, tuple[str, ...]], *others: str) -> frozenset[str]
 # Of the dead letters of workflow runs alone.
 _OF_RUNS = frozenset(("workflowUrl", "workflowRunId", "workflowCreatedAt", "failureFunctionState"))
 
-_CANCEL_NAMES = _names(_CANCEL)
-_DEAD_LETTER_NAMES = _names(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source", "trimBody")
-_RUN_NAMES = _names(_RUNS, "workflowRuns", "state", "workflowCreatedAt", "cursor", "trimBody", "groupBy")
+_CANCEL_NAMES = names_of(_CANCEL)
+_DEAD_LETTER_NAMES = names_of(_DEAD_LETTERS, "api", "cursor", "order", "responseStatus", "source", "trimBody")
+_RUN_NAMES = names_of(_RUNS, "workflowRuns", "state", "workflowCreatedAt", "cursor", "trimBody", "groupBy")
 
 _STATES: Mapping[str, EventState | None] = {
     **{state.value: state for state in EventState},
@@ -130,7 +131,10 @@ def groups_by_message(parts: RequestParts, dialect: Dialect) -> bool:
 
 def read_trim(parts: RequestParts, dialect: Dialect) -> int | None:
     """After how many bytes bodies are cut, None for never, -1 for no bodies. Raises: InvalidInput (D-387)."""
-    return query_of(parts, dialect).one("trimBody", _parse_trim)
+    return query_of(parts, dialect).one(
+        "trimBody",
+        lambda text: -1 if text == "-1" else parse_number(text, "-1 or a number of bytes", 0, 2**31, digits=10),
+    )
 
 
 def asks_for_workflows(parts: RequestParts, dialect: Dialect) -> bool:
@@ -184,7 +188,7 @@ def _dead_letters(given: Query, account_id: AccountId) -> DeadLetterQuery:
         count=given.count(maximum=MAX_DEAD_LETTERS) or MAX_DEAD_LETTERS,
         cursor=given.one("cursor", parse_cursor),
         latest_first=given.is_latest_first(default=False),
-        response_statuses=given.each("responseStatus", _parse_status),
+        response_statuses=given.each("responseStatus", lambda text: parse_number(text, "a status", 0, 999, digits=3)),
     )
     return replace(query, **given.lists(_DEAD_LETTERS), **given.dates())
 
@@ -251,14 +255,6 @@ def read_run_query(parts: RequestParts, dialect: Dialect, account_id: AccountId)
 
 
 # -- single values ----------------------------------------------------------------------------
-
-
-def _parse_trim(text: str) -> int:
-    return -1 if text == "-1" else parse_number(text, "-1 or a number of bytes", 0, 2**31, digits=10)
-
-
-def _parse_status(text: str) -> int:
-    return parse_number(text, "a status", 0, 999, digits=3)
 
 
 def _parse_run(text: str) -> tuple[str, int]:

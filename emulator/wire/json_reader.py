@@ -272,36 +272,26 @@ def _refuse_unreadable(body: bytes) -> None:
             waiting += ((held, f"{path}[{number}]") for number, held in enumerate(value))
 
 
-# In the words of JSON, which people know who know no Python (D-620).
-_KINDS: Final[Mapping[type[inspect.Type], str]] = {
-    inspect.StrType: "a string",
-    inspect.IntType: "an integer",
-    inspect.FloatType: "a number",
-    inspect.BoolType: "true or false",
-    inspect.ListType: "a list",
-    inspect.DictType: "an object",
-    inspect.StructType: "an object",
-}
-_PYTHON: Final[Mapping[type[inspect.Type], type | tuple[type, ...]]] = {
-    inspect.StrType: str,
-    inspect.IntType: int,
-    inspect.FloatType: (int, float),
-    inspect.BoolType: bool,
-    inspect.ListType: list,
-    inspect.DictType: dict,
-    inspect.StructType: dict,
-    inspect.NoneType: type(None),
+# Each kind as Python has it, and in the words of JSON, which people know who know no Python (D-620).
+_KINDS: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] = {
+    inspect.StrType: (str, "a string"),
+    inspect.IntType: (int, "an integer"),
+    inspect.FloatType: ((int, float), "a number"),
+    inspect.BoolType: (bool, "true or false"),
+    inspect.ListType: (list, "a list"),
+    inspect.DictType: (dict, "an object"),
+    inspect.StructType: (dict, "an object"),
+    # Null means "not said" wherever it may be given, so it is not named.
+    inspect.NoneType: (type(None), ""),
 }
 
 
 def _fault(value: Json, kind: inspect.Type, path: str) -> InvalidInput | None:
     """The first fault of a value that should be of a kind, None if it has none."""
     kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-    # `true` is an integer in Python alone.
     fitting = next((each for each in kinds if _is_of(value, each)), None)
     if fitting is None:
-        # Null means "not said" wherever it may be given, so it is not named.
-        expected = " or ".join(dict.fromkeys(_KINDS[type(each)] for each in kinds if type(each) in _KINDS))
+        expected = " or ".join(filter(None, dict.fromkeys(_KINDS[type(each)][1] for each in kinds)))
         return InvalidInput(path or WHOLE, f"expected {expected}, got {kind_of(value)}")
     match fitting:
         case inspect.ListType(item_type=item_type) if isinstance(value, list):
@@ -330,10 +320,11 @@ def _faults_of_object(value: JsonObject, kind: inspect.StructType, path: str) ->
 
 
 def _is_of(value: Json, kind: inspect.Type) -> bool:
-    python = _PYTHON.get(type(kind))
-    if python is None:
+    if type(kind) not in _KINDS:
         return True
-    return isinstance(value, python) and (isinstance(kind, inspect.BoolType) or not isinstance(value, bool))
+    fits = isinstance(value, _KINDS[type(kind)][0])
+    # `true` is an integer in Python alone.
+    return fits and (isinstance(kind, inspect.BoolType) or not isinstance(value, bool))
 
 
 def _shown(key: str) -> str:

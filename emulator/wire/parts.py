@@ -97,9 +97,7 @@ def _headers(raw_headers: Sequence[tuple[bytes, bytes]]) -> Pairs:
     return tuple(headers)
 
 
-# -- credentials ------------------------------------------------------------------------------
-# The credentials that a request carries. Finding their owner is up to the caller.
-#
+# -- the credentials that a request carries; finding their owner is up to the caller ----------
 # Source: interface document, "Authentication". What happens when the header and the parameter
 # disagree is not shown, and chosen (D-079).
 
@@ -177,8 +175,7 @@ def _credentials_of(parts: RequestParts, scheme: str) -> str | None:
     return (rest.strip() or None) if given.lower() == scheme else None
 
 
-# -- media types ------------------------------------------------------------------------------
-# What a request says about media types: that of its body (`Content-Type`), and those it accepts (`Accept`).
+# -- the media types that a request names: of its body (`Content-Type`), and accepted (`Accept`) --
 
 _ANY = ("*/*", "application/*", "application/json")
 

@@ -25,7 +25,8 @@ def arithmetic(delay: RetryDelay) -> str:
     """How the delay of a retry came about: `Retry-After: 10 -> 10s`."""
     result = format_duration(delay.delay_ms)
     if delay.reason is RetryReason.EXPRESSION:
-        return f"{_expression(delay)}{_cap(delay)} -> {result}"
+        cap = ", at most a day" if delay.value is not None and delay.value > DAY_MS else ""
+        return f"{_expression(delay)}{cap} -> {result}"
     if delay.reason is RetryReason.DEFAULT:
         # The exponent grows no further than this, because the result is a day there.
         exponent = min(delay.retried + 1, 5)
@@ -38,10 +39,6 @@ def _expression(delay: RetryDelay) -> str:
     assert delay.expression is not None
     assert delay.value is not None
     return f"{shortened(delay.expression)} with retried = {delay.retried} is {delay.value:.15g} ms"
-
-
-def _cap(delay: RetryDelay) -> str:
-    return ", at most a day" if delay.value is not None and delay.value > DAY_MS else ""
 
 
 def _overruled(delay: RetryDelay) -> str:

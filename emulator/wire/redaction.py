@@ -50,6 +50,11 @@ def redacted_text(value: bytes) -> str:
     return "REDACTED:" + hashlib.sha256(value).hexdigest()
 
 
+def joined(first: Redaction | None, second: Redaction | None) -> Redaction | None:
+    """What either of two hides, each None if it hides nothing."""
+    return second if first is None else first.joined(second)
+
+
 def shown_body(body: bytes, redaction: Redaction | None) -> bytes:
     """The body, or the marker that stands for it. An empty body hides nothing and stays empty."""
     return redacted_text(body).encode() if body and redaction is not None and redaction.body else body
@@ -60,11 +65,8 @@ def shown_response(response: Response, message: Message) -> Response:
     redaction = message.policy.redaction
     if message.run is None or redaction is None:
         return response
-    return replace(
-        response,
-        headers=redact_headers(response.headers, redaction),
-        body=shown_body(response.body, redaction),
-    )
+    headers = redact_headers(response.headers, redaction)
+    return replace(response, headers=headers, body=shown_body(response.body, redaction))
 
 
 def shown_outcome(outcome: AttemptOutcome, message: Message) -> AttemptOutcome:
@@ -77,13 +79,9 @@ def shown_outcome(outcome: AttemptOutcome, message: Message) -> AttemptOutcome:
 def redact_headers(headers: tuple[tuple[str, str], ...], redaction: Redaction) -> tuple[tuple[str, str], ...]:
     """The headers as the API shows them: same names, same order, redacted values replaced."""
     return tuple(
-        (name, _redacted_header_value(value))
+        # A text that came from JSON may hold half a surrogate pair, which plain UTF-8 refuses to encode.
+        (name, redacted_text(value.encode("utf-8", "surrogatepass")))
         if redaction.all_headers or name.lower() in redaction.header_names
         else (name, value)
         for name, value in headers
     )
-
-
-def _redacted_header_value(value: str) -> str:
-    # A text that came from JSON may hold half a surrogate pair, which plain UTF-8 refuses to encode.
-    return redacted_text(value.encode("utf-8", "surrogatepass"))

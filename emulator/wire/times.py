@@ -12,8 +12,6 @@ from emulator.core.language.text import excerpt
 from emulator.core.world_setup import KEEP_ALL, Keep
 
 # -- durations --------------------------------------------------------------------------------
-# Durations as text: in the headers of clients, in our control API, and for people to read.
-#
 # Source: interface document, Svc-Delay, Svc-Timeout and "Flow control". What the document does not
 # show, we chose: units may stand in any order, each at most once; decimals, but no signs (D-088).
 

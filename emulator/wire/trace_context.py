@@ -7,6 +7,8 @@ import secrets
 import weakref
 from hashlib import sha256
 
+from msgspec.structs import replace
+
 from emulator.core.language.text import value_of
 from emulator.core.model.messages import Attempt, Message
 from emulator.core.model.workflows import WorkflowRun
@@ -68,9 +70,6 @@ class SpanIds:
     def _hash(self, *parts: object) -> str:
         return sha256(self._salt + repr(parts).encode()).hexdigest()
 
-    def _trace_id(self, *parts: object) -> str:
-        return self._hash(*parts)[:_TRACE_ID]
-
     def _span_id(self, *parts: object) -> str:
         """An id that `is_own` knows again: its end follows from its beginning."""
         beginning = self._hash(*parts)[:_BEGINNING]
@@ -93,39 +92,32 @@ class SpanIds:
         if run is not None:
             return self.run(run.run_id, run.run_created_ms)
         message_id = source.source_message_id or message.message_id
-        return SpanContext(trace_id=self._trace_id("trace", message_id), span_id=self._span_id("publish", message_id))
+        return SpanContext(
+            trace_id=self._hash("trace", message_id)[:_TRACE_ID], span_id=self._span_id("publish", message_id)
+        )
 
     def run(self, run_id: RunId, created_ms: int) -> SpanContext:
         """The span of a workflow run that no caller's span began."""
-        return SpanContext(
-            trace_id=self._trace_id("run trace", run_id, created_ms), span_id=self._span_id("run", run_id, created_ms)
-        )
+        trace_id = self._hash("run trace", run_id, created_ms)[:_TRACE_ID]
+        return SpanContext(trace_id=trace_id, span_id=self._span_id("run", run_id, created_ms))
 
     def run_of(self, run: WorkflowRun) -> SpanContext:
         """The span of a run: in the caller's trace if a caller's span began it."""
         own, caller = self.run(run.run_id, run.created_ms), read_traceparent(run.traceparent)
-        if caller is None:
-            return own
-        return SpanContext(trace_id=caller.trace_id, span_id=own.span_id, is_sampled=caller.is_sampled)
+        return own if caller is None else replace(caller, span_id=own.span_id)
 
     def dead_letter(self, message: Message) -> SpanContext:
         """The span of a dead letter."""
-        trace = self.trace_of(message)
-        span_id = self._span_id("dead letter", message.message_id)
-        return SpanContext(trace_id=trace.trace_id, span_id=span_id, is_sampled=trace.is_sampled)
+        return replace(self.trace_of(message), span_id=self._span_id("dead letter", message.message_id))
 
     def publish(self, message: Message) -> SpanContext:
         """The span of a message."""
-        trace = self.trace_of(message)
-        return SpanContext(
-            trace_id=trace.trace_id, span_id=self._span_id("publish", message.message_id), is_sampled=trace.is_sampled
-        )
+        return replace(self.trace_of(message), span_id=self._span_id("publish", message.message_id))
 
     def attempt(self, message: Message, number: int, *, is_duplicate: bool = False, redelivery: int = 0) -> SpanContext:
         """The span of an attempt."""
-        trace = self.trace_of(message)
         span_id = self._span_id("attempt", message.message_id, number, is_duplicate, redelivery)
-        return SpanContext(trace_id=trace.trace_id, span_id=span_id, is_sampled=trace.is_sampled)
+        return replace(self.trace_of(message), span_id=span_id)
 
     def injected(self, attempt: Attempt, headers: Headers) -> Headers:
         """The headers of an attempt, with its span if none was forwarded (D-731).
@@ -139,10 +131,7 @@ class SpanIds:
         else:
             headers = tuple(pair for pair in headers if pair[0].lower() != HEADER)
         span = self.attempt(
-            attempt.message,
-            attempt.number,
-            is_duplicate=attempt.is_duplicate,
-            redelivery=attempt.redelivery,
+            attempt.message, attempt.number, is_duplicate=attempt.is_duplicate, redelivery=attempt.redelivery
         )
         return (*headers, (HEADER, span.traceparent))
 
@@ -155,7 +144,4 @@ class AllSpanIds:
 
     def of(self, world_id: str) -> SpanIds:
         """Those of a world, the same for all who hold them."""
-        found = self._by_world.get(world_id)
-        if found is None:
-            found = self._by_world[world_id] = SpanIds()
-        return found
+        return self._by_world.setdefault(world_id, SpanIds())

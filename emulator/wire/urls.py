@@ -69,13 +69,14 @@ def read_target(url: str) -> Target | None:
     port = int(port_text[:6]) if port_text else _DEFAULT_PORTS[scheme]
     if port > 65535:
         return None
+    path = parts[3] if parts[3].startswith("/") else "/" + parts[3]
     return Target(
         scheme=scheme,
         host=host,
         port=port,
         host_header=_host_header(host_text, host, port_text),
         credentials=unquote(userinfo) if at else None,
-        request_target=_request_target(parts[3]),
+        request_target=_NOT_IN_REQUEST_LINE.sub(lambda found: quote(found[0].encode("utf-8", "replace")), path),
     )
 
 
@@ -160,14 +161,7 @@ def _host_header(host_text: str, host: str, port_text: str) -> str:
     return f"{host_text}:{port_text}" if port_text else host_text
 
 
-def _request_target(text: str) -> str:
-    target = text if text.startswith("/") else "/" + text
-    return _NOT_IN_REQUEST_LINE.sub(lambda found: quote(found[0].encode("utf-8", "replace")), target)
-
-
-# -- destinations -----------------------------------------------------------------------------
-# Where a message goes: the destination in a raw path or a batch item, and every other URL.
-#
+# -- where a message goes: the destination in a raw path or a batch item, and every other URL ---
 # Source: interface document, "Create a schedule", `destination`. Not shown there and chosen: a URL is
 # kept byte for byte as it was typed (D-070), and what a URL may be (D-071).
 

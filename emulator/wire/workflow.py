@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from emulator.core.commands import CancelRun, CancelRuns, FinishRun, Notify, PublishItem, TriggerRuns, WaitForEvent
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed, Refused
-from emulator.core.language.text import by_canonical_name, canonical_name
+from emulator.core.language.text import by_canonical_name
 from emulator.core.model.options import DestinationKind, Redaction
 from emulator.core.model.workflows import ListedHeaders, NotifiedWaiter, RunFilter, TriggeredRun, Waiter, WorkflowRun
 from emulator.core.record import AccountId, RunId
@@ -19,7 +20,7 @@ from emulator.core.rules.run_waits import TIMED_OUT
 from emulator.core.rules.runs import completed
 from emulator.wire import urls
 from emulator.wire.dialect import Dialect
-from emulator.wire.filters import query_of
+from emulator.wire.filters import names_of, query_of
 from emulator.wire.json_reader import Json, decoded
 from emulator.wire.messaging import requests
 from emulator.wire.messaging.option_values import parse_boolean
@@ -27,27 +28,20 @@ from emulator.wire.messaging.options import LogNote, RequestKind, read_options
 from emulator.wire.messaging.requests import listed, options_of_run, read_publish, step_of
 from emulator.wire.names import parse_free_text, read_field
 from emulator.wire.parts import RequestParts
-from emulator.wire.redaction import redact_headers, shown_body
+from emulator.wire.redaction import joined, redact_headers, shown_body
 from emulator.wire.times import parse_seconds_or_duration_ms
-
-# -- requests about workflow runs, as commands ------------------------------------------------
 
 DEFAULT_CANCELED: Final = 100
 MAX_CANCELED: Final = 1000
 
-_FILTERS = frozenset(
-    (
-        "workflowRunIds",
-        "workflowUrl",
-        "workflowUrlExactMatch",
-        "fromDate",
-        "toDate",
-        "callerIp",
-        "flowControlKey",
-        "label",
-        "count",
-    )
-)
+_FILTERS = {
+    "run_ids": ("workflowRunIds",),
+    "urls": ("workflowUrl",),
+    "labels": ("label",),
+    "flow_keys": ("flowControlKey",),
+    "caller_ips": ("callerIp",),
+}
+_FILTER_NAMES = names_of(_FILTERS, "workflowUrlExactMatch")
 
 
 def read_end(
@@ -62,16 +56,9 @@ def read_end(
 
 def read_cancellation(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> CancelRuns:
     """A bulk cancellation; with ids all other filters do not count. Raises InvalidInput naming the parameter."""
-    given = query_of(parts, dialect, _FILTERS)
-    wanted = RunFilter(
-        run_ids=given.all("workflowRunIds"),
-        urls=given.all("workflowUrl"),
-        url_is_exact=given.one("workflowUrlExactMatch", parse_boolean) or False,
-        labels=given.all("label"),
-        flow_keys=given.all("flowControlKey"),
-        caller_ips=given.all("callerIp"),
-        **given.dates(),
-    )
+    given = query_of(parts, dialect, _FILTER_NAMES)
+    url_is_exact = given.one("workflowUrlExactMatch", parse_boolean) or False
+    wanted = replace(RunFilter(url_is_exact=url_is_exact), **given.lists(_FILTERS), **given.dates())
     count = given.count(maximum=MAX_CANCELED)
     return CancelRuns(
         account_id=account_id,
@@ -130,12 +117,8 @@ def _parse_timeout_ms(text: str) -> int:
 
 def _own_headers(parts: RequestParts, dialect: Dialect) -> ListedHeaders:
     """The headers of a request that are about the message, as the list of waiters shows them."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, value in parts.headers:
-        if name.startswith(dialect.lower_prefix) or name == "content-type":
-            shown = canonical_name(name)
-            found[shown] = (*found.get(shown, ()), value)
-    return tuple(found.items())
+    own = tuple(pair for pair in parts.headers if pair[0].startswith(dialect.lower_prefix) or pair[0] == "content-type")
+    return listed(by_canonical_name(own))
 
 
 def read_notification(parts: RequestParts, account_id: AccountId, event_id: str, run_id: str | None) -> Notify:
@@ -202,15 +185,10 @@ def steps(run: WorkflowRun) -> Json:
     ]
 
 
-def cancelled(count: int) -> Json:
-    """How many runs were cancelled."""
-    return {"cancelled": count}
-
-
 def waiter(waiter: Waiter, redaction: Redaction | None) -> dict[str, Json]:
     """Who waits for an event; the deadline is a Unix second, rounded up. What its run hides is hidden (D-516)."""
-    on_event = _joined(redaction, waiter.options.redaction)
-    on_timeout = _joined(redaction, waiter.timeout_options.redaction)
+    on_event = joined(redaction, waiter.options.redaction)
+    on_timeout = joined(redaction, waiter.timeout_options.redaction)
     return {
         "url": waiter.url,
         "headers": _headers(waiter.headers, on_event),
@@ -219,10 +197,6 @@ def waiter(waiter: Waiter, redaction: Redaction | None) -> dict[str, Json]:
         "timeoutBody": b64encode(shown_body(completed(waiter.step, TIMED_OUT), on_timeout)).decode(),
         "timeoutHeaders": _headers(waiter.timeout_headers, on_timeout),
     }
-
-
-def _joined(hidden: Redaction | None, own: Redaction | None) -> Redaction | None:
-    return own if hidden is None else hidden.joined(own)
 
 
 def _headers(headers: ListedHeaders, redaction: Redaction | None) -> dict[str, Json]:

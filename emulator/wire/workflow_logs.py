@@ -14,17 +14,15 @@ from emulator.core.rules.callbacks import decompressed
 from emulator.core.rules.options import delivered_headers
 from emulator.queries.history import DeadLetterEntry, Page
 from emulator.queries.workflow_runs import RecordedRun, RunMessage, StepState
-from emulator.queries.workflow_steps import RunLog, StepGroup, StepLog, Trial, failed_attempts
+from emulator.queries.workflow_steps import RunLog, StepLog, Trial, failed_attempts
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json
 from emulator.wire.messaging import views
-from emulator.wire.messaging.views import trimmed_text
+from emulator.wire.messaging.views import labels_of, present, trimmed_text
 from emulator.wire.redaction import redact_headers, redacted_text, shown_outcome
 from emulator.wire.times import format_duration, parse_seconds_or_duration_ms
 
 # -- logs -------------------------------------------------------------------------------------
-# Workflow runs with their steps as the logs show them.
-#
 # Fields that do not apply are left out. What a run hides by its redaction is hidden here too. Instants are in
 # milliseconds. Source: the workflow reference, 8; decisions D-385 to D-388.
 
@@ -37,20 +35,25 @@ _CALLBACK_STATES = {
 
 def logs_page(page: Page[RunLog], trim: int | None) -> dict[str, Json]:
     """A page of runs; `trim` cuts every body after so many bytes (D-387)."""
-    runs: list[Json] = [run_log_view(each, trim) for each in page.items]
-    return _present({"cursor": page.cursor, "runs": runs})
+    return present({"cursor": page.cursor, "runs": [run_log_view(each, trim) for each in page.items]})
 
 
 def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
     """One run, its steps in groups, and what is being tried."""
     recorded = log.recorded
     run, ending = recorded.run, recorded.summary.ending
-    shown = shown_of(log, trim)
-    flow, labels = run.options.flow_control, run.options.labels
-    groups: list[Json] = [_group(group, shown) for group in log.groups]
+    shown = Shown(log.recorded.run.options.redaction, trim)
+    flow = run.options.flow_control
+    groups: list[Json] = [
+        {
+            "type": "parallel" if group.is_parallel else "sequential",
+            "steps": [_step(each, shown) for each in group.steps],
+        }
+        for group in log.groups
+    ]
     if log.trials:
         groups.append({"type": "next", "steps": [_trial(each, shown) for each in log.trials]})
-    return _present(
+    return present(
         {
             "workflowRunId": run.run_id,
             "workflowUrl": run.url,
@@ -59,8 +62,7 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
             "workflowRunCompletedAt": None if ending is None else ending.at_ms,
             "workflowRunCallerIp": run.caller_ip or None,
             "workflowRunResponse": None if ending is None or not ending.response else shown.bytes(ending.response),
-            "label": labels[0] if labels else None,
-            "labels": list(labels) or None,
+            **labels_of(run.options.labels),
             "flowControlKey": None if flow is None else flow.key,
             "dlqId": None if ending is None else ending.dead_letter_id,
             "invoker": _invoker(recorded),
@@ -68,11 +70,6 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
             "steps": groups,
         }
     )
-
-
-def shown_of(log: RunLog, trim: int | None = None) -> Shown:
-    """What a run's redaction leaves of its content."""
-    return Shown(log.recorded.run.options.redaction, trim)
 
 
 class Shown:
@@ -96,7 +93,7 @@ class Shown:
 
     def headers(self, headers: Headers) -> dict[str, Json]:
         shown = headers if self._redaction is None else redact_headers(headers, self._redaction)
-        return {name: list(values) for name, values in by_canonical_name(shown).items()}
+        return {**by_canonical_name(shown)}
 
 
 def _invoker(recorded: RecordedRun) -> Json:
@@ -113,16 +110,11 @@ def _invoker(recorded: RecordedRun) -> Json:
 # -- steps ------------------------------------------------------------------------------------
 
 
-def _group(group: StepGroup, shown: Shown) -> Json:
-    kind = "parallel" if group.is_parallel else "sequential"
-    return {"type": kind, "steps": [_step(each, shown) for each in group.steps]}
-
-
 def _step(log: StepLog, shown: Shown) -> Json:
     step, message = log.step, log.message or log.request
     is_done = log.state is StepState.SUCCESS
     errors = () if is_done or log.message is None else tuple(_errors(log.message, shown))
-    return _present(
+    return present(
         {
             "stepId": step.number,
             "stepName": step.step_name,
@@ -210,7 +202,7 @@ def _invocation(log: StepLog, shown: Shown) -> dict[str, Json]:
 
 def _trial(trial: Trial, shown: Shown) -> Json:
     message = trial.message
-    return _present(
+    return present(
         {
             "messageId": message.message.message_id,
             "stepName": _failing_step(message),
@@ -239,7 +231,7 @@ def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
 
 def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
     response = _as_read(message, outcome)
-    return _present(
+    return present(
         {
             "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
             "body": "" if response is None else shown.bytes(response.body),
@@ -276,7 +268,7 @@ def _failure_function(log: RunLog, shown: Shown) -> Json:
     failure = None if failed is None else last_response(failed.message)
     answer = last_response(call) if call.phase is not Phase.RETRYING else None
     ending = log.recorded.summary.ending
-    return _present(
+    return present(
         {
             "messageId": call.message.message_id,
             "url": call.message.url,
@@ -295,17 +287,13 @@ def _failure_function(log: RunLog, shown: Shown) -> Json:
     )
 
 
-def _present(fields: dict[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 # -- dead letters of workflow runs as JSON. Source: the workflow reference, 9; decision D-389 ---
 
 
 def dead_letter(entry: DeadLetterEntry, log: RunLog, dialect: Dialect, trim: int | None = None) -> dict[str, Json]:
     """The record of a dead letter, with its run: `body` is the initial payload, `url` the workflow's."""
     run = log.recorded.run
-    shown = shown_of(log, trim)
+    shown = Shown(log.recorded.run.options.redaction, trim)
     view = views.dead_letter(entry, trim)
     view.pop("bodyBase64", None)
     body = shown.bytes(log.recorded.summary.payload)
@@ -318,7 +306,7 @@ def dead_letter(entry: DeadLetterEntry, log: RunLog, dialect: Dialect, trim: int
         "workflowRunId": run.run_id,
         "workflowCreatedAt": run.created_ms,
         "workflowUrl": run.url,
-        **_labels(run.options.labels),
+        **labels_of(run.options.labels),
         **_failure_callback(log, trim),
     }
 
@@ -327,22 +315,16 @@ def dead_letters_page(
     page: Page[tuple[DeadLetterEntry, RunLog]], dialect: Dialect, trim: int | None
 ) -> dict[str, Json]:
     """A page of them; `trim` cuts every body after so many bytes (D-387)."""
-    cursor: dict[str, Json] = {} if page.cursor is None else {"cursor": page.cursor}
-    return {"messages": [dead_letter(entry, log, dialect, trim) for entry, log in page.items], **cursor}
+    letters = [dead_letter(entry, log, dialect, trim) for entry, log in page.items]
+    return present({"messages": letters, "cursor": page.cursor})
 
 
 def _configuration(run: WorkflowRun, dialect: Dialect) -> dict[str, Json]:
     """The configuration headers of the request that began the run, as the service would read them again (D-532)."""
     options, flow = run.options, run.options.flow_control
-    limits = (
-        ()
-        if flow is None
-        else (
-            *(() if flow.parallelism is None else (f"parallelism={flow.parallelism}",)),
-            *(() if flow.rate is None else (f"rate={flow.rate}",)),
-            f"period={flow.period_ms // 1000}s",
-        )
-    )
+    limits = {}
+    if flow is not None:
+        limits = {"parallelism": flow.parallelism, "rate": flow.rate, "period": f"{flow.period_ms // 1000}s"}
     values = {
         "workflow-runid": run.run_id,
         "workflow-init": "true",
@@ -357,13 +339,9 @@ def _configuration(run: WorkflowRun, dialect: Dialect) -> dict[str, Json]:
         "failure-callback": None if options.failure_callback is None else options.failure_callback.url,
         "label": ",".join(options.labels),
         "flow-control-key": None if flow is None else flow.key,
-        "flow-control-value": ", ".join(limits),
+        "flow-control-value": ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None),
     }
     return {dialect.header(suffix): [str(value)] for suffix, value in values.items() if value not in (None, "")}
-
-
-def _labels(labels: tuple[str, ...]) -> dict[str, Json]:
-    return {"label": labels[0], "labels": list(labels)} if labels else {}
 
 
 def _failure_callback(log: RunLog, trim: int | None) -> dict[str, Json]:
@@ -371,7 +349,7 @@ def _failure_callback(log: RunLog, trim: int | None) -> dict[str, Json]:
     call = log.failure
     if call is None:
         return {}
-    shown, state = shown_of(log, trim), callback_state(call)
+    shown, state = Shown(log.recorded.run.options.redaction, trim), callback_state(call)
     info: dict[str, Json] = {"state": state}
     answer = last_response(call)
     if answer is not None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.language.text import excerpt
-from emulator.core.record import AccountId, FlowKey, Record
+from emulator.core.model.options import FlowControl
+from emulator.core.record import AccountId, FlowKey
 from emulator.wire import times
 from emulator.wire.dialect import Dialect
 from emulator.wire.messaging.option_values import parse_boolean
@@ -15,32 +18,24 @@ from emulator.wire.names import parse_number
 from emulator.wire.parts import RequestParts
 from emulator.wire.query_reader import Query
 
-# -- the header -------------------------------------------------------------------------------
-# The value of Svc-Flow-Control-Value: `parallelism=N, rate=N, period=<duration>`.
-#
+# -- the header's value: `parallelism=N, rate=N, period=<duration>` ----------------------------
 # Source: interface document, "Flow control", which does not show the headers that set it. We chose:
 # any order, each name at most once and in any case, at least one of parallelism and rate (D-083).
 
-DEFAULT_PERIOD_S = 1
 MAX_LIMIT = 10**9
 
 _NAMES = ("parallelism", "rate", "period")
 _ITEM = re.compile(r"([A-Za-z]+)=(\S+)")
 
 
-class FlowControlValue(Record):
-    """The limits a message sets for its key; None where it sets none. `period_s` belongs to the rate."""
-
-    parallelism: int | None
-    rate: int | None
-    period_s: int
+# A key without limits is counted and limits nothing (D-083).
+NO_LIMITS = FlowControl(key=FlowKey(""), parallelism=None, rate=None, period_ms=1000)
 
 
-def parse_flow_control_value(text: str) -> FlowControlValue:
-    """The limits in a header value; without a period, the rate counts per second.
+def parse_flow_control_value(text: str) -> FlowControl:
+    """The limits in a header value, with an empty key; without a period, the rate counts per second.
 
-    Units: the period in seconds, 1 to 604800. Raises: Malformed.
-    Source: interface document, "Flow control" and "Limits" 4.
+    A period has 1 to 604800 seconds. Raises: Malformed. Source: interface document, "Flow control" and "Limits" 4.
     """
     given: dict[str, str] = {}
     for item in text.split(","):
@@ -53,20 +48,15 @@ def parse_flow_control_value(text: str) -> FlowControlValue:
         given[name] = match[2]
     if "parallelism" not in given and "rate" not in given:
         raise Malformed(f"expected at least one of parallelism and rate, got {excerpt(text)}")
-    return FlowControlValue(
-        parallelism=_count("parallelism", given.get("parallelism")),
-        rate=_count("rate", given.get("rate")),
-        period_s=times.parse_period_s(given["period"]) if "period" in given else DEFAULT_PERIOD_S,
-    )
+    limits: dict[str, int] = {
+        name: _parse_limit(given[name], name) for name in ("parallelism", "rate") if name in given
+    }
+    if "period" in given:
+        limits["period_ms"] = times.parse_period_s(given["period"]) * 1000
+    return replace(NO_LIMITS, **limits)
 
 
-def _count(name: str, digits: str | None) -> int | None:
-    return None if digits is None else parse_number(digits, name, 1, MAX_LIMIT, digits=10)
-
-
-# -- the endpoints ----------------------------------------------------------------------------
-# Query parameters of the flow control endpoints: search, pin and unpin.
-#
+# -- query parameters of the endpoints: search, pin and unpin ---------------------------------
 # Source: interface document, "Flow control", for `search`; pin and unpin are not shown there and
 # follow the public service (D-084). As everywhere, a parameter without a value counts as absent, and
 # one given twice is refused (D-072).
@@ -85,7 +75,7 @@ def read_pin(parts: RequestParts, dialect: Dialect, account_id: AccountId, key: 
         key=key,
         parallelism=given.one("parallelism", _parse_limit),
         rate=given.one("rate", _parse_limit),
-        period_ms=given.one("period", _parse_period_ms),
+        period_ms=given.one("period", lambda text: times.parse_period_s(text) * 1000),
     )
     if pin.parallelism is None and pin.rate is None and pin.period_ms is None:
         raise InvalidInput("parallelism", "expected at least one of parallelism, rate and period")
@@ -112,9 +102,5 @@ def _given(parts: RequestParts, dialect: Dialect, known: tuple[str, ...]) -> Que
     return Query(parts.query, is_other=dialect.is_own_parameter, known=known, unknown=unknown)
 
 
-def _parse_period_ms(text: str) -> int:
-    return times.parse_period_s(text) * 1000
-
-
-def _parse_limit(text: str) -> int:
-    return parse_number(text, "a number", 1, MAX_LIMIT, digits=10)
+def _parse_limit(text: str, name: str = "a number") -> int:
+    return parse_number(text, name, 1, MAX_LIMIT, digits=10)

@@ -16,21 +16,14 @@ from emulator.core.model.options import CallType, Method, RunOptions
 from emulator.core.record import QueueName, RunId
 from emulator.wire import names, redaction, times, urls
 from emulator.wire.names import parse_number
+from emulator.wire.query_reader import choice
 
 MAX_RETRIES_DIGITS = 10
 # The last second of the year 9999, beyond which lies no date that other software could show.
 MAX_NOT_BEFORE_S = 253_402_300_799
 
-_METHODS = {method.value: method for method in Method}
 _BOOLEANS = {"true": True, "false": False}
 _DIGITS = re.compile(r"[0-9]+")
-
-
-def _parse_method(text: str) -> Method:
-    method = _METHODS.get(text.upper())
-    if method is None:
-        raise Malformed(f"expected one of {', '.join(_METHODS)}, got {excerpt(text)}")
-    return method
 
 
 def parse_boolean(text: str) -> bool:
@@ -39,11 +32,6 @@ def parse_boolean(text: str) -> bool:
     if value is None:
         raise Malformed(f"expected true or false, got {excerpt(text)}")
     return value
-
-
-def _parse_not_before_ms(text: str) -> int:
-    """Unix seconds in, milliseconds out."""
-    return parse_number(text, "Unix seconds", 0, MAX_NOT_BEFORE_S, digits=15) * 1000
 
 
 def _parse_timeout_ms(text: str) -> int:
@@ -59,16 +47,8 @@ def _parse_retries(text: str) -> int:
     return int(text)
 
 
-def _parse_retry_delay(text: str) -> str:
-    return expressions.parse(text).text
-
-
 def _parse_labels(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names.parse_free_text(label.strip()) for label in text.split(",")))
-
-
-def _parse_queue_name(text: str) -> QueueName:
-    return QueueName(names.parse_name(text))
 
 
 def _parse_deduplication_id(text: str) -> str:
@@ -79,24 +59,25 @@ def _parse_deduplication_id(text: str) -> str:
 
 # By the suffix of the header.
 VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "method": ("method", _parse_method),
+    "method": ("method", choice({method.value: method for method in Method})),
     "header-forward": ("forward_incoming", parse_boolean),
     "delay": ("delay_ms", times.parse_duration_ms),
-    "not-before": ("not_before_ms", _parse_not_before_ms),
+    "not-before": (
+        "not_before_ms",
+        lambda text: parse_number(text, "Unix seconds", 0, MAX_NOT_BEFORE_S, digits=15) * 1000,
+    ),
     "timeout": ("timeout_ms", _parse_timeout_ms),
     "retries": ("max_retries", _parse_retries),
-    "retry-delay": ("retry_delay", _parse_retry_delay),
+    "retry-delay": ("retry_delay", lambda text: expressions.parse(text).text),
     "label": ("labels", _parse_labels),
     "redact-fields": ("redaction", redaction.parse_redaction),
-    "queue-name": ("queue", _parse_queue_name),
+    "queue-name": ("queue", lambda text: QueueName(names.parse_name(text))),
     "deduplication-id": ("deduplication_id", _parse_deduplication_id),
     "content-based-deduplication": ("content_deduplication", parse_boolean),
 }
 
 
-# -- options of runs --------------------------------------------------------------------------
-# The headers that make a message part of a workflow run.
-#
+# -- options of runs: the headers that make a message part of a workflow run -------------------
 # Without an id of a run all others say nothing. Unknown workflow headers are ignored.
 
 T = TypeVar("T")

@@ -374,7 +374,10 @@ def _top_options(
         elif value.strip():
             if content_type is not None:
                 raise InvalidInput("Content-Type", "expected this header only once")
-            content_type = _content_type(value.strip())
+            content_type = value.strip()
+            if not content_type.isascii() or not content_type.isprintable():
+                reason = f"expected printable ASCII characters only, got {excerpt(content_type)}"
+                raise InvalidInput("Content-Type", reason)
     if kind is RequestKind.DEAD_LETTER_RETRY:
         # The call has a content type of its own, which is not the message's.
         content_type = None
@@ -422,25 +425,13 @@ def _callback(given: _Given, parent: str, key: str) -> tuple[CallbackOptions | N
 def _flow_control(given: _Given, path: str) -> FlowControl | None:
     """The key and its limits; a key alone is counted and limits nothing (D-083)."""
     key = given.read(path, "flow-control-key", names.parse_free_text)
-    value = given.read(path, "flow-control-value", flow_control.parse_flow_control_value)
-    if key is None:
-        if value is not None:
-            key_name = given.name(path + "flow-control-key")
-            raise InvalidInput(given.name(path + "flow-control-value"), f"expected {key_name} beside it")
-        return None
-    if value is None:
-        return FlowControl(
-            key=FlowKey(key), parallelism=None, rate=None, period_ms=flow_control.DEFAULT_PERIOD_S * 1000
-        )
-    return FlowControl(
-        key=FlowKey(key), parallelism=value.parallelism, rate=value.rate, period_ms=value.period_s * 1000
-    )
-
-
-def _content_type(text: str) -> str:
-    if not text.isascii() or not text.isprintable():
-        raise InvalidInput("Content-Type", f"expected printable ASCII characters only, got {excerpt(text)}")
-    return text
+    limits = given.read(path, "flow-control-value", flow_control.parse_flow_control_value)
+    if key is not None:
+        return replace(limits or flow_control.NO_LIMITS, key=FlowKey(key))
+    if limits is not None:
+        key_name = given.name(path + "flow-control-key")
+        raise InvalidInput(given.name(path + "flow-control-value"), f"expected {key_name} beside it")
+    return None
 
 
 def _is_of_connection(name: str) -> bool:

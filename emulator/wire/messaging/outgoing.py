@@ -14,12 +14,10 @@ from msgspec import json
 from emulator.core.language.text import value_of
 from emulator.core.model.messages import Attempt, AttemptOutcome, Message
 from emulator.core.model.options import CallType, Method, RunPart
-from emulator.core.record import Headers, Record, jwt_id
+from emulator.core.record import Headers, jwt_id
 from emulator.wire.urls import read_target
 
-# -- signatures -------------------------------------------------------------------------------
-# The signature of a delivery: a JWT over the destination URL and the body.
-#
+# -- the signature of a delivery: a JWT over the destination URL and the body ------------------
 # It is always HS256 with one header, so it is made here: a JWT library takes several times as long,
 # and objects to short keys, which a user's fixtures may have.
 
@@ -103,9 +101,7 @@ _HEADER = _part(b'{"alg":"HS256","typ":"JWT"}') + b"."
 _encode = json.Encoder().encode
 
 
-# -- requests ---------------------------------------------------------------------------------
-# The request headers of one attempt, complete and in order.
-#
+# -- the request headers of one attempt -------------------------------------------------------
 # The HTTP client adds nothing to them, so the delivery journal shows exactly what a receiver saw.
 # Source: interface document, Svc-Forward-*, Content-Type and Authentication 1.
 
@@ -140,30 +136,19 @@ class OutgoingNames(Protocol):
     def issuer(self) -> str: ...
 
 
-class _OwnNames(Record):
-    message_id: str
-    retried: str
-    signature: str
-    topic_name: str
-    schedule_id: str
-    caller_ip: str
-    region: str
-    never_forwarded: frozenset[str]
+_OWN_NAMES = ("Message-Id", "Retried", "Signature", "Topic-Name", "Schedule-Id", "Caller-Ip")
 
 
 @lru_cache(maxsize=16)
-def _own_names(prefix: str) -> _OwnNames:
-    own = {
-        "message_id": f"{prefix}Message-Id",
-        "retried": f"{prefix}Retried",
-        "signature": f"{prefix}Signature",
-        "topic_name": f"{prefix}Topic-Name",
-        "schedule_id": f"{prefix}Schedule-Id",
-        "caller_ip": f"{prefix}Caller-Ip",
-        "region": f"{prefix.lower()}region",
-    }
-    never_forwarded = {*CONNECTION_HEADERS, "proxy-connection", *(name.lower() for name in own.values())}
-    return _OwnNames(**own, never_forwarded=frozenset(never_forwarded))
+def _own_names(prefix: str) -> dict[str, str]:
+    """The names of the service's own headers, by what follows the prefix."""
+    return {**{name: prefix + name for name in _OWN_NAMES}, "region": f"{prefix.lower()}region"}
+
+
+@lru_cache(maxsize=16)
+def _never_forwarded(prefix: str) -> frozenset[str]:
+    own = (name.lower() for name in _own_names(prefix).values())
+    return frozenset((*CONNECTION_HEADERS, "proxy-connection", *own))
 
 
 def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str, url: str | None = None) -> Headers:
@@ -177,17 +162,17 @@ def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str,
     names = _own_names(prefix)
     headers = [
         *_published(message.headers, prefix, dialect.user_agent, message.url, url or message.url),
-        (names.message_id, message.message_id),
-        (names.retried, str(attempt.number - 1)),
-        (names.signature, signature),
+        (names["Message-Id"], message.message_id),
+        (names["Retried"], str(attempt.number - 1)),
+        (names["Signature"], signature),
     ]
     if message.source.url_group is not None:
-        headers.append((names.topic_name, message.source.url_group))
+        headers.append((names["Topic-Name"], message.source.url_group))
     if message.source.schedule_id is not None:
-        headers.append((names.schedule_id, message.source.schedule_id))
+        headers.append((names["Schedule-Id"], message.source.schedule_id))
     if message.source.caller_ip:
-        headers.append((names.caller_ip, message.source.caller_ip))
-    headers.append((names.region, _region(attempt.region)))
+        headers.append((names["Caller-Ip"], message.source.caller_ip))
+    headers.append((names["region"], _region(attempt.region)))
     if message.run is not None:
         headers = _of_run(headers, message.run, prefix)
     if message.body or message.method is not Method.GET:
@@ -229,8 +214,7 @@ def _of_run(headers: list[tuple[str, str]], part: RunPart, prefix: str) -> list[
     if part.awaits_sdk:
         own.append((f"{prefix}Workflow-Unknown-Sdk", "true"))
     if part.call_type is CallType.FAILURE_CALL:
-        own.append((f"{prefix}Workflow-Is-Failure", "true"))
-        own.append((f"{prefix}Workflow-Failure-Callback", "true"))
+        own += [(f"{prefix}Workflow-Is-Failure", "true"), (f"{prefix}Workflow-Failure-Callback", "true")]
     taken = {name.lower() for name, _ in own}
     return [*(pair for pair in headers if pair[0].lower() not in taken), *own]
 
@@ -253,7 +237,7 @@ def _region(region: str) -> str:
 def _published(headers: Headers, prefix: str, user_agent: str, signed_url: str, url: str) -> Headers:
     """Host, then the headers as published, then defaults where the user gave none."""
     target = read_target(url)
-    dropped = _own_names(prefix).never_forwarded
+    dropped = _never_forwarded(prefix)
     published = [("Host", "" if target is None else target.host_header)]
     published += [pair for pair in headers if pair[0].lower() not in dropped]
     given = {name.lower() for name, _ in published}

@@ -75,7 +75,10 @@ def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
         if url is None:
             raise InvalidInput(f"endpoints[{index}].url", "expected the URL of the endpoint")
         urls.check_url(f"endpoints[{index}].url", url)
-        endpoints.append(Endpoint(url=url, name=_endpoint_name(given.name, index)))
+        name = _text(given.name)
+        if name is not None:
+            read_field(f"endpoints[{index}].name", name, names.parse_free_text)
+        endpoints.append(Endpoint(url=url, name=name))
     return tuple(endpoints)
 
 
@@ -103,15 +106,12 @@ def read_group_defaults(
     except InvalidInput as problem:
         # A header is at fault by its own name, like an option with a wrong value.
         raise InvalidInput(problem.field.removeprefix("headers."), problem.reason) from None
-    headers = tuple((key, (value,) if isinstance(value, str) else tuple(value)) for key, value in given.items())
-    pairs = [(key, value) for key, values in headers for value in _default_values(key, values, dialect)]
+    headers = listed(given)
+    # An option whose value is a list takes its items one by one too (D-520).
+    joined = ((key, (",".join(values),) if is_list_option(key, dialect) else values) for key, values in headers)
+    pairs = [(key, value) for key, values in joined for value in values]
     options = read_listed_options(pairs, dialect, kind=RequestKind.GROUP_DEFAULTS, log_note=log_note)
     return SetGroupDefaults(account_id=account_id, name=name, headers=headers, defaults=options)
-
-
-def _default_values(name: str, values: tuple[str, ...], dialect: Dialect) -> tuple[str, ...]:
-    """The values of one default header; an option whose value is a list takes its items one by one too (D-520)."""
-    return (",".join(values),) if len(values) > 1 and is_list_option(name, dialect) else values
 
 
 def read_queue(body: bytes, account_id: AccountId) -> UpsertQueue:
@@ -124,9 +124,7 @@ def read_queue(body: bytes, account_id: AccountId) -> UpsertQueue:
     return UpsertQueue(account_id=account_id, name=name, parallelism=parallelism, paused=given.paused)
 
 
-# --- the shapes ---------------------------------------------------------------------------------
-
-# The names of the fields are those on the wire.
+# --- the shapes, with names as on the wire -------------------------------------------------------
 
 
 class _Item(msgspec.Struct):
@@ -187,20 +185,12 @@ def _endpoints(body: bytes) -> list[_Endpoint]:
     return endpoints
 
 
-def _endpoint_name(text: str | None, index: int) -> str | None:
-    name = _text(text)
-    if name is None:
-        return None
-    return read_field(f"endpoints[{index}].name", name, names.parse_free_text)
-
-
 def _text(text: str | None) -> str | None:
     """A text, with an empty one counted as absent."""
     return text or None
 
 
-# -- invocations ------------------------------------------------------------------------------
-# A publish that invokes a run: its body is a request, with the payload inside and the run that gets the result.
+# -- invocations: the body is a request, with the payload inside and the run that gets the result --
 
 
 class _Invocation(msgspec.Struct):
@@ -274,8 +264,7 @@ def listed(headers: Mapping[str, str | Iterable[str]]) -> ListedHeaders:
     return tuple((name, (values,) if isinstance(values, str) else tuple(values)) for name, values in headers.items())
 
 
-# -- publishes --------------------------------------------------------------------------------
-# A publish as a request of its own: the destination in its path, options in headers and query, the body as it is.
+# -- publishes: the destination in the path, options in headers and query, the body as it is ----
 
 
 def read_publish(

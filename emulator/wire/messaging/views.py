@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from emulator.core.errors import Refused
 from emulator.core.language.text import by_canonical_name
 from emulator.core.model.messages import Accepted, Message, PublishedMessage
-from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
+from emulator.core.model.options import CallbackOptions, DeliveryPolicy, FlowControl, MessageOptions, Method, Redaction
 from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, SigningKeys, UrlGroup
 from emulator.core.record import Headers, ScheduleId
 from emulator.core.rules import attempts
@@ -23,7 +23,7 @@ from emulator.queries.history import DeadLetterEntry, Event, MessageEvents, Page
 from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import error_json
 from emulator.wire.json_reader import Json
-from emulator.wire.redaction import redact_headers, shown_body, shown_response
+from emulator.wire.redaction import joined, redact_headers, shown_body, shown_response
 
 # -- publishing -------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ def _published(published: PublishedMessage, *, with_url: bool = False) -> dict[s
 
 def message(message: Message) -> dict[str, Json]:
     """A message record; times in milliseconds (D-131)."""
-    return _present(
+    return present(
         {
             "messageId": message.message_id,
             "url": message.url,
@@ -67,14 +67,12 @@ def message(message: Message) -> dict[str, Json]:
             "retryDelayExpression": message.policy.retry_delay,
             "notBefore": message.not_before_ms,
             "createdAt": message.created_ms,
-            **_callbacks(
-                message.policy.callback, message.policy.failure_callback, message.policy.redaction, name="Header"
-            ),
+            **_callbacks(message.policy, name="Header"),
             "queueName": message.policy.queue,
             "scheduleId": message.source.schedule_id,
             "callerIP": message.source.caller_ip or None,
             "api": message.source.api,
-            **_labels(message.policy.labels),
+            **labels_of(message.policy.labels),
             **_flow_control(message.policy.flow_control),
         }
     )
@@ -91,7 +89,7 @@ def event(event: Event, trim: int | None = None) -> dict[str, Json]:
         None if event.response is None else shown_response(decompressed(event.response, message.headers), message)
     )
     response_headers = None if response is None else by_canonical_name(response.headers)
-    return _present(
+    return present(
         {
             "time": event.at_ms,
             "messageId": message.message_id,
@@ -114,12 +112,10 @@ def event(event: Event, trim: int | None = None) -> dict[str, Json]:
             "maxRetries": message.policy.max_retries,
             "retryDelayExpr": message.policy.retry_delay,
             "retryDelayExpression": message.policy.retry_delay,
-            **_callbacks(
-                message.policy.callback, message.policy.failure_callback, message.policy.redaction, name="Headers"
-            ),
+            **_callbacks(message.policy, name="Headers"),
             "callerIP": message.source.caller_ip or None,
             "api": message.source.api,
-            **_labels(message.policy.labels),
+            **labels_of(message.policy.labels),
             **_flow_control(message.policy.flow_control),
         }
     )
@@ -128,7 +124,7 @@ def event(event: Event, trim: int | None = None) -> dict[str, Json]:
 def events_page(page: Page[Event], *keys: str, trim: int | None = None) -> dict[str, Json]:
     """A page of the event log under `events`, `logs` or both (D-089)."""
     events = [event(entry, trim) for entry in page.items]
-    return _present({**dict.fromkeys(keys, events), "cursor": page.cursor})
+    return present({**dict.fromkeys(keys, events), "cursor": page.cursor})
 
 
 def grouped_events_page(page: Page[MessageEvents], trim: int | None) -> dict[str, Json]:
@@ -137,7 +133,7 @@ def grouped_events_page(page: Page[MessageEvents], trim: int | None) -> dict[str
         {**_trimmed_bodies(message(each.message), trim), "events": [event(entry, trim) for entry in each.events]}
         for each in page.items
     ]
-    return _present({"messages": messages, "cursor": page.cursor})
+    return present({"messages": messages, "cursor": page.cursor})
 
 
 def trimmed(content: bytes, trim: int | None) -> bytes | None:
@@ -165,7 +161,7 @@ def _trimmed_bodies(record: dict[str, Json], trim: int | None) -> dict[str, Json
         if isinstance(text, str):
             is_encoded = name.endswith("Base64")
             shown[name] = _base64_trimmed(b64decode(text), trim) if is_encoded else trimmed_text(text, trim)
-    return _present({**record, **shown})
+    return present({**record, **shown})
 
 
 def dead_letter(entry: DeadLetterEntry, trim: int | None = None) -> dict[str, Json]:
@@ -180,13 +176,13 @@ def dead_letter(entry: DeadLetterEntry, trim: int | None = None) -> dict[str, Js
             "responseBody": plain.get("body"),
             "responseBodyBase64": plain.get("bodyBase64"),
         }
-    record = _present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
+    record = present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
     return _trimmed_bodies(record, trim)
 
 
 def dead_letters_page(page: Page[DeadLetterEntry], trim: int | None = None) -> dict[str, Json]:
     """A page of the dead letter queue; `trim` as in `trimmed`."""
-    return _present({"messages": [dead_letter(entry, trim) for entry in page.items], "cursor": page.cursor})
+    return present({"messages": [dead_letter(entry, trim) for entry in page.items], "cursor": page.cursor})
 
 
 def cancelled(count: int) -> dict[str, Json]:
@@ -196,7 +192,7 @@ def cancelled(count: int) -> dict[str, Json]:
 
 def dead_letters_deleted(count: int, cursor: str | None) -> dict[str, Json]:
     """How many dead letters were deleted, and the cursor to continue with if more match (D-134)."""
-    return _present({"deleted": count, "cursor": cursor})
+    return present({"deleted": count, "cursor": cursor})
 
 
 def dead_letters_retried(messages: Sequence[PublishedMessage], cursor: str | None) -> dict[str, Json]:
@@ -211,8 +207,7 @@ def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json
     """A schedule record; `delay` and `timeout` in seconds, times in milliseconds (D-132)."""
     record = progress.schedule
     options = record.options
-    header = _headers(delivered_headers(options), options.redaction)
-    return _present(
+    return present(
         {
             "scheduleId": record.schedule_id,
             "cron": record.cron,
@@ -221,17 +216,17 @@ def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json
             "createdAt": record.created_ms,
             "isPaused": progress.paused,
             "retries": default_retries if options.max_retries is None else options.max_retries,
-            "header": header or None,
+            "header": _headers(delivered_headers(options), options.redaction) or None,
             **_body(record.body, options.redaction),
             "delay": None if options.delay_ms is None else options.delay_ms // 1000,
             "timeout": None if options.timeout_ms is None else options.timeout_ms // 1000,
             "retryDelayExpression": options.retry_delay,
-            **_callbacks(options.callback, options.failure_callback, options.redaction, name="Header"),
+            **_callbacks(options, name="Header"),
             "queueName": options.queue,
             # Records and the public contract differ in the spelling (D-532).
             "callerIP": record.caller_ip or None,
             "callerIp": record.caller_ip or None,
-            **_labels(options.labels),
+            **labels_of(options.labels),
             **_flow_control(options.flow_control),
             "lastScheduleTime": progress.last_fired_ms,
             "nextScheduleTime": progress.next_ms,
@@ -248,12 +243,12 @@ def schedule_created(schedule_id: ScheduleId) -> dict[str, Json]:
 
 def url_group(group: UrlGroup) -> dict[str, Json]:
     """A URL group with its endpoints; `headers` only if it has default headers (D-124)."""
-    return _present(
+    return present(
         {
             "name": group.name,
             "createdAt": group.created_ms,
             "updatedAt": group.updated_ms,
-            "endpoints": [_present({"name": endpoint.name, "url": endpoint.url}) for endpoint in group.endpoints],
+            "endpoints": [present({"name": endpoint.name, "url": endpoint.url}) for endpoint in group.endpoints],
             "headers": default_headers(group) or None,
         }
     )
@@ -313,7 +308,8 @@ def signing_keys(keys: SigningKeys) -> dict[str, Json]:
 # -- parts of records -------------------------------------------------------------------------
 
 
-def _present(fields: dict[str, Json]) -> dict[str, Json]:
+def present(fields: dict[str, Json]) -> dict[str, Json]:
+    """The fields that apply."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -340,14 +336,13 @@ def _base64_trimmed(content: bytes, trim: int | None) -> str | None:
     return _base64(trimmed(content, trim) or b"")
 
 
-def _callbacks(
-    callback: CallbackOptions | None, failure: CallbackOptions | None, redaction: Redaction | None, *, name: str
-) -> dict[str, Json]:
+def _callbacks(options: DeliveryPolicy | MessageOptions, *, name: str) -> dict[str, Json]:
+    callback, failure = options.callback, options.failure_callback
     return {
         "callback": None if callback is None else callback.url,
-        f"callback{name}": _callback_headers(callback, redaction),
+        f"callback{name}": _callback_headers(callback, options.redaction),
         "failureCallback": None if failure is None else failure.url,
-        f"failureCallback{name}": _callback_headers(failure, redaction),
+        f"failureCallback{name}": _callback_headers(failure, options.redaction),
     }
 
 
@@ -355,12 +350,8 @@ def _callback_headers(callback: CallbackOptions | None, redaction: Redaction | N
     """The headers a callback will carry; what the message or the callback itself hides stays hidden (D-126)."""
     if callback is None:
         return None
-    hiding = _both(redaction, callback.options.redaction)
+    hiding = joined(redaction, callback.options.redaction)
     return _headers(delivered_headers(callback.options), hiding) or None
-
-
-def _both(first: Redaction | None, second: Redaction | None) -> Redaction | None:
-    return second if first is None else first.joined(second)
 
 
 def _default_values(name: str, values: tuple[str, ...], defaults: MessageOptions) -> list[str]:
@@ -371,14 +362,15 @@ def _default_values(name: str, values: tuple[str, ...], defaults: MessageOptions
         callback = defaults.failure_callback
     elif bearer.endswith("-callback"):
         callback = defaults.callback
-    redaction = _both(defaults.redaction, None if callback is None else callback.options.redaction)
+    redaction = joined(defaults.redaction, None if callback is None else callback.options.redaction)
     if redaction is None or not mark:
         return list(values)
     pairs = tuple((forwarded, value) for value in values)
     return [value for _, value in redact_headers(pairs, redaction)]
 
 
-def _labels(labels: tuple[str, ...]) -> dict[str, Json]:
+def labels_of(labels: tuple[str, ...]) -> dict[str, Json]:
+    """The labels, the first of them under a name of its own; neither without one."""
     return {"label": labels[0], "labels": list(labels)} if labels else {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -100,8 +101,7 @@ def test_a_fixed_index_is_not_available() -> None:
     "read",
     [
         lambda content: accounts.read_new_search_index(content, "me"),
-        accounts.read_new_name,
-        accounts.read_target_account,
+        partial(accounts.read_name, key="name"),
         accounts.read_new_budget,
         lambda content: accounts.read_plan(content, dialect.SVC),
         lambda content: accounts.read_team_move(content, dialect.SVC),

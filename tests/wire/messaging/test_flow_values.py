@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import Malformed
+from emulator.core.model.options import FlowControl
 from emulator.core.record import AccountId, FlowKey
 from emulator.wire import dialect
 from emulator.wire.messaging import flow_control
-from emulator.wire.messaging.flow_control import FlowControlValue, parse_flow_control_value
+from emulator.wire.messaging.flow_control import parse_flow_control_value
 from tests.wire.request_parts import refused, request
 
 # -- the limits a message sets for its flow control key (D-083) ------------------------------------
@@ -37,7 +38,7 @@ from tests.wire.request_parts import refused, request
 )
 def test_value_names_its_limits(text: str, expected: tuple[int | None, int | None, int]) -> None:
     parallelism, rate, period_s = expected
-    expected_value = FlowControlValue(parallelism=parallelism, rate=rate, period_s=period_s)
+    expected_value = FlowControl(key=FlowKey(""), parallelism=parallelism, rate=rate, period_ms=period_s * 1000)
     assert parse_flow_control_value(text) == expected_value
 
 
@@ -85,7 +86,7 @@ def test_any_text_is_a_value_or_malformed(text: str) -> None:
         assert value.parallelism is not None or value.rate is not None
         assert 1 <= (value.parallelism or 1) <= 10**9
         assert 1 <= (value.rate or 1) <= 10**9
-        assert 1 <= value.period_s <= 604_800
+        assert 1_000 <= value.period_ms <= 604_800_000
 
 
 # -- parameters of the flow control endpoints (D-084) ----------------------------------------------
