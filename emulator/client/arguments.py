@@ -62,13 +62,13 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
-def described(value: object, unit: str = "s") -> str:
+def described(value: object) -> str:
     """A value where a duration was expected: a number with what was probably meant."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         return repr(value)
     if value != int(value):
         return f"{value!r} without a unit, did you mean timedelta(seconds={value!r})?"
-    return f'{value!r} without a unit, did you mean "{int(value)}{unit}"?'
+    return f'{value!r} without a unit, did you mean "{int(value)}s"?'
 
 
 def length(by: Duration | None, lengths: Lengths) -> str | int:
@@ -244,8 +244,7 @@ def response_of(place: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What a rule answers. Raises TypeError and ValueError that begin with `place` and the argument."""
     check_names(answer, _OF_AN_ANSWER, place)
     status, body, value = answer.get("status", 200), answer.get("body"), answer.get("json")
-    if isinstance(status, bool) or not isinstance(status, int):
-        raise TypeError(f"{place}status: expected a number such as 503, got {status!r}")
+    check_number(f"{place}status", status, expected="a number such as 503")
     if not 100 <= status <= 999:
         raise ValueError(f"{place}status: expected a number from 100 to 999, got {status}")
     headers = _answer_headers(place, answer.get("headers"))
@@ -296,18 +295,17 @@ def _scripted(place: str, answer: object) -> dict[str, Any]:
     return response_of(f"{place}: ", {"status": answer})
 
 
-def check_rule(url: object, method: object, times: object, chance: object) -> None:
+def check_rule(url: object, method: object, times: Any, chance: Any) -> None:
     """Raises TypeError and ValueError that name what no rule can have."""
-    if not isinstance(url, str):
-        raise TypeError(f"url: expected a URL, or a glob such as https://app.test/*, got {url!r}")
-    if not isinstance(method, str | None):
-        raise TypeError(f"method: expected a method such as POST, got {method!r}")
-    if times is not None and (isinstance(times, bool) or not isinstance(times, int)):
-        raise TypeError(f"times: expected a whole number, got {times!r}")
-    if times is not None and times < 1:
-        raise ValueError(f"times: expected at least 1, got {times}")
-    if chance is not None and (isinstance(chance, bool) or not isinstance(chance, int | float)):
-        raise TypeError(f"chance: expected a number from 0 to 1, got {chance!r}")
-    if chance is not None and not 0 <= chance <= 1:
-        percent = f", did you mean {chance / 100:g}?" if 1 < chance <= 100 else ""
-        raise ValueError(f"chance: expected a number from 0 to 1, got {chance!r}{percent}")
+    check_text("url", url, expected="a URL, or a glob such as https://app.test/*")
+    if method is not None:
+        check_text("method", method, expected="a method such as POST")
+    if times is not None:
+        check_number("times", times)
+        if times < 1:
+            raise ValueError(f"times: expected at least 1, got {times}")
+    if chance is not None:
+        check_number("chance", chance, float, expected="a number from 0 to 1")
+        if not 0 <= chance <= 1:
+            percent = f", did you mean {chance / 100:g}?" if 1 < chance <= 100 else ""
+            raise ValueError(f"chance: expected a number from 0 to 1, got {chance!r}{percent}")

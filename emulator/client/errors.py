@@ -292,7 +292,7 @@ class HandlerErrors:
         if not self._due:
             return None
         worst = self._due.pop(min(range(len(self._due)), key=lambda index: _is_skip(self._due[index])))
-        if not isinstance(worst, asyncio.CancelledError) or not _is_asyncio():
+        if not isinstance(worst, asyncio.CancelledError) or not has_asyncio_loop():
             return worst
         # In a task it would only cancel the task, which may be taken for success.
         wrapped = RuntimeError("mounted code raised asyncio.CancelledError")
@@ -335,7 +335,8 @@ def add_note(error: BaseException, note: str) -> None:
         _set(error, "__notes__", [*notes, note])
 
 
-def _is_asyncio() -> bool:
+def has_asyncio_loop() -> bool:
+    """Whether asyncio runs an event loop in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

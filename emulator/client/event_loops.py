@@ -22,7 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import anyio.to_thread
 
-from emulator.client.errors import Unreachable, is_emulator_error
+from emulator.client.errors import Unreachable, has_asyncio_loop, is_emulator_error
 from emulator.server import serving
 
 T = TypeVar("T")
@@ -56,15 +56,6 @@ async def async_wait(future: Future[T]) -> T:
     except BaseException:
         future.cancel()
         raise
-
-
-def has_asyncio_loop() -> bool:
-    """Whether asyncio runs an event loop in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 # Turns of the loop within which a cancellation by another thread has passed from task to task.
@@ -227,10 +218,7 @@ class TrioLoop:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         from trio import from_thread
 
-        def there() -> T:
-            return from_thread.run(work, trio_token=self._token)
-
-        return await asyncio.to_thread(there)
+        return await asyncio.to_thread(lambda: from_thread.run(work, trio_token=self._token))
 
 
 def caller_loop() -> EventLoop:

@@ -146,9 +146,9 @@ def origin_to_mount(url: str) -> str:
 class Worlds(Protocol):
     """What a mount needs of its server."""
 
-    def errors_of(self, world: str) -> HandlerErrors: ...
+    turns_taken: int
 
-    def note_turn(self) -> None: ...
+    def errors_of(self, world: str) -> HandlerErrors: ...
 
     def take_turns(self, world: str) -> bool: ...
 
@@ -161,7 +161,7 @@ def take_turn() -> None:
     answering = ANSWERING.get()
     if answering is not None:
         worlds, _ = cast(tuple[Worlds, str], answering)
-        worlds.note_turn()
+        worlds.turns_taken += 1
 
 
 def mount_of(

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict, cast
 
-from emulator.client.arguments import EPOCH, aware, check_flag, check_names, described
+from emulator.client.arguments import EPOCH, aware, check_flag, check_names, check_number, described
 from emulator.client.errors import Refused, is_error_of_a_call
 from emulator.core.errors import Malformed
 from emulator.core.record import Record
@@ -196,7 +196,7 @@ def _flow_control(value: Any) -> list[tuple[str, str]]:
     limits = []
     for name in ("parallelism", "rate", "period"):
         if (limit := value.get(name)) is not None:
-            write = _wait if name == "period" and not isinstance(limit, int) else _number
+            write = whole_seconds if name == "period" and not isinstance(limit, int) else whole_number
             limits.append(f"{name}={write(f'flow_control: {name}', limit)}")
     if not limits:
         return [("Flow-Control-Key", key)]
@@ -225,22 +225,14 @@ def _several(keyword: str, value: Any) -> str:
     return ",".join(texts)
 
 
-def _number(keyword: str, value: Any) -> str:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{keyword}: expected a whole number, got {value!r}")
+def whole_number(keyword: str, value: Any) -> str:
+    """A number as the service reads it. Raises TypeError that names the keyword."""
+    check_number(keyword, value)
     return str(value)
 
 
-def _truth(keyword: str, value: Any) -> str:
-    return str(check_flag(keyword, value)).lower()
-
-
-def whole_seconds(keyword: str, value: Wait) -> str:
+def whole_seconds(keyword: str, value: Any) -> str:
     """A duration as the service reads it. Raises TypeError and ValueError that name the keyword."""
-    return _wait(keyword, value)
-
-
-def _wait(keyword: str, value: Any) -> str:
     if isinstance(value, str):
         return _text(keyword, value)
     seconds = _seconds(keyword, value)
@@ -289,11 +281,11 @@ def _not_before(keyword: str, value: Any) -> str:
 
 # By keyword: what follows the prefix in the header's name, and how its text is written.
 _WRITERS: Mapping[str, tuple[str, Callable[[str, Any], str]]] = {
-    "delay": ("Delay", _wait),
+    "delay": ("Delay", whole_seconds),
     "not_before": ("Not-Before", _not_before),
-    "retries": ("Retries", _number),
+    "retries": ("Retries", whole_number),
     "retry_delay": ("Retry-Delay", retry_delay_text),
-    "timeout": ("Timeout", _wait),
+    "timeout": ("Timeout", whole_seconds),
     "method": ("Method", _text),
     "label": ("Label", _several),
     "queue": ("Queue-Name", _text),
@@ -301,7 +293,7 @@ _WRITERS: Mapping[str, tuple[str, Callable[[str, Any], str]]] = {
     "failure_callback": ("Failure-Callback", _text),
     "redact": ("Redact-Fields", _several),
     "deduplication_id": ("Deduplication-Id", _text),
-    "content_based_deduplication": ("Content-Based-Deduplication", _truth),
+    "content_based_deduplication": ("Content-Based-Deduplication", lambda *given: str(check_flag(*given)).lower()),
 }
 _PARSERS: Mapping[str, Callable[[str], object]] = {"callback": parse_url, "failure_callback": parse_url}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
@@ -72,22 +73,18 @@ async def check_receiver(
     effect = options.get("effect")
     if effect is not None and not _takes_nothing(effect):
         raise TypeError(f"effect: expected a function without arguments that returns the state, got {effect!r}")
-    check_choice("profile", options.get("profile", NONE), PROFILES)
-    read = None if effect is None else _reading(effect, loop, caller)
     profile = options.get("profile", NONE)
+    check_choice("profile", profile, PROFILES)
+    read = None if effect is None else _reading(effect, loop, caller)
     server, world = session.server, session.world
+    check = partial(battery.check, receiver, effect=read, profile=profile, turns=lambda: server.turns_taken)
     if isinstance(target, str):
         mount = server.mount_at(world, url)
         # Another process has the machine's time, also while this one has that of a world.
-        now_ms = wall_ms if mount is None else None
-        return await battery.check(
-            receiver, mount=mount, effect=read, profile=profile, now_ms=now_ms, turns=server.turns_taken
-        )
-    interface = options.get("interface")
-    await server.mount(world, _ORIGIN, target, interface, loop)
+        return await check(mount=mount, now_ms=wall_ms if mount is None else None)
+    await server.mount(world, _ORIGIN, target, options.get("interface"), loop)
     try:
-        mount = server.mount_at(world, url)
-        return await battery.check(receiver, mount=mount, effect=read, profile=profile, turns=server.turns_taken)
+        return await check(mount=server.mount_at(world, url))
     finally:
         await server.unmount(world, _ORIGIN)
 

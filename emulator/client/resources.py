@@ -7,7 +7,7 @@ that does not apply is None.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -254,8 +254,9 @@ _OPTIONAL = frozenset(
 )
 
 
-def _read(kind: type[R], entry: Mapping[str, Any], **made: Any) -> R:
-    """A record of the service's JSON; `made` are the fields that are more than another name of a value there."""
+def read(kind: type[R], entry: Mapping[str, Any]) -> R:
+    """A record of the service's JSON."""
+    made = _MADE[kind](entry) if kind in _MADE else {}
     for field in kind.__struct_fields__:
         if field not in made:
             name = _WIRE_NAMES.get(field, field)
@@ -273,77 +274,70 @@ def _content(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_message(entry: Mapping[str, Any]) -> Message:
-    """A message of the service's JSON."""
-    return _read(Message, entry, **_content(entry))
-
-
-def read_dead_letter(entry: Mapping[str, Any]) -> DeadLetter:
-    """A dead letter of the service's JSON."""
+def _dead_letter(entry: Mapping[str, Any]) -> dict[str, Any]:
     status, response = entry["responseStatus"], None
     if status:
         headers, body = _headers(entry.get("responseHeader")), _body(entry, "responseBody")
         response = Response(status, headers=headers, body=body)
-    return _read(DeadLetter, entry, **_content(entry), response=response)
+    return {**_content(entry), "response": response}
 
 
-def read_schedule(entry: Mapping[str, Any]) -> Schedule:
-    """A schedule of the service's JSON."""
-    return _read(
-        Schedule,
-        entry,
-        paused=entry["isPaused"],
-        delay_ms=_ms(entry.get("delay")),
-        timeout_ms=_ms(entry.get("timeout")),
-        last_ms=entry.get("lastScheduleTime"),
-        next_ms=entry.get("nextScheduleTime"),
-        last_states=entry.get("lastScheduleStates", {}),
+def _schedule(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         **_content(entry),
-    )
+        "paused": entry["isPaused"],
+        "delay_ms": _ms(entry.get("delay")),
+        "timeout_ms": _ms(entry.get("timeout")),
+        "last_ms": entry.get("lastScheduleTime"),
+        "next_ms": entry.get("nextScheduleTime"),
+        "last_states": entry.get("lastScheduleStates", {}),
+    }
 
 
-def read_queue(entry: Mapping[str, Any]) -> Queue:
-    """A queue of the service's JSON."""
-    return _read(Queue, entry)
-
-
-def read_event(entry: Mapping[str, Any]) -> Event:
-    """An entry of the event log in the service's JSON, in which every body is base64."""
-    status = entry.get("responseStatus")
-    response = None
+def _event(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Every body in the event log is base64."""
+    status, response = entry.get("responseStatus"), None
     if status is not None:
         body = b64decode(entry.get("responseBody", ""))
         response = Response(status, headers=_headers(entry.get("responseHeader")), body=body)
-    return _read(
-        Event,
-        entry,
-        **{**_content(entry), "body": b64decode(entry.get("body", ""))},
-        at_ms=entry["time"],
-        next_ms=entry.get("nextDeliveryTime"),
-        response=response,
-    )
+    return {
+        **_content(entry),
+        "body": b64decode(entry.get("body", "")),
+        "at_ms": entry["time"],
+        "next_ms": entry.get("nextDeliveryTime"),
+        "response": response,
+    }
 
 
-def read_flow_control_key(entry: Mapping[str, Any]) -> FlowControlKey:
-    """A flow control key of the service's JSON."""
-    return FlowControlKey(
-        key=entry["flowControlKey"],
-        paused=entry["isPaused"],
-        waiting=entry["waitListSize"],
-        parallelism=entry["parallelismMax"],
-        active=entry["parallelismCount"],
-        rate=entry["rateMax"],
-        rate_used=entry["rateCount"],
-        period_ms=entry["ratePeriod"] * 1000,
-        pinned_parallelism=entry["isPinnedParallelism"],
-        pinned_rate=entry["isPinnedRate"],
-    )
+def _flow_control_key(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "key": entry["flowControlKey"],
+        "paused": entry["isPaused"],
+        "waiting": entry["waitListSize"],
+        "parallelism": entry["parallelismMax"],
+        "active": entry["parallelismCount"],
+        "rate": entry["rateMax"],
+        "rate_used": entry["rateCount"],
+        "period_ms": entry["ratePeriod"] * 1000,
+        "pinned_parallelism": entry["isPinnedParallelism"],
+        "pinned_rate": entry["isPinnedRate"],
+    }
 
 
-def read_url_group(entry: Mapping[str, Any]) -> UrlGroup:
-    """A URL group of the service's JSON."""
+def _url_group(entry: Mapping[str, Any]) -> dict[str, Any]:
     endpoints = tuple(Endpoint(each["url"], each.get("name")) for each in entry["endpoints"])
-    return _read(UrlGroup, entry, endpoints=endpoints, headers=_headers(entry.get("headers")))
+    return {"endpoints": endpoints, "headers": _headers(entry.get("headers"))}
+
+
+# The fields of a record that are more than another name of a value in the JSON.
+_MADE: Mapping[type[Record], Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    Message: _content,
+    DeadLetter: _dead_letter,
+    Schedule: _schedule,
+    Event: _event,
+    FlowControlKey: _flow_control_key,
+    UrlGroup: _url_group,
+}
 
 
 def _headers(values_by_name: Mapping[str, list[str]] | None) -> Headers:

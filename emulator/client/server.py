@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast
 import httpx
 from starlette.types import ASGIApp
 
-from emulator.client.arguments import check_names, check_text, instant
+from emulator.client.arguments import check_text, instant
 from emulator.client.asgi import BrokeOut, Exchange, Lifespan, RawHeaders, raw_headers, target_of
 from emulator.client.control import Call, HttpAnswer, answer_of
 from emulator.client.errors import ANSWERING, EmulatorError, HandlerErrors, Mode, Refused, is_emulator_error, read_mode
@@ -104,11 +105,6 @@ class Options(TypedDict, total=False):
     mount_timeout: float | str | timedelta
 
 
-def check_options(options: Options) -> None:
-    """Raises TypeError for an option that does not exist."""
-    check_names(options, Options.__annotations__)
-
-
 def check_values(options: Mapping[str, Any]) -> None:
     """Raises TypeError and ValueError that begin with the option whose value no server takes. Nothing is started."""
     token = options.get("token")
@@ -152,7 +148,8 @@ class Server:
         self._closing = AsyncExitStack()
         # None until something is mounted.
         self.threads: Threads | None = None
-        self._turns = 0
+        # How many deliveries to mounted applications could not overlap with others; see `take_turn`.
+        self.turns_taken = 0
         # Read once: every delivery to a mount asks for them.
         self._has_turns = emulation is not None and not emulation.settings.concurrency
         self._is_patient = emulation is not None and emulation.settings.settle_s >= _USUAL_WAIT_S
@@ -170,42 +167,26 @@ class Server:
         """Start a server that listens on a free port. Raises EmulatorError with one line."""
         try:
             mode = read_mode(options.get("handler_errors", "raise"))
-            return await Server._start(background, *_read(options), given=options.keys(), mode=mode)
+            settings, document = _read(options)
+            scheme = settings.scheme
+            certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
+            listener = serving.listen(settings.host, settings.port)
+            async with AsyncExitStack() as undo:
+                undo.callback(listener.close)
+                emulation = await bootstrap.start(settings, document, given=options.keys())
+                undo.push_async_callback(emulation.close)
+                serve = partial(served, server=settings.server, certificate=certificate, shutdown=emulation.shutdown)
+                await undo.enter_async_context(serve(emulation.app, listener))
+                # Calls need no socket in this process.
+                http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
+                url, token = serving.url_of(listener, scheme=scheme), settings.read_control_token() or None
+                server = Server(background, url, token, http, emulation, mode)
+                server._closing = undo.pop_all()
+            return server
         except FixturesError as error:
             raise EmulatorError("\n".join(error.problems)) from error
         except (SettingsError, UnusableCertificate, UnusableDatabase, serving.CannotListen) as error:
             raise EmulatorError(str(error)) from error
-
-    @staticmethod
-    async def _start(
-        background: Background,
-        settings: Settings,
-        document: Mapping[str, Any] | None,
-        given: Collection[str],
-        mode: Mode,
-    ) -> Server:
-        scheme = settings.scheme
-        certificate = read_certificate(settings.tls_cert, settings.tls_key) if scheme == "https" else None
-        listener = serving.listen(settings.host, settings.port)
-        url = serving.url_of(listener, scheme=scheme)
-        async with AsyncExitStack() as undo:
-            undo.callback(listener.close)
-            emulation = await bootstrap.start(settings, document, given=given)
-            undo.push_async_callback(emulation.close)
-            await undo.enter_async_context(
-                served(
-                    emulation.app,
-                    listener,
-                    server=settings.server,
-                    certificate=certificate,
-                    shutdown=emulation.shutdown,
-                )
-            )
-            # Calls need no socket in this process.
-            http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
-            server = Server(background, url, settings.read_control_token() or None, http, emulation, mode)
-            server._closing = undo.pop_all()
-        return server
 
     @staticmethod
     async def connect(
@@ -279,9 +260,10 @@ class Server:
         """The application itself. Raises EmulatorError for a server in another process."""
         return AsgiBridge(self._own("asgi").app, self.background.submit)
 
-    def _own(self, what: str) -> bootstrap.Emulation:
+    def _own(self, what: str, instead: str = "") -> bootstrap.Emulation:
         if self._emulation is None:
-            raise EmulatorError(f"{what} needs an emulator in this process, and this one is a server at {self.url}")
+            text = f"{what} needs an emulator in this process, and this one is a server at {self.url}{instead}"
+            raise EmulatorError(text)
         return self._emulation
 
     def errors_of(self, world: str) -> HandlerErrors:
@@ -314,14 +296,12 @@ class Server:
     # -- mounts -----------------------------------------------------------------------------
 
     def _own_for_mounts(self) -> bootstrap.Emulation:
-        if self._emulation is None:
-            raise EmulatorError(
-                f"mount needs an emulator in this process, and this one is a server at {self.url}: "
-                "serve the application where that server can reach it and destinations.forward(url, "
-                "to='http://HOST:PORT'), script its answers with destinations.respond(...), or have an emulator here, "
-                "without --emulator-url and EMULATOR_URL, or by Emulator() instead of Emulator.connect(...)"
-            )
-        return self._emulation
+        return self._own(
+            "mount",
+            ": serve the application where that server can reach it and destinations.forward(url, "
+            "to='http://HOST:PORT'), script its answers with destinations.respond(...), or have an emulator here, "
+            "without --emulator-url and EMULATOR_URL, or by Emulator() instead of Emulator.connect(...)",
+        )
 
     async def mount(
         self,
@@ -354,14 +334,6 @@ class Server:
         """The application that answers for a URL's origin in a world; None without one, and for a server elsewhere."""
         transport = self._transport(world)
         return None if transport is None else transport.mount_at(url)
-
-    def turns_taken(self) -> int:
-        """How many deliveries to mounted applications could not overlap with others; see `take_turn`."""
-        return self._turns
-
-    def note_turn(self) -> None:
-        """Count a delivery that cannot overlap with others."""
-        self._turns += 1
 
     def take_turns(self, world: str) -> bool:
         """Whether the deliveries to the applications that are mounted in a world never overlap."""

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import httpx
 import msgspec
 
-from emulator.client.arguments import given
+from emulator.client.arguments import check_names, given
 from emulator.client.control import ControlApi, HttpAnswer, RawBody, answer_of, segment
 from emulator.client.errors import Mode, Refused, is_emulator_error
 from emulator.client.event_loops import Background
@@ -36,8 +36,8 @@ from emulator.client.records import (
     read_env,
     read_run,
 )
-from emulator.client.resources import DeadLetter, Event, MessageStatus, read_dead_letter, read_event
-from emulator.client.server import Options, Server, check_options
+from emulator.client.resources import DeadLetter, Event, MessageStatus, read
+from emulator.client.server import Options, Server
 from emulator.queries.reports import ClockStatus, Credentials
 from emulator.worlds.setup import DEFAULT
 
@@ -240,52 +240,49 @@ class Session:
         page, _ = read_deliveries((await self.exchange("GET", "deliveries", query=query)).body)
         return replace(page, deliveries=page.deliveries[::-1])
 
-    async def pages(self, list_of: Callable[..., Any], path: str, query: Mapping[str, str]) -> AsyncIterator[Any]:
-        """All pages of a list, the JSON of each; `list_of` is `control` or `messaging`."""
-        cursor: str | None = ""
+    async def pages(
+        self, list_of: Callable[..., Any], path: str, name: str, query: Mapping[str, str]
+    ) -> tuple[list[Any], int | None]:
+        """A whole list, page after page, by `control` or `messaging`; `name` is its field in the JSON.
+
+        And up to when history is not kept that the list would have.
+        """
+        found, cursor, page = [], "", {}
         while cursor is not None:
             page = await list_of("GET", path, query={**query, "cursor": cursor} if cursor else query)
-            yield page
+            found += page[name]
             cursor = page.get("cursor")
+        return found, page["dropped"]["until_ms"] if "dropped" in page else None
+
+    # The control API has the newest first, Python has them last (D-484).
 
     async def message_statuses(self, **query: str | None) -> tuple[list[MessageStatus], int | None]:
         """The messages that fit the filters of the control API, the newest last; since when history is kept."""
-        found: list[MessageStatus] = []
-        async for page in self.pages(self.control, "messages", {**given(query), "limit": _PAGE}):
-            found += msgspec.convert(page["messages"], list[MessageStatus])
-        # The control API has the newest first, Python has them last (D-484).
-        return found[::-1], _dropped_ms(page)
+        found, dropped_ms = await self.pages(self.control, "messages", "messages", {**given(query), "limit": _PAGE})
+        return msgspec.convert(found[::-1], list[MessageStatus]), dropped_ms
 
     async def workflow_runs(self, **query: str | None) -> tuple[list[WorkflowRun], int | None]:
         """The same of workflow runs, without their steps."""
-        found: list[WorkflowRun] = []
-        async for page in self.pages(self.control, "runs", {**given(query), "limit": _PAGE, "redact": "false"}):
-            found += map(read_run, page["runs"])
-        return found[::-1], _dropped_ms(page)
+        wanted = {**given(query), "limit": _PAGE, "redact": "false"}
+        found, dropped_ms = await self.pages(self.control, "runs", "runs", wanted)
+        return [read_run(each) for each in found[::-1]], dropped_ms
 
     async def run_dead_letters(self, **query: str | None) -> list[RunDeadLetter]:
         """The dead letters of workflow runs that fit the filters of the control API, the oldest first."""
-        found: list[RunDeadLetter] = []
         wanted = {**given(query), "kind": "run", "limit": _PAGE}
-        async for page in self.pages(self.control, "dead-letters", wanted):
-            found += msgspec.convert(page["dead_letters"], list[RunDeadLetter])
-        return found[::-1]
+        found, _ = await self.pages(self.control, "dead-letters", "dead_letters", wanted)
+        return msgspec.convert(found[::-1], list[RunDeadLetter])
 
     async def event_log(self, name: Literal["events", "logs"], query: Mapping[str, str]) -> list[Event]:
         """The entries of the service's log that fit its filters, by one of its names; the newest last."""
-        found: list[Event] = []
-        largest = {"events": "1000", "logs": "100"}[name]
-        query = {**query, "order": "earliestFirst", "count": largest}
-        async for page in self.pages(self.messaging, f"/v2/{name}", query):
-            found += map(read_event, page[name])
-        return found
+        wanted = {**query, "order": "earliestFirst", "count": "1000" if name == "events" else "100"}
+        found, _ = await self.pages(self.messaging, f"/v2/{name}", name, wanted)
+        return [read(Event, each) for each in found]
 
     async def dead_letters(self, query: Mapping[str, str]) -> list[DeadLetter]:
         """The dead letters that fit the service's filters, the oldest first."""
-        found: list[DeadLetter] = []
-        async for page in self.pages(self.messaging, "/v2/dlq", {**query, "count": "100"}):
-            found += map(read_dead_letter, page["messages"])
-        return found
+        found, _ = await self.pages(self.messaging, "/v2/dlq", "messages", {**query, "count": "100"})
+        return [read(DeadLetter, each) for each in found]
 
     async def explain(self, message_id: str) -> Any:
         """The reason chain of a message."""
@@ -338,7 +335,7 @@ class SessionSource:
 
 def started(options: Options) -> SessionSource:
     """A server in this process; the session is its default world. Raises TypeError for an unknown option."""
-    check_options(options)
+    check_names(options, Options.__annotations__)
 
     def begin() -> Future[Session]:
         background = Background("emulator")
@@ -431,12 +428,6 @@ async def _first_session(background: Background, opening: Coroutine[Any, Any, Se
 
 def _end_server(session: Session) -> Future[None]:
     return session.server.background.submit(session.server.end())
-
-
-def _dropped_ms(page: Mapping[str, Any]) -> int | None:
-    """Up to when history is not kept that a list would have."""
-    dropped_ms: int | None = page["dropped"]["until_ms"] if "dropped" in page else None
-    return dropped_ms
 
 
 def _done(value: T) -> Future[T]:

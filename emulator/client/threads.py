@@ -20,8 +20,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
-from emulator.client.errors import ANSWERING, is_emulator_error
-from emulator.client.event_loops import Handoff, async_wait, blocking_wait, caller_loop, has_asyncio_loop
+from emulator.client.errors import ANSWERING, has_asyncio_loop, is_emulator_error
+from emulator.client.event_loops import Handoff, async_wait, blocking_wait, caller_loop
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from emulator.client.aio.link import AsyncLink
+from emulator.client.aio.link import Part
 from emulator.client.arguments import Duration, Instant, Lengths, check_filter, duration, given, instant, length
 from emulator.client.control import segment
 from emulator.client.errors import has_to_be_awaited, is_emulator_error
@@ -19,11 +19,8 @@ __tracebackhide__ = is_emulator_error
 
 
 @has_to_be_awaited
-class AsyncClock:
+class AsyncClock(Part):
     """The world's virtual clock."""
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def now(self) -> datetime:
         """The virtual instant it is, in UTC."""
@@ -58,22 +55,16 @@ class AsyncClock:
         `"dead-letters"`, `"message ID"` and `"run ID"` (it has ended), `"deliveries 3"` (made by this call), or an
         instant. Raises AssertionError if it is not true at the end, at most `horizon` (30 days) later.
         """
+        wanted: dict[str, Any] = {"max_deliveries": max_deliveries, "undoable": undoable or None}
         if until is None:
             if horizon is not None:
                 raise TypeError("horizon: expected only beside until")
-            return await self._move(
-                "advance", by=length(by, lengths), max_deliveries=max_deliveries, undoable=undoable or None
-            )
+            return await self._move("advance", by=length(by, lengths), **wanted)
         if by is not None or lengths:
             raise TypeError("until: expected alone, without a length")
         check_filter("until", until)
-        report = await self._move(
-            "advance",
-            until=until,
-            horizon=None if horizon is None else duration("horizon", horizon),
-            max_deliveries=max_deliveries,
-            undoable=undoable or None,
-        )
+        limit = None if horizon is None else duration("horizon", horizon)
+        report = await self._move("advance", until=until, horizon=limit, **wanted)
         if not report.reached:
             raise AssertionError(not_reached(until, report))
         return report
@@ -136,7 +127,7 @@ class AsyncClock:
 
 
 @has_to_be_awaited
-class AsyncSnapshots:
+class AsyncSnapshots(Part):
     """Copies of the whole world: clock, pending work, history, random source.
 
         >>> async with AsyncEmulator() as emulator:
@@ -151,9 +142,6 @@ class AsyncSnapshots:
     Names are letters, digits, hyphens, underscores and periods. Each method raises Refused with what
     the server says.
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def save(self, name: str) -> Snapshot:
         """Save the world as it is under a new name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from emulator.client.aio.link import AsyncLink
+from emulator.client.aio.link import Part
 from emulator.client.arguments import (
     Duration,
     Scripted,
@@ -25,7 +25,7 @@ Fault = Literal["refused", "timeout", "reset", "dns", "tls"]
 
 
 @has_to_be_awaited
-class AsyncDestinations:
+class AsyncDestinations(Part):
     """The world's destination rules: what is done for a destination instead of, or before, the network.
 
     `url` is exact or a glob in which `*` matches any characters; `times` is how many attempts a rule
@@ -33,9 +33,6 @@ class AsyncDestinations:
     the share of attempts that it meets, drawn from the world's seed. Each method answers the rule's
     id, and raises Refused naming what cannot be used.
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def respond(
         self,

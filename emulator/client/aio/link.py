@@ -131,3 +131,10 @@ class AsyncLink:
     ) -> Any:
         """The JSON of a call of the messaging API, None without content; see `Session.messaging`."""
         return await self.run(self.session.messaging(method, path, content, headers, body=body, query=query))
+
+
+class Part:
+    """A part of an emulator, which reaches its world by the link of that."""
+
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link

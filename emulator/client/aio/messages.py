@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack, get_args
 
-from emulator.client.aio.link import AsyncLink
+from emulator.client.aio.link import Part
 from emulator.client.arguments import (
     DeadLetterFilters,
     Filters,
@@ -23,8 +23,7 @@ from emulator.client.resources import (
     Message,
     MessageState,
     MessageStatus,
-    read_dead_letter,
-    read_message,
+    read,
     state_text,
 )
 
@@ -42,7 +41,7 @@ def _checked(**filters: str | None) -> dict[str, str | None]:
 
 
 @has_to_be_awaited
-class AsyncMessages:
+class AsyncMessages(Part):
     """The messages of the world. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator() as emulator:
@@ -51,9 +50,6 @@ class AsyncMessages:
     ...     (cancelled, [message.state for message in await emulator.messages.all(label="orders")])
     (1, ['CANCELED'])
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def all(
         self,
@@ -82,7 +78,7 @@ class AsyncMessages:
 
     async def get(self, message_id: str) -> Message:
         """One message as the service shows it, until a minute of virtual time after its end."""
-        return read_message(await self._link.messaging("GET", path_of(_MESSAGES, message_id)))
+        return read(Message, await self._link.messaging("GET", path_of(_MESSAGES, message_id)))
 
     async def cancel(self, message_id: str) -> None:
         """Cancel one. Raises Refused for one that has ended."""
@@ -101,7 +97,7 @@ _PAGE = 100
 
 
 @has_to_be_awaited
-class AsyncDeadLetters:
+class AsyncDeadLetters(Part):
     """The dead letter queue of the world's built-in account. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator() as emulator:
@@ -113,9 +109,6 @@ class AsyncDeadLetters:
     (2, [])
     """
 
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
-
     async def all(self, **filters: Unpack[DeadLetterFilters]) -> list[DeadLetter]:
         """All dead letters that fit every filter, the oldest first. `workflows.dead_letters` has those of runs."""
         query = filter_query(filters, DeadLetterFilters.__annotations__)
@@ -123,7 +116,7 @@ class AsyncDeadLetters:
 
     async def get(self, dead_letter_id: str) -> DeadLetter:
         """One dead letter."""
-        return read_dead_letter(await self._link.messaging("GET", path_of(_DEAD_LETTERS, dead_letter_id)))
+        return read(DeadLetter, await self._link.messaging("GET", path_of(_DEAD_LETTERS, dead_letter_id)))
 
     async def retry(
         self, dead_letter_id: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[MessageOptions]
@@ -167,7 +160,7 @@ _NOTIFY = "/v2/notify"
 
 
 @has_to_be_awaited
-class AsyncWorkflows:
+class AsyncWorkflows(Part):
     """What has become of workflows: their runs, with steps, state and result, and what can be done with them.
 
         >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
@@ -179,9 +172,6 @@ class AsyncWorkflows:
     Each method raises Refused with what the server says. Runs of any account are listed and shown; those of the
     built-in account can be cancelled, resumed, restarted and notified.
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def runs(
         self,

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from emulator.client.aio.link import AsyncLink
+from emulator.client.aio.link import Part
 from emulator.client.arguments import check_text, given, path_of
 from emulator.client.errors import has_to_be_awaited, is_error_of_a_call
-from emulator.client.publishing import ScheduleOptions, Wait, content, destination_text, option_headers, whole_seconds
+from emulator.client.publishing import (
+    ScheduleOptions,
+    Wait,
+    content,
+    destination_text,
+    option_headers,
+    whole_number,
+    whole_seconds,
+)
 from emulator.client.resources import (
     Endpoint,
     FlowControlKey,
     Queue,
     Schedule,
     UrlGroup,
-    read_flow_control_key,
-    read_queue,
-    read_schedule,
-    read_url_group,
+    read,
 )
 
 __tracebackhide__ = is_error_of_a_call
@@ -27,7 +32,7 @@ _SCHEDULES = "/v2/schedules"
 
 
 @has_to_be_awaited
-class AsyncSchedules:
+class AsyncSchedules(Part):
     """The schedules of the world's built-in account. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator(epoch="2026-01-01T00:00:00Z") as emulator:
@@ -36,9 +41,6 @@ class AsyncSchedules:
     ...     [paused.paused for paused in await emulator.schedules.all()]
     [True]
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def create(
         self,
@@ -70,11 +72,11 @@ class AsyncSchedules:
 
     async def all(self) -> list[Schedule]:
         """All schedules."""
-        return [read_schedule(each) for each in await self._link.messaging("GET", _SCHEDULES)]
+        return [read(Schedule, each) for each in await self._link.messaging("GET", _SCHEDULES)]
 
     async def get(self, schedule_id: str) -> Schedule:
         """One schedule."""
-        return read_schedule(await self._link.messaging("GET", path_of(_SCHEDULES, schedule_id)))
+        return read(Schedule, await self._link.messaging("GET", path_of(_SCHEDULES, schedule_id)))
 
     async def explain(self, schedule_id: str) -> dict[str, Any]:
         """What came of its last firing, and what would come of the next, as the control API tells it."""
@@ -98,7 +100,7 @@ _QUEUES = "/v2/queues"
 
 
 @has_to_be_awaited
-class AsyncQueues:
+class AsyncQueues(Part):
     """The queues of the world's built-in account. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator() as emulator:
@@ -108,9 +110,6 @@ class AsyncQueues:
     (2, 1)
     """
 
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
-
     async def upsert(self, name: str, *, parallelism: int | None = None, paused: bool | None = None) -> Queue:
         """Create a queue, of parallelism 1 unless said otherwise, or change what is given of one that exists."""
         wanted = given({"queueName": name, "parallelism": parallelism, "paused": paused})
@@ -119,11 +118,11 @@ class AsyncQueues:
 
     async def all(self) -> list[Queue]:
         """All queues."""
-        return [read_queue(each) for each in await self._link.messaging("GET", _QUEUES)]
+        return [read(Queue, each) for each in await self._link.messaging("GET", _QUEUES)]
 
     async def get(self, name: str) -> Queue:
         """One queue."""
-        return read_queue(await self._link.messaging("GET", path_of(_QUEUES, name)))
+        return read(Queue, await self._link.messaging("GET", path_of(_QUEUES, name)))
 
     async def pause(self, name: str) -> None:
         """Pause it: it takes messages, and delivers none."""
@@ -142,7 +141,7 @@ _GROUPS = "/v2/topics"
 
 
 @has_to_be_awaited
-class AsyncUrlGroups:
+class AsyncUrlGroups(Part):
     """The URL groups of the world's built-in account. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator() as emulator:
@@ -151,9 +150,6 @@ class AsyncUrlGroups:
     ...     (len(group.endpoints), [message.url for message in published.messages])
     (2, ['https://a.example.com', 'https://b.example.com'])
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     async def upsert(self, name: str, endpoints: Sequence[str | Endpoint]) -> UrlGroup:
         """Add endpoints, each a URL or an `Endpoint` with a name; the group is created if there is none."""
@@ -178,17 +174,16 @@ class AsyncUrlGroups:
         """Set the default headers of what is published to it, such as `Svc-Retries`."""
         if not isinstance(headers, Mapping):
             raise TypeError(f"headers: expected a mapping such as {{'Svc-Retries': '1'}}, got {headers!r}")
-        return read_url_group(
-            await self._link.messaging("PATCH", path_of(_GROUPS, name), body={"headers": dict(headers)})
-        )
+        changed = {"headers": dict(headers)}
+        return read(UrlGroup, await self._link.messaging("PATCH", path_of(_GROUPS, name), body=changed))
 
     async def all(self) -> list[UrlGroup]:
         """All URL groups."""
-        return [read_url_group(each) for each in await self._link.messaging("GET", _GROUPS)]
+        return [read(UrlGroup, each) for each in await self._link.messaging("GET", _GROUPS)]
 
     async def get(self, name: str) -> UrlGroup:
         """One URL group."""
-        return read_url_group(await self._link.messaging("GET", path_of(_GROUPS, name)))
+        return read(UrlGroup, await self._link.messaging("GET", path_of(_GROUPS, name)))
 
     async def delete(self, name: str) -> None:
         """Delete it. One that does not exist is no error."""
@@ -199,7 +194,7 @@ _KEYS = "/v2/flowControl"
 
 
 @has_to_be_awaited
-class AsyncFlowControlKeys:
+class AsyncFlowControlKeys(Part):
     """The flow control keys of the world's built-in account. Each method raises Refused with status and field.
 
     >>> async with AsyncEmulator() as emulator:
@@ -211,17 +206,14 @@ class AsyncFlowControlKeys:
     (1, True, 1, True)
     """
 
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
-
     async def all(self, search: str | None = None) -> list[FlowControlKey]:
         """All keys, or those that have this text in them."""
         found = await self._link.messaging("GET", _KEYS, query=given({"search": search}))
-        return [read_flow_control_key(each) for each in found]
+        return [read(FlowControlKey, each) for each in found]
 
     async def get(self, key: str) -> FlowControlKey:
         """One key."""
-        return read_flow_control_key(await self._link.messaging("GET", path_of(_KEYS, key)))
+        return read(FlowControlKey, await self._link.messaging("GET", path_of(_KEYS, key)))
 
     async def pause(self, key: str) -> None:
         """Pause it: its messages wait."""
@@ -237,8 +229,8 @@ class AsyncFlowControlKeys:
         """Set limits that messages do not change; `period`, a second without it, belongs to `rate`."""
         if parallelism is None and rate is None and period is None:
             raise TypeError("expected at least one of parallelism, rate and period")
-        wanted = {"parallelism": parallelism, "rate": rate}
-        limits = {name: _count(name, value) for name, value in given(wanted).items()}
+        counts = given({"parallelism": parallelism, "rate": rate})
+        limits = {name: whole_number(name, value) for name, value in counts.items()}
         if period is not None:
             limits["period"] = whole_seconds("period", period)
         await self._link.messaging("POST", path_of(_KEYS, key, "pin"), query=limits)
@@ -253,14 +245,8 @@ class AsyncFlowControlKeys:
         await self._link.messaging("POST", path_of(_KEYS, key, "reset"))
 
 
-def _count(name: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected a whole number, got {value!r}")
-    return str(value)
-
-
 @has_to_be_awaited
-class AsyncSigningKeys:
+class AsyncSigningKeys(Part):
     """The keys with which receivers verify: deliveries are signed with the current one, and the next one follows it.
 
     >>> async with AsyncEmulator() as emulator:
@@ -269,9 +255,6 @@ class AsyncSigningKeys:
     ...     emulator.signing_keys.current == following
     True
     """
-
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
 
     @property
     def current(self) -> str:
