@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, Opener, Route, RoutedRequest
 from emulator.core import commands
-from emulator.core.commands import Command, RotateToken, SetBudget, SetPlan, SetProductionPack
+from emulator.core.commands import AmendAccount, Command, RotateToken, SetPlan
 from emulator.core.errors import Unauthenticated
 from emulator.core.model.resources import SearchIndex
 from emulator.core.record import AccountId, IndexId, Record
@@ -139,11 +139,11 @@ async def set_plan(call: ManagementCall) -> Response:
 
 async def set_budget(call: ManagementCall) -> Response:
     budget = accounts.read_new_budget(call.body)
-    return await call.carry_out(SetBudget(account_id=call.account_id, budget=budget))
+    return await call.carry_out(AmendAccount(account_id=call.account_id, budget=budget))
 
 
 async def set_production_pack(call: ManagementCall, *, enabled: bool) -> Response:
-    return await call.carry_out(SetProductionPack(account_id=call.account_id, enabled=enabled))
+    return await call.carry_out(AmendAccount(account_id=call.account_id, prod_pack_enabled=enabled))
 
 
 async def get_queue_statistics(call: ManagementCall) -> Response:
@@ -181,7 +181,7 @@ async def delete_search_index(call: ManagementCall) -> Response:
 
 async def rename_search_index(call: ManagementCall) -> Response:
     name = accounts.read_name(call.body, "name")
-    return await call.carry_out(commands.RenameSearchIndex(index_id=call.index_id, name=name))
+    return await call.carry_out(commands.ChangeSearchIndex(index_id=call.index_id, name=name))
 
 
 async def reset_password(call: ManagementCall) -> Response:
@@ -190,7 +190,7 @@ async def reset_password(call: ManagementCall) -> Response:
 
 async def transfer_search_index(call: ManagementCall) -> Response:
     target = accounts.read_name(call.body, "target_account")
-    return await call.carry_out(commands.TransferSearchIndex(index_id=call.index_id, target_account=target))
+    return await call.carry_out(commands.ChangeSearchIndex(index_id=call.index_id, customer_id=target))
 
 
 async def get_search_statistics(call: ManagementCall) -> Response:

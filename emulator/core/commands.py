@@ -20,7 +20,7 @@ from emulator.core.model.messages import (
 )
 from emulator.core.model.options import Destination, MessageOptions
 from emulator.core.model.resources import Account, DestinationRule, Endpoint, IndexType, SearchIndex, SigningKeys
-from emulator.core.model.workflows import Invoker, ListedHeaders, NotifiedWaiter, RunFilter, TriggeredRun, WorkflowRun
+from emulator.core.model.workflows import Invoker, NotifiedWaiter, RunFilter, TriggeredRun, Waiter, WorkflowRun
 from emulator.core.plans import PlanName
 from emulator.core.record import (
     AccountId,
@@ -41,6 +41,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 class Command(Record, Generic[R_co]):
     """Marks an input whose reply is an R_co."""
+
+
+class AccountCommand(Command[R_co], Generic[R_co]):
+    """A command on one account of the world, or on what belongs to it."""
+
+    account_id: AccountId
 
 
 # -- time and attempts ------------------------------------------------------------------------
@@ -89,28 +95,24 @@ class PublishItem(Record):
     traceparent: str | None = None
 
 
-class Publish(Command[PublishReply]):
-    account_id: AccountId
+class Publish(AccountCommand[PublishReply]):
     item: PublishItem
     created_by: CreatedBy = CreatedBy.PUBLISH
 
 
-class PublishBatch(Command[BatchReply]):
+class PublishBatch(AccountCommand[BatchReply]):
     """Publish many; an item that was refused (already while reading it, or by the rules) holds up none."""
 
-    account_id: AccountId
     items: tuple[PublishItem | Refused, ...]
 
 
-class CancelMessage(Command[None]):
-    account_id: AccountId
+class CancelMessage(AccountCommand[None]):
     message_id: MessageId
 
 
-class CancelMessages(Command[int]):
+class CancelMessages(AccountCommand[int]):
     """Cancel all live messages that match, at most `count`; the reply counts them."""
 
-    account_id: AccountId
     wanted: MessageFilter
     count: int | None
 
@@ -118,10 +120,9 @@ class CancelMessages(Command[int]):
 # -- dead letters -----------------------------------------------------------------------------
 
 
-class DeleteDeadLetters(Command[int]):
+class DeleteDeadLetters(AccountCommand[int]):
     """Delete dead letters; ids that are gone do not count, unless `strict` makes one a refusal."""
 
-    account_id: AccountId
     dead_letter_ids: tuple[DeadLetterId, ...]
     strict: bool
 
@@ -133,10 +134,9 @@ class DeadLetterContent(Record):
     message: Message
 
 
-class RetryDeadLetters(Command[tuple[PublishedMessage, ...]]):
+class RetryDeadLetters(AccountCommand[tuple[PublishedMessage, ...]]):
     """Publish dead letters again as new messages; `overrides` win over their own settings."""
 
-    account_id: AccountId
     entries: tuple[DeadLetterContent, ...]
     overrides: MessageOptions
     strict: bool
@@ -145,34 +145,30 @@ class RetryDeadLetters(Command[tuple[PublishedMessage, ...]]):
 # -- workflow runs ----------------------------------------------------------------------------
 
 
-class TriggerRuns(Command[tuple[TriggeredRun, ...]]):
+class TriggerRuns(AccountCommand[tuple[TriggeredRun, ...]]):
     """Start runs for clients that are no workflow endpoints; all are refused, or none."""
 
-    account_id: AccountId
     items: tuple[PublishItem, ...]
 
 
-class FinishRun(Command[None]):
+class FinishRun(AccountCommand[None]):
     """The run returned `response`. `has_existed`: history knows a run of that id."""
 
-    account_id: AccountId
     run_id: RunId
     response: bytes
     has_existed: bool
 
 
-class CancelRun(Command[None]):
+class CancelRun(AccountCommand[None]):
     """`has_existed`: history knows a run of that id."""
 
-    account_id: AccountId
     run_id: RunId
     has_existed: bool
 
 
-class CancelRuns(Command[int]):
+class CancelRuns(AccountCommand[int]):
     """Cancel all live runs that match, oldest first, at most `count`; the reply counts them."""
 
-    account_id: AccountId
     wanted: RunFilter
     count: int | None
 
@@ -193,59 +189,44 @@ class FailedRun(Record):
     failure_call: Phase | None = None
 
 
-class ResumeRuns(Command[tuple[TriggeredRun, ...]]):
-    """Resume failed runs, as new ones; entries that are gone do not count, unless `strict` makes one a refusal."""
+class BeginRunsAgain(AccountCommand[tuple[TriggeredRun, ...]]):
+    """Make new runs of failed ones; entries that are gone do not count, unless `strict` makes one a refusal."""
 
-    account_id: AccountId
     entries: tuple[FailedRun, ...]
     overrides: MessageOptions
     strict: bool
 
 
-class RestartRuns(Command[tuple[TriggeredRun, ...]]):
-    """Run failed runs again from the beginning, as new ones; as ResumeRuns."""
-
-    account_id: AccountId
-    entries: tuple[FailedRun, ...]
-    overrides: MessageOptions
-    strict: bool
+class ResumeRuns(BeginRunsAgain):
+    """Continue failed runs where they failed."""
 
 
-class CallFailureFunction(Command[TriggeredRun]):
+class RestartRuns(BeginRunsAgain):
+    """Run failed runs from the beginning."""
+
+
+class CallFailureFunction(AccountCommand[TriggeredRun]):
     """Call the failure function of a failed run again; the reply names that run."""
 
-    account_id: AccountId
     entry: FailedRun
 
 
-class CancelFailureFunction(Command[None]):
+class CancelFailureFunction(AccountCommand[None]):
     """Cancel the call of a failure function."""
 
-    account_id: AccountId
     entry: FailedRun
 
 
-class WaitForEvent(Command[None]):
-    """Let a step of a run wait for an event; the fields are those of a waiter, the time counts from now."""
+class WaitForEvent(AccountCommand[None]):
+    """Let a step of a run wait for an event. The waiter's deadline counts from now, and its number is replaced."""
 
-    account_id: AccountId
     run_id: RunId
-    event_id: str
-    url: str
-    headers: ListedHeaders
-    options: MessageOptions
-    timeout: str
-    timeout_ms: int
-    timeout_url: str
-    timeout_headers: ListedHeaders
-    timeout_options: MessageOptions
-    step: bytes
+    waiter: Waiter
 
 
-class Notify(Command[tuple[NotifiedWaiter, ...]]):
+class Notify(AccountCommand[tuple[NotifiedWaiter, ...]]):
     """An event: it resumes every run that waits for it, or with `run_id` that run alone, which saves it if need be."""
 
-    account_id: AccountId
     event_id: str
     body: bytes
     run_id: RunId | None = None
@@ -254,10 +235,9 @@ class Notify(Command[tuple[NotifiedWaiter, ...]]):
 # -- schedules --------------------------------------------------------------------------------
 
 
-class WriteSchedule(Command[ScheduleId]):
+class WriteSchedule(AccountCommand[ScheduleId]):
     """Create a schedule, or replace the one with that id as a whole."""
 
-    account_id: AccountId
     schedule_id: ScheduleId | None
     cron: str
     destination: Destination
@@ -266,24 +246,21 @@ class WriteSchedule(Command[ScheduleId]):
     caller_ip: str
 
 
-class SetSchedulePaused(Command[None]):
-    account_id: AccountId
+class SetSchedulePaused(AccountCommand[None]):
     schedule_id: ScheduleId
     paused: bool
 
 
-class DeleteSchedule(Command[None]):
-    account_id: AccountId
+class DeleteSchedule(AccountCommand[None]):
     schedule_id: ScheduleId
 
 
 # -- URL groups -------------------------------------------------------------------------------
 
 
-class UpsertEndpoints(Command[None]):
+class UpsertEndpoints(AccountCommand[None]):
     """Add endpoints, or update those with the same name or URL; makes the group if it is new."""
 
-    account_id: AccountId
     name: GroupName
     endpoints: tuple[Endpoint, ...]
 
@@ -295,21 +272,18 @@ class EndpointSelector(Record):
     name: str | None
 
 
-class RemoveEndpoints(Command[None]):
-    account_id: AccountId
+class RemoveEndpoints(AccountCommand[None]):
     name: GroupName
     selectors: tuple[EndpointSelector, ...]
 
 
-class DeleteUrlGroup(Command[None]):
-    account_id: AccountId
+class DeleteUrlGroup(AccountCommand[None]):
     name: GroupName
 
 
-class SetGroupDefaults(Command[None]):
+class SetGroupDefaults(AccountCommand[None]):
     """Replace the group's default headers: `headers` as given, `defaults` as read."""
 
-    account_id: AccountId
     name: GroupName
     headers: tuple[tuple[str, tuple[str, ...]], ...]
     defaults: MessageOptions
@@ -318,54 +292,47 @@ class SetGroupDefaults(Command[None]):
 # -- queues -----------------------------------------------------------------------------------
 
 
-class UpsertQueue(Command[None]):
-    account_id: AccountId
+class UpsertQueue(AccountCommand[None]):
     name: QueueName
     parallelism: int | None
     paused: bool | None
 
 
-class SetQueuePaused(Command[None]):
-    account_id: AccountId
+class SetQueuePaused(AccountCommand[None]):
     name: QueueName
     paused: bool
 
 
-class DeleteQueue(Command[None]):
-    account_id: AccountId
+class DeleteQueue(AccountCommand[None]):
     name: QueueName
 
 
 # -- flow control -----------------------------------------------------------------------------
 
 
-class SetFlowPaused(Command[None]):
-    account_id: AccountId
+class SetFlowPaused(AccountCommand[None]):
     key: FlowKey
     paused: bool
 
 
-class PinFlow(Command[None]):
+class PinFlow(AccountCommand[None]):
     """Fix a key's limits against what later messages say; None leaves that limit unpinned as it is."""
 
-    account_id: AccountId
     key: FlowKey
     parallelism: int | None
     rate: int | None
     period_ms: int | None
 
 
-class UnpinFlow(Command[None]):
-    account_id: AccountId
+class UnpinFlow(AccountCommand[None]):
     key: FlowKey
     parallelism: bool
     rate: bool
 
 
-class ResetFlow(Command[None]):
+class ResetFlow(AccountCommand[None]):
     """Start a key's rate period again, and with `parallelism` forget its active attempts too."""
 
-    account_id: AccountId
     key: FlowKey
     parallelism: bool
 
@@ -373,44 +340,33 @@ class ResetFlow(Command[None]):
 # -- accounts and rules -----------------------------------------------------------------------
 
 
-class RotateSigningKeys(Command[SigningKeys]):
-    account_id: AccountId
+class RotateSigningKeys(AccountCommand[SigningKeys]):
+    """The next signing key becomes the current one; the reply has both."""
 
 
 class ChangeAccount(Command[None]):
     account: Account
 
 
-class RotateToken(Command[Account]):
+class RotateToken(AccountCommand[Account]):
     """Give a queue account new credentials; the old ones end with this."""
 
-    account_id: AccountId
 
-
-class SetPlan(Command[None]):
+class SetPlan(AccountCommand[None]):
     """Move a queue account to a plan, whose limits hold from this instant on."""
 
-    account_id: AccountId
     plan: PlanName
 
 
-class SetBudget(Command[None]):
-    """`budget` is in dollars a month; 0 means none is set."""
+class AmendAccount(AccountCommand[None]):
+    """Change fields of a queue account that nothing else depends on; those that are None stay.
 
-    account_id: AccountId
-    budget: int
+    `budget` is in dollars a month, 0 for none. `customer_id` is the team that the account moves to (D-164).
+    """
 
-
-class SetProductionPack(Command[None]):
-    account_id: AccountId
-    enabled: bool
-
-
-class MoveToTeam(Command[None]):
-    """Make a team the customer of a queue account."""
-
-    account_id: AccountId
-    team_id: str
+    budget: int | None = None
+    prod_pack_enabled: bool | None = None
+    customer_id: str | None = None
 
 
 class AddRule(Command[RuleId]):
@@ -449,20 +405,18 @@ class CreateSearchIndex(Command[SearchIndex]):
     type: IndexType
 
 
-class RenameSearchIndex(Command[None]):
+class ChangeSearchIndex(Command[None]):
+    """Rename a search index, or give it another owner, in the same world (D-164); what is None stays."""
+
     index_id: IndexId
-    name: str
+    name: str | None = None
+    customer_id: str | None = None
 
 
 class ResetSearchIndexPassword(Command[SearchIndex]):
     """Give a search index new tokens, the read-only one too."""
 
     index_id: IndexId
-
-
-class TransferSearchIndex(Command[None]):
-    index_id: IndexId
-    target_account: str
 
 
 class DeleteSearchIndex(Command[None]):

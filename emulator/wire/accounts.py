@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import fields, replace
 
-from emulator.core.commands import CreateSearchIndex, MoveToTeam
+from emulator.core.commands import AmendAccount, CreateSearchIndex
 from emulator.core.errors import InvalidInput
 from emulator.core.model.resources import Account, IndexType, Plan, SearchIndex, TeamMember
 from emulator.core.plans import SEARCH_REGIONS, PlanName
@@ -241,13 +241,13 @@ def read_new_budget(body: bytes) -> int:
     return read_budget(_required(_read_body(body), "budget"), "budget")
 
 
-def read_team_move(body: bytes, dialect: Dialect) -> MoveToTeam:
+def read_team_move(body: bytes, dialect: Dialect) -> AmendAccount:
     """The body of a move to a team. Raises: InvalidInput."""
     given = _read_body(body)
     key = dialect.wire_name("queue_id")
-    return MoveToTeam(
+    return AmendAccount(
         account_id=AccountId(_name(given, key if key in given else "queue_id")),
-        team_id=_name(given, "target_team_id"),
+        customer_id=_name(given, "target_team_id"),
     )
 
 

@@ -90,15 +90,14 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
     try:
         given = decoded(_WAIT, parts.body)
         timeout = str(given.timeout)
-        return WaitForEvent(
-            account_id=account_id,
-            run_id=workflow.run_id,
+        waiter = Waiter(
+            number=0,
             event_id=read_field("eventId", event_id, parse_free_text),
             url=urls.check_url("url", given.url),
             headers=_own_headers(parts, dialect),
             options=options,
             timeout=timeout,
-            timeout_ms=read_field("timeout", timeout, _parse_timeout_ms),
+            deadline_ms=read_field("timeout", timeout, _parse_timeout_ms),
             timeout_url=urls.check_url("timeoutUrl", given.url if given.timeoutUrl is None else given.timeoutUrl),
             timeout_headers=listed(given.timeoutHeaders),
             timeout_options=options_of_run(given.timeoutHeaders, workflow.run_id, dialect),
@@ -106,6 +105,7 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
         )
     except InvalidInput as problem:
         raise InvalidRunMessage(problem.field, problem.reason) from None
+    return WaitForEvent(account_id=account_id, run_id=workflow.run_id, waiter=waiter)
 
 
 def _parse_timeout_ms(text: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from emulator.core.commands import CancelRun, FinishRun, WaitForEvent
 from emulator.core.model.options import MessageOptions, RunOptions
+from emulator.core.model.workflows import Waiter
 from emulator.core.record import RunId
 from tests.harness.emulators import Answer, InProcess
 
@@ -81,16 +82,19 @@ class Flow:
             WaitForEvent(
                 account_id=account_id,
                 run_id=RunId(self.run_id),
-                event_id=event_id,
-                url=FLOW,
-                headers=(),
-                options=options,
-                timeout=f"{seconds}s",
-                timeout_ms=1000 * seconds,
-                timeout_url=FLOW,
-                timeout_headers=(),
-                timeout_options=options,
-                step=json.dumps(step).encode(),
+                waiter=Waiter(
+                    number=0,
+                    event_id=event_id,
+                    url=FLOW,
+                    headers=(),
+                    options=options,
+                    deadline_ms=1000 * seconds,
+                    timeout=f"{seconds}s",
+                    timeout_url=FLOW,
+                    timeout_headers=(),
+                    timeout_options=options,
+                    step=json.dumps(step).encode(),
+                ),
             )
         )
 

@@ -14,7 +14,7 @@ from emulator.core.commands import PublishItem
 from emulator.core.model import messages
 from emulator.core.model.messages import AttemptOutcome, Message, Phase, PublishedMessage
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, RunOptions
-from emulator.core.model.workflows import Invoker, NotifiedWaiter, TriggeredRun, WorkflowRun
+from emulator.core.model.workflows import Invoker, NotifiedWaiter, TriggeredRun, Waiter, WorkflowRun
 from emulator.core.record import MessageId, RunId
 from tests.harness.simulations import CALLER_IP, EPOCH_MS, World, answered
 
@@ -102,16 +102,19 @@ class RunWorld(World):
             commands.WaitForEvent(
                 account_id=self.account_id,
                 run_id=run_id,
-                event_id=event_id,
-                url=FLOW,
-                headers=(("Svc-Workflow-Init", ("false",)),),
-                options=MessageOptions(workflow=part(run_id)),
-                timeout=f"{timeout_ms // 1000}s",
-                timeout_ms=timeout_ms,
-                timeout_url=FLOW + "/late",
-                timeout_headers=(),
-                timeout_options=MessageOptions(workflow=part(run_id)),
-                step=json.dumps({"stepId": number, "stepName": "w", "stepType": "Wait", "concurrent": 1}).encode(),
+                waiter=Waiter(
+                    number=0,
+                    event_id=event_id,
+                    url=FLOW,
+                    headers=(("Svc-Workflow-Init", ("false",)),),
+                    options=MessageOptions(workflow=part(run_id)),
+                    deadline_ms=timeout_ms,
+                    timeout=f"{timeout_ms // 1000}s",
+                    timeout_url=FLOW + "/late",
+                    timeout_headers=(),
+                    timeout_options=MessageOptions(workflow=part(run_id)),
+                    step=json.dumps({"stepId": number, "stepName": "w", "stepType": "Wait", "concurrent": 1}).encode(),
+                ),
             )
         )
 

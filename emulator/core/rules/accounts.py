@@ -8,23 +8,20 @@ from hashlib import blake2b
 from msgspec.structs import asdict, replace
 
 from emulator.core.commands import (
+    AmendAccount,
     ChangeAccount,
+    ChangeSearchIndex,
     CreateSearchIndex,
     DeleteSearchIndex,
-    MoveToTeam,
-    RenameSearchIndex,
     ResetSearchIndexPassword,
     RotateSigningKeys,
     RotateToken,
-    SetBudget,
     SetPlan,
-    SetProductionPack,
-    TransferSearchIndex,
 )
 from emulator.core.errors import NotFound
 from emulator.core.model.resources import Account, IndexType, SearchIndex, SigningKeys
 from emulator.core.plans import INDEX_CAPS, on_plan
-from emulator.core.record import IndexId, queue_token, signing_key, token_text, uuid
+from emulator.core.record import IndexId, Record, queue_token, signing_key, token_text, uuid
 from emulator.core.resource_facts import (
     AccountChanged,
     AccountTokenRotated,
@@ -37,7 +34,6 @@ from emulator.core.rules.attempts import admit_globally
 from emulator.core.state import Decision, StateView, account_state
 
 # -- accounts -----------------------------------------------------------------------------------
-# Queue accounts: credentials, signing keys, plan, budget, and changes of the record as a whole.
 
 # How long a change of an account's state shows in `modifying_state`, on the virtual clock (D-166).
 TRANSITION_MS = 60_000
@@ -89,27 +85,18 @@ def set_plan(state: StateView, command: SetPlan) -> Decision[None]:
     yield from admit_globally(state, command.account_id)
 
 
-def set_budget(state: StateView, command: SetBudget) -> Decision[None]:
-    """Record a budget, which limits nothing here. Raises NotFound for an account of none."""
+def amend_account(state: StateView, command: AmendAccount) -> Decision[None]:
+    """Record what limits nothing here. Raises NotFound for an account of another world, or of none."""
     account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, budget=command.budget))
+    yield AccountChanged(account=replace(account, **_given(command, "budget", "prod_pack_enabled", "customer_id")))
 
 
-def set_production_pack(state: StateView, command: SetProductionPack) -> Decision[None]:
-    """Record whether the account has the pack, which changes nothing else. Raises NotFound."""
-    account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, prod_pack_enabled=command.enabled))
-
-
-def move_to_team(state: StateView, command: MoveToTeam) -> Decision[None]:
-    """The team becomes the account's customer; nothing else depends on it (D-164)."""
-    account = account_state(state, command.account_id).account
-    yield AccountChanged(account=replace(account, customer_id=command.team_id))
+def _given(command: Record, *names: str) -> dict[str, object]:
+    """Those fields of a command that say something."""
+    return {name: value for name in names if (value := getattr(command, name)) is not None}
 
 
 # -- search indexes -----------------------------------------------------------------------------
-# Search indexes: making, renaming, moving and deleting them, and their tokens.
-#
 # Identifiers and tokens made here are unique across the worlds of a server, although worlds of one
 # seed share everything else: an account's id, which no two worlds have in common, goes into them.
 
@@ -130,9 +117,10 @@ def create_search_index(state: StateView, command: CreateSearchIndex) -> Decisio
     return index
 
 
-def rename_search_index(state: StateView, command: RenameSearchIndex) -> Decision[None]:
+def change_search_index(state: StateView, command: ChangeSearchIndex) -> Decision[None]:
     """Raises NotFound for an index of another world, or of none."""
-    yield SearchIndexChanged(index=replace(search_index(state, command.index_id), name=command.name))
+    index = search_index(state, command.index_id)
+    yield SearchIndexChanged(index=replace(index, **_given(command, "name", "customer_id")))
 
 
 def reset_search_index_password(state: StateView, command: ResetSearchIndexPassword) -> Decision[SearchIndex]:
@@ -141,12 +129,6 @@ def reset_search_index_password(state: StateView, command: ResetSearchIndexPassw
     tokens = _index_tokens(state.key, index.id, state.counters.index_tokens + 1)
     yield SearchIndexChanged(index=replace(index, token=tokens[0], read_only_token=tokens[1]))
     return search_index(state, command.index_id)
-
-
-def transfer_search_index(state: StateView, command: TransferSearchIndex) -> Decision[None]:
-    """The index has another owner, and stays in this world (D-164)."""
-    index = search_index(state, command.index_id)
-    yield SearchIndexChanged(index=replace(index, customer_id=command.target_account))
 
 
 def delete_search_index(state: StateView, command: DeleteSearchIndex) -> Decision[None]:

@@ -42,7 +42,7 @@ from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback
 from emulator.core.rules.options import headers_over
 from emulator.core.rules.retries import is_spent, next_retry
-from emulator.core.rules.runs import SDK_VERSION, PlannedMessage, active_run, create_message, end_run, inherited
+from emulator.core.rules.runs import SDK_VERSION, active_run, create_message, end_run, inherited
 from emulator.core.state import Decision, StateView, duplicate_subject
 
 # -- duplicates ---------------------------------------------------------------------------------
@@ -195,7 +195,9 @@ def _call_back(
     """Publish a call about a message of the run, with JSON as its body."""
     is_failure = call_type is CallType.FAILURE_CALL
     options = callback.options if is_failure else inherited(run, callback.options, call_type)
-    wanted = PlannedMessage(
+    yield from create_message(
+        state,
+        run,
         url=callback.url,
         options=replace(
             options,
@@ -211,7 +213,6 @@ def _call_back(
             traceparent=message.source.traceparent,
         ),
     )
-    yield from create_message(state, run, wanted)
 
 
 def _fail_run(state: StateView, run: WorkflowRun, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:

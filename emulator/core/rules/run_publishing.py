@@ -11,15 +11,15 @@ from collections import Counter
 from msgspec.structs import replace
 
 from emulator.core.commands import Publish, PublishBatch, PublishItem
-from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused, RunOver
+from emulator.core.errors import InvalidRunMessage, LimitReached, Refused, RunOver
 from emulator.core.message_facts import PublishDeduplicated
 from emulator.core.model.messages import Accepted, BatchReply, CreatedBy, PublishedMessage, PublishReply, Source
-from emulator.core.model.options import CallType, DestinationKind, MessageOptions, RunOptions
+from emulator.core.model.options import CallType, DestinationKind, RunOptions
 from emulator.core.model.workflows import WorkflowRun, WorkflowStep, listed_bytes, steps_body
 from emulator.core.record import AccountId, DeadLetterId, Record, RunId
 from emulator.core.rules import limits, publishing, runs
 from emulator.core.rules.options import shared
-from emulator.core.rules.runs import PlannedMessage, append_step, create_message, next_message_id
+from emulator.core.rules.runs import append_step, create_message, next_message_id
 from emulator.core.run_facts import RunRewritten, RunStarted
 from emulator.core.state import Decision, StateView, account_state
 
@@ -73,7 +73,10 @@ def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRep
             planned.append(plan(state, command.account_id, item, CreatedBy.BATCH, added=added[run_id]))
             added[run_id] += 1
         else:
-            planned.append(_ordinary_plan(state, command.account_id, item))
+            try:
+                planned.append(publishing.plan(state, command.account_id, item, created_by=CreatedBy.BATCH))
+            except Refused as refusal:
+                planned.append(refusal)
     results: list[Accepted | Refused] = []
     for each in planned:
         if isinstance(each, Refused):
@@ -85,13 +88,6 @@ def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRep
             results.append((yield from publishing.carry_out(state, each)))
     owner = account_state(state, command.account_id)
     return BatchReply(items=tuple(results), quota=limits.daily_quota(owner, state.now_ms))
-
-
-def _ordinary_plan(state: StateView, account_id: AccountId, item: PublishItem) -> publishing.PublishPlan | Refused:
-    try:
-        return publishing.plan(state, account_id, item, created_by=CreatedBy.BATCH)
-    except Refused as refusal:
-        return refusal
 
 
 def plan(
@@ -119,7 +115,7 @@ def plan(
 
 
 def check_message(state: StateView, account_id: AccountId, item: PublishItem, *, counts: int) -> None:
-    """The limits, whose refusals say "give up", not "the run is over" (D-364). Raises Refused.
+    """The limits (D-364). Raises Refused.
 
     `counts` of its messages are refused for a spent daily quota; steps in between never are.
     """
@@ -127,14 +123,13 @@ def check_message(state: StateView, account_id: AccountId, item: PublishItem, *,
     limits.check_account_is_active(owner.account)
     if item.destination.kind is DestinationKind.GROUP:
         raise InvalidRunMessage("destination", "expected a URL: a workflow runs at one endpoint")
-    try:
+    with runs.refused_as_run_message():
         limits.check_message_size(owner.account, len(item.body))
         limits.check_options(owner.account, item.options, state.now_ms)
-    except PayloadTooLarge as refusal:
-        raise LimitReached(refusal.text) from None
-    except InvalidInput as refusal:
-        raise InvalidRunMessage(refusal.field, refusal.reason) from None
-    if max(_invoke_count(item.options), _depth(state, account_id, item)) > MAX_INVOKE_DEPTH:
+    # How deep the run was invoked, as its clients count it.
+    given = (value for name, value in item.options.forwarded if name.lower().endswith(_INVOKE_COUNT))
+    counted = max((int(count) for count in given if count.isdecimal() and len(count) < 10), default=0)
+    if max(counted, _depth(state, account_id, item)) > MAX_INVOKE_DEPTH:
         raise LimitReached(f"runs invoke each other at most {MAX_INVOKE_DEPTH} deep")
     if counts:
         limits.check_daily_quota(owner, state.now_ms, counts)
@@ -153,33 +148,22 @@ def carry_out(state: StateView, planned: RunPublishPlan) -> Decision[PublishedMe
                 yield RunRewritten(run=replace(run, invoker=item.invoker))
             yield PublishDeduplicated(message_id=first, at_ms=state.now_ms)
             return PublishedMessage(message_id=first, url=url, deduplicated=True)
-        run = yield from begin_run(state, planned.account_id, item, part, planned.created_by)
+        run = yield from begin_run(state, planned.account_id, item, planned.created_by)
         return PublishedMessage(message_id=run.steps[0].message_id, url=url, deduplicated=False)
     assert run is not None  # The plan has seen to it, and no message that is accepted ends a run.
-    traceparent = item.traceparent or run.traceparent
-    if part.call_type is CallType.STEP:
-        message_id = yield from append_step(
-            state,
-            run,
-            url=url,
-            options=item.options,
-            body=item.body,
-            source=Source(caller_ip=item.caller_ip, created_by=planned.created_by, traceparent=traceparent),
-        )
+    is_step = part.call_type is CallType.STEP
+    source = Source(
+        caller_ip=item.caller_ip,
+        created_by=planned.created_by,
+        api=None if is_step else item.destination.api,
+        traceparent=item.traceparent or run.traceparent,
+    )
+    if is_step:
+        message_id = yield from append_step(state, run, url=url, options=item.options, body=item.body, source=source)
     else:
-        wanted = PlannedMessage(
-            url=url,
-            options=item.options,
-            body=item.body,
-            call_type=part.call_type,
-            source=Source(
-                caller_ip=item.caller_ip,
-                created_by=planned.created_by,
-                api=item.destination.api,
-                traceparent=traceparent,
-            ),
+        message_id = yield from create_message(
+            state, run, url=url, options=item.options, body=item.body, call_type=part.call_type, source=source
         )
-        message_id = yield from create_message(state, run, wanted)
     return PublishedMessage(message_id=message_id, url=url, deduplicated=False)
 
 
@@ -187,19 +171,26 @@ def begin_run(
     state: StateView,
     account_id: AccountId,
     item: PublishItem,
-    part: RunOptions,
     created_by: CreatedBy,
     *,
     awaits_sdk: bool = False,
     from_dead_letter: DeadLetterId | None = None,
 ) -> Decision[WorkflowRun]:
     """Begin a run, or a triggered one again with what its endpoint says of itself."""
-    url = item.destination.text
+    url, part = item.destination.text, item.options.workflow
+    assert part is not None
     old = state.accounts[account_id].runs.get(part.run_id)
     # Its own, also if another run invoked it (D-515).
-    options = _kept(item.options)
+    options = replace(
+        item.options,
+        forwarded=shared(item.options.forwarded),
+        incoming=item.options.incoming if item.options.forward_incoming else (),
+        workflow=replace(part, url=shared(part.url), features=shared(part.features)),
+    )
     first = WorkflowStep(message_id=next_message_id(state), body=item.body)
-    awaits_sdk = awaits_sdk or (not part.by_sdk and _says_unknown_sdk(options))
+    if not part.by_sdk:
+        unknown = (value for name, value in options.forwarded if name.lower().endswith(_UNKNOWN_SDK))
+        awaits_sdk = awaits_sdk or any(value.lower() == "true" for value in unknown)
     run = WorkflowRun(
         run_id=part.run_id,
         number=state.counters.runs + 1,
@@ -233,40 +224,20 @@ def begin_run(
     yield from create_message(
         state,
         run,
-        PlannedMessage(
-            url=url,
-            options=options,
-            body=steps_body(run.steps),
-            call_type=CallType.STEP,
-            source=Source(
-                caller_ip=item.caller_ip,
-                created_by=created_by,
-                from_dead_letter=from_dead_letter,
-                traceparent=run.traceparent,
-            ),
-            is_init=True,
-            awaits_sdk=awaits_sdk,
+        url=url,
+        options=options,
+        body=steps_body(run.steps),
+        call_type=CallType.STEP,
+        source=Source(
+            caller_ip=item.caller_ip,
+            created_by=created_by,
+            from_dead_letter=from_dead_letter,
+            traceparent=run.traceparent,
         ),
+        is_init=True,
+        awaits_sdk=awaits_sdk,
     )
     return run
-
-
-def _kept(options: MessageOptions) -> MessageOptions:
-    """The options as a run keeps them, without what no call of it uses."""
-    part = options.workflow
-    assert part is not None
-    return replace(
-        options,
-        forwarded=shared(options.forwarded),
-        incoming=options.incoming if options.forward_incoming else (),
-        workflow=replace(part, url=shared(part.url), features=shared(part.features)),
-    )
-
-
-def _invoke_count(options: MessageOptions) -> int:
-    """How deep the run was invoked, as its clients count it."""
-    counts = (value for name, value in options.forwarded if name.lower().endswith(_INVOKE_COUNT))
-    return max((int(count) for count in counts if count.isdecimal() and len(count) < 10), default=0)
 
 
 def _depth(state: StateView, account_id: AccountId, item: PublishItem) -> int:
@@ -280,7 +251,3 @@ def _depth(state: StateView, account_id: AccountId, item: PublishItem) -> int:
     outer = runs.waiting_run(state, account_id, item.invoker)
     ended_depths = state.accounts[account_id].ended_depths
     return 1 + (ended_depths.get(item.invoker.run_id, 0) if outer is None else outer.depth)
-
-
-def _says_unknown_sdk(options: MessageOptions) -> bool:
-    return any(name.lower().endswith(_UNKNOWN_SDK) and value.lower() == "true" for name, value in options.forwarded)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate
 
 from msgspec.structs import replace
 
 from emulator.core.commands import (
+    BeginRunsAgain,
     CallFailureFunction,
     CancelFailureFunction,
     FailedRun,
     PublishItem,
-    RestartRuns,
     ResumeRuns,
     TriggerRuns,
 )
@@ -35,12 +34,12 @@ from emulator.core.rules.dead_letters import cancel
 from emulator.core.rules.options import first_delivery_ms, kept_options, options_of, with_defaults
 from emulator.core.rules.outcomes import call_failure_function
 from emulator.core.rules.run_publishing import begin_run, check_message
-from emulator.core.rules.runs import PlannedMessage, create_message, next_message_id
+from emulator.core.rules.runs import create_message, next_message_id
 from emulator.core.run_facts import RunStarted
 from emulator.core.state import Decision, StateView, account_state
 
 # -- triggering ---------------------------------------------------------------------------------
-# Runs that are started by anybody: the service names them, and makes sure that a workflow endpoint answers.
+# The service names these runs, and makes sure that a workflow endpoint answers.
 
 # What a workflow client of today says in its own init messages.
 _FEATURES = ("LazyFetch", "InitialBody", "WF_DetectTrigger", "WF_TriggerOnConfig")
@@ -54,19 +53,19 @@ def trigger_runs(state: StateView, command: TriggerRuns) -> Decision[tuple[Trigg
     triggered = []
     for item in command.items:
         named = item.options.workflow
-        run_id = RunId(make_run_id(state.event_key, state.counters.runs + 1)) if named is None else named.run_id
+        run_id = _new_id(state) if named is None else named.run_id
         active = runs.get(run_id)
         if active is not None:
             yield PublishDeduplicated(message_id=active.steps[0].message_id, at_ms=state.now_ms)
             triggered.append(TriggeredRun(run_id=run_id, created_ms=active.created_ms, deduplicated=True))
             continue
-        item, part = _prepared(item, run_id)
-        run = yield from begin_run(state, command.account_id, item, part, CreatedBy.PUBLISH, awaits_sdk=True)
+        item = _prepared(item, run_id)
+        run = yield from begin_run(state, command.account_id, item, CreatedBy.PUBLISH, awaits_sdk=True)
         triggered.append(TriggeredRun(run_id=run_id, created_ms=run.created_ms))
     return tuple(triggered)
 
 
-def _prepared(item: PublishItem, run_id: RunId) -> tuple[PublishItem, RunOptions]:
+def _prepared(item: PublishItem, run_id: RunId) -> PublishItem:
     """The init message as a client would have published it; the failure function is the workflow's unless named."""
     url = item.destination.text
     part = RunOptions(run_id=run_id, is_init=True, url=url, features=_FEATURES)
@@ -75,29 +74,15 @@ def _prepared(item: PublishItem, run_id: RunId) -> tuple[PublishItem, RunOptions
         others = ("timeout_ms", "callback", "failure_callback", "labels", "redaction", "queue")
         callback = kept_options(options, "forwarded", without=others)
         options = replace(options, failure_callback=CallbackOptions(url=url, options=callback))
-    return replace(item, options=options), part
+    return replace(item, options=options)
 
 
-# -- resuming -----------------------------------------------------------------------------------
-# Failed runs: going on where they failed, from the beginning, and their failure function called again.
+# -- failed runs --------------------------------------------------------------------------------
 
 
-def resume_runs(state: StateView, command: ResumeRuns) -> Decision[tuple[TriggeredRun, ...]]:
-    """New runs with the steps of failed ones, which repeat the call that failed and what had no result (D-374)."""
-    return (yield from _begin_again(state, command, _resume))
-
-
-def restart_runs(state: StateView, command: RestartRuns) -> Decision[tuple[TriggeredRun, ...]]:
-    """New runs with the payload and the configuration of failed ones."""
-    return (yield from _begin_again(state, command, _restart))
-
-
-def _begin_again(
-    state: StateView,
-    command: ResumeRuns | RestartRuns,
-    again: Callable[[StateView, FailedRun, MessageOptions], Decision[TriggeredRun]],
-) -> Decision[tuple[TriggeredRun, ...]]:
+def begin_again(state: StateView, command: BeginRunsAgain) -> Decision[tuple[TriggeredRun, ...]]:
     """Take failed runs out of the queue, each with the run that it becomes."""
+    again = _resume if isinstance(command, ResumeRuns) else _restart
     begun = []
     for entry in _present(state, command):
         removed = (entry.dead_letter_id,)
@@ -142,7 +127,7 @@ def _failure_calls(state: StateView, account_id: AccountId, entry: FailedRun) ->
     return found
 
 
-def _present(state: StateView, command: ResumeRuns | RestartRuns) -> list[FailedRun]:
+def _present(state: StateView, command: BeginRunsAgain) -> list[FailedRun]:
     """The entries that are still in the queue, each once. Raises NotFound for one that is not, if that is strict."""
     owner = account_state(state, command.account_id)
     limits.check_account_is_active(owner.account)
@@ -182,13 +167,12 @@ def _named(overrides: MessageOptions) -> MessageOptions:
 
 
 def _restart(state: StateView, entry: FailedRun, overrides: MessageOptions) -> Decision[TriggeredRun]:
-    old, run_id = entry.run, _new_id(state)
-    options = _configuration(old, overrides, run_id)
-    assert options.workflow is not None
+    """A new run with the payload and the configuration of the failed one."""
+    old = entry.run
     item = PublishItem(
         destination=Destination(kind=DestinationKind.URL, text=old.url),
         body=old.payload,
-        options=options,
+        options=_configuration(old, overrides, _new_id(state)),
         caller_ip=old.caller_ip,
         traceparent=old.traceparent,
     )
@@ -196,7 +180,6 @@ def _restart(state: StateView, entry: FailedRun, overrides: MessageOptions) -> D
         state,
         old.account_id,
         item,
-        options.workflow,
         CreatedBy.DEAD_LETTER,
         awaits_sdk=old.awaits_sdk,
         from_dead_letter=entry.dead_letter_id,
@@ -205,6 +188,7 @@ def _restart(state: StateView, entry: FailedRun, overrides: MessageOptions) -> D
 
 
 def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> Decision[TriggeredRun]:
+    """A new run with the same steps, which repeats the call that failed and those that had no result (D-374)."""
     old, failed = entry.run, entry.message
     part = failed.run
     assert part is not None
@@ -234,7 +218,9 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
     for call in calls:
         assert call.run is not None
         listed, length = cuts.get(new_ids[call.message_id], (0, 0))
-        wanted = PlannedMessage(
+        yield from create_message(
+            state,
+            run,
             url=call.url,
             options=_options_again(call, _named(overrides), state.now_ms),
             body=call.body,
@@ -248,7 +234,6 @@ def _resume(state: StateView, entry: FailedRun, overrides: MessageOptions) -> De
             listed=listed,
             listed_bytes=length,
         )
-        yield from create_message(state, run, wanted)
     return TriggeredRun(run_id=run_id, created_ms=run.created_ms)
 
 

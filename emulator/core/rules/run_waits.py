@@ -8,13 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import Notify, WaitForEvent
-from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
+from emulator.core.errors import InvalidRunMessage, RunOver
 from emulator.core.model.messages import CreatedBy, Source
 from emulator.core.model.options import MessageOptions
 from emulator.core.model.workflows import NotifiedWaiter, SavedEvent, Waiter, WorkflowRun, WorkflowStep
 from emulator.core.record import MessageId, RunId
 from emulator.core.rules import limits
-from emulator.core.rules.runs import append_step, completed
+from emulator.core.rules.runs import append_step, completed, refused_as_run_message
 from emulator.core.run_facts import EventSaved, SavedEventTaken, WaitBegan, WaitEnded
 from emulator.core.state import AccountView, Decision, StateView, account_state, split_waiter_subject
 
@@ -38,42 +38,22 @@ _WEBHOOK = msgspec.json.Decoder(_Webhook)
 
 def wait_for_event(state: StateView, command: WaitForEvent) -> Decision[None]:
     """A step waits; if its event was saved before, the oldest such event resumes it at once (D-368)."""
-    owner = account_state(state, command.account_id)
+    owner, asked = account_state(state, command.account_id), command.waiter
     limits.check_account_is_active(owner.account)
-    try:
-        limits.check_message_size(owner.account, len(command.step))
-        limits.check_options(owner.account, command.options, state.now_ms)
-        limits.check_options(owner.account, command.timeout_options, state.now_ms)
-    except PayloadTooLarge as refusal:
-        raise LimitReached(refusal.text) from None
-    except InvalidInput as refusal:
-        raise InvalidRunMessage(refusal.field, refusal.reason) from None
-    if command.timeout_ms > owner.account.max_delay * 1000:
+    with refused_as_run_message():
+        limits.check_message_size(owner.account, len(asked.step))
+        limits.check_options(owner.account, asked.options, state.now_ms)
+        limits.check_options(owner.account, asked.timeout_options, state.now_ms)
+    if asked.deadline_ms > owner.account.max_delay * 1000:
         raise InvalidRunMessage("timeout", f"quota maxDelay exceeded, current limit: {owner.account.max_delay}")
     run = owner.runs.get(command.run_id)
     if run is None:
         raise RunOver(f"workflow run {command.run_id} has ended, or never began")
-    waiter = Waiter(
-        number=state.counters.waiters + 1,
-        event_id=command.event_id,
-        url=command.url,
-        headers=command.headers,
-        options=command.options,
-        deadline_ms=state.now_ms + command.timeout_ms,
-        timeout=command.timeout,
-        timeout_url=command.timeout_url,
-        timeout_headers=command.timeout_headers,
-        timeout_options=command.timeout_options,
-        step=command.step,
-    )
-    saved = next((event for event in run.saved_events if event.event_id == command.event_id), None)
+    waiter = replace(asked, number=state.counters.waiters + 1, deadline_ms=state.now_ms + asked.deadline_ms)
+    saved = next((event for event in run.saved_events if event.event_id == waiter.event_id), None)
     if saved is None:
         yield WaitBegan(
-            account_id=command.account_id,
-            run_id=run.run_id,
-            run_number=run.number,
-            at_ms=state.now_ms,
-            waiter=waiter,
+            account_id=command.account_id, run_id=run.run_id, run_number=run.number, at_ms=state.now_ms, waiter=waiter
         )
     else:
         yield SavedEventTaken(account_id=command.account_id, run_id=run.run_id, event_id=saved.event_id)
@@ -90,22 +70,16 @@ def notify(state: StateView, command: Notify) -> Decision[tuple[NotifiedWaiter, 
     wanted = None if command.run_id is None else run_of_event(owner, command.run_id, command.event_id)
     limits.check_account_is_active(owner.account)
     limits.check_message_size(owner.account, len(command.body))
-    waiting = [
-        (number, run_id)
-        for number, run_id in owner.waiting_runs.get(command.event_id, {}).items()
-        if wanted in (None, run_id)
-    ]
+    waiting = [(run, waiter) for run, waiter in waiters_of(owner, command.event_id) if wanted in (None, run.run_id)]
     notified = []
-    for number, run_id in waiting:
-        run = owner.runs[run_id]
-        waiter = _waiter(run, number)
-        yield WaitEnded(account_id=command.account_id, run_id=run_id, waiter_number=number)
-        message_id = yield from _resume(state, owner.runs[run_id], waiter, command.body)
+    for run, waiter in waiting:
+        yield WaitEnded(account_id=command.account_id, run_id=run.run_id, waiter_number=waiter.number)
+        message_id = yield from _resume(state, owner.runs[run.run_id], waiter, command.body)
         notified.append(
             NotifiedWaiter(
                 waiter=waiter,
                 message_id=message_id,
-                run_id=run_id,
+                run_id=run.run_id,
                 run_created_ms=run.created_ms,
                 redaction=run.options.redaction,
             )
@@ -139,11 +113,12 @@ def _has_webhook(step: WorkflowStep, path: str) -> bool:
 def deadline(state: StateView, subject: str) -> Decision[None]:
     """A waiter's time is over: its step has its result, which says so."""
     account_id, number, run_id = split_waiter_subject(subject)
-    waiter = _waiter(state.accounts[account_id].runs[run_id], number)
+    runs = state.accounts[account_id].runs
+    waiter = _waiter(runs[run_id], number)
     yield WaitEnded(account_id=account_id, run_id=run_id, waiter_number=number)
-    run = state.accounts[account_id].runs[run_id]
-    body = completed(waiter.step, TIMED_OUT)
-    yield from _publish(state, run, waiter.timeout_url, waiter.timeout_options, body)
+    yield from _publish(
+        state, runs[run_id], waiter.timeout_url, waiter.timeout_options, completed(waiter.step, TIMED_OUT)
+    )
 
 
 def waiters_of(owner: AccountView, event_id: str) -> tuple[tuple[WorkflowRun, Waiter], ...]:

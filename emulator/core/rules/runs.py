@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
 from emulator.core.commands import CancelRun, CancelRuns, FinishRun, PublishItem
-from emulator.core.errors import InvalidRunMessage, NotFound, Refused
+from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, NotFound, PayloadTooLarge, Refused
 from emulator.core.message_facts import MessageCreated
 from emulator.core.model.messages import CreatedBy, Message, Phase, Source
 from emulator.core.model.options import CallType, MessageOptions, Method, Redaction, RunPart
 from emulator.core.model.workflows import Invoker, RunFilter, RunState, WorkflowRun, WorkflowStep, listed_bytes
-from emulator.core.record import AccountId, DeadLetterId, MessageId, Record, RunId
+from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
 from emulator.core.record import message_id as make_message_id
 from emulator.core.rules import limits
 from emulator.core.rules.attempts import set_flow_limits
@@ -40,28 +41,26 @@ SDK_VERSION = "-workflow-sdk-version"
 _OF_INIT_ALONE = ("-workflow-unknown-sdk", "-workflow-invoke-count")
 
 
-class PlannedMessage(Record):
-    """A message of a run to be made: where it goes and what it carries. `listed` as in `RunPart`."""
-
-    url: str
-    options: MessageOptions
-    body: bytes
-    call_type: CallType
-    source: Source
-    is_init: bool = False
-    awaits_sdk: bool = False
-    listed: int = 0
-    listed_bytes: int = 0
-
-
 def next_message_id(state: StateView, *, after: int = 0) -> MessageId:
     """The id of the message that is created next, or after so many others."""
     return MessageId(make_message_id(state.event_key, state.counters.messages + 1 + after))
 
 
-def create_message(state: StateView, run: WorkflowRun, wanted: PlannedMessage) -> Decision[MessageId]:
-    """Make a message of a run, which may have ended; the reply is its id."""
-    options = wanted.options
+def create_message(
+    state: StateView,
+    run: WorkflowRun,
+    *,
+    url: str,
+    options: MessageOptions,
+    body: bytes,
+    call_type: CallType,
+    source: Source,
+    is_init: bool = False,
+    awaits_sdk: bool = False,
+    listed: int = 0,
+    listed_bytes: int = 0,
+) -> Decision[MessageId]:
+    """Make a message of a run, which may have ended; the reply is its id. `listed` as in `RunPart`."""
     account = state.accounts[run.account_id].account
     yield from set_flow_limits(state, run.account_id, options.flow_control)
     message_id = next_message_id(state)
@@ -73,54 +72,48 @@ def create_message(state: StateView, run: WorkflowRun, wanted: PlannedMessage) -
             account_id=run.account_id,
             created_ms=state.now_ms,
             not_before_ms=first_delivery_ms(options, state.now_ms),
-            url=shared(wanted.url),
+            url=shared(url),
             method=options.method or Method.POST,
             headers=shared(delivered_headers(options)),
-            body=wanted.body,
+            body=body,
             policy=policy_of(
-                replace(options, redaction=_redaction(run, wanted)),
+                replace(options, redaction=_redaction(run, options.redaction, call_type)),
                 max_retries=retries,
                 timeout_ms=limits.timeout_ms(account, options.timeout_ms),
             ),
-            source=wanted.source,
+            source=source,
             run=RunPart(
                 run_id=run.run_id,
                 run_number=run.number,
                 run_created_ms=run.created_ms,
                 url=run.url,
-                call_type=wanted.call_type,
-                is_init=wanted.is_init,
-                awaits_sdk=wanted.awaits_sdk,
-                detects_workflow=wanted.is_init and detects_workflow(options),
-                listed=wanted.listed,
-                listed_bytes=wanted.listed_bytes,
+                call_type=call_type,
+                is_init=is_init,
+                awaits_sdk=awaits_sdk,
+                detects_workflow=is_init and detects_workflow(options),
+                listed=listed,
+                listed_bytes=listed_bytes,
             ),
         )
     )
     return message_id
 
 
-def _redaction(run: WorkflowRun, wanted: PlannedMessage) -> Redaction | None:
+def _redaction(run: WorkflowRun, own: Redaction | None, call_type: CallType) -> Redaction | None:
     """What the run hides, and what the message itself hides (D-513).
 
     What is brought back repeats headers in its body, which is hidden whole then.
     """
-    hidden, own = run.options.redaction, wanted.options.redaction
+    hidden = run.options.redaction
     if hidden is None:
         return own
-    if wanted.call_type in (CallType.FROM_CALLBACK, CallType.FAILURE_CALL):
+    if call_type in (CallType.FROM_CALLBACK, CallType.FAILURE_CALL):
         hidden = replace(hidden, body=True)
     return hidden.joined(own)
 
 
 def append_step(
-    state: StateView,
-    run: WorkflowRun,
-    *,
-    url: str,
-    options: MessageOptions,
-    body: bytes,
-    source: Source,
+    state: StateView, run: WorkflowRun, *, url: str, options: MessageOptions, body: bytes, source: Source
 ) -> Decision[MessageId]:
     """A result joins the run's steps, and the message with it goes to `url`."""
     step = WorkflowStep(message_id=next_message_id(state), body=body)
@@ -131,15 +124,13 @@ def append_step(
         yield from create_message(
             state,
             run,
-            PlannedMessage(
-                url=url,
-                options=inherited(run, options, CallType.STEP),
-                body=body,
-                call_type=CallType.STEP,
-                source=shared(source),
-                listed=len(run.steps) + 1,
-                listed_bytes=run.listed_bytes + listed_bytes(step),
-            ),
+            url=url,
+            options=inherited(run, options, CallType.STEP),
+            body=body,
+            call_type=CallType.STEP,
+            source=shared(source),
+            listed=len(run.steps) + 1,
+            listed_bytes=run.listed_bytes + listed_bytes(step),
         )
     )
 
@@ -226,6 +217,17 @@ def check_invocations(items: Iterable[PublishItem | Refused]) -> None:
 
 def _refused(reason: str) -> InvalidRunMessage:
     return InvalidRunMessage("Svc-Workflow-RunId", f"expected the id of a run that can be invoked: {reason}")
+
+
+@contextmanager
+def refused_as_run_message() -> Iterator[None]:
+    """Raise a plan's refusals of a message as those of a run, which say "give up", not "the run is over" (D-364)."""
+    try:
+        yield
+    except PayloadTooLarge as refusal:
+        raise LimitReached(refusal.text) from None
+    except InvalidInput as refusal:
+        raise InvalidRunMessage(refusal.field, refusal.reason) from None
 
 
 # -- ending -------------------------------------------------------------------------------------

@@ -119,12 +119,12 @@ def test_the_limits_of_a_new_plan_hold_at_once() -> None:
 def test_budget_production_pack_and_team_are_recorded() -> None:
     """D-164."""
     world = World()
-    world.do(commands.SetBudget(account_id=ACCOUNT_ID, budget=360))
-    world.do(commands.SetProductionPack(account_id=ACCOUNT_ID, enabled=True))
-    world.do(commands.MoveToTeam(account_id=ACCOUNT_ID, team_id="team-7"))
+    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, budget=360))
+    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, prod_pack_enabled=True))
+    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, customer_id="team-7"))
     account = world.owner.account
     assert (account.budget, account.prod_pack_enabled, account.customer_id) == (360, True, "team-7")
-    world.do(commands.SetProductionPack(account_id=ACCOUNT_ID, enabled=False))
+    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, prod_pack_enabled=False))
     assert not world.owner.account.prod_pack_enabled
 
 
@@ -254,8 +254,8 @@ def test_an_index_is_renamed_transferred_and_deleted() -> None:
     """D-164."""
     world = World()
     index = create(world)
-    world.do(commands.RenameSearchIndex(index_id=index.id, name="yours"))
-    world.do(commands.TransferSearchIndex(index_id=index.id, target_account="you@example.com"))
+    world.do(commands.ChangeSearchIndex(index_id=index.id, name="yours"))
+    world.do(commands.ChangeSearchIndex(index_id=index.id, customer_id="you@example.com"))
     found = world.simulation.state.search_indexes[index.id]
     assert found == replace(index, name="yours", customer_id="you@example.com")
     world.do(commands.DeleteSearchIndex(index_id=index.id))

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from emulator.core.commands import CreateSearchIndex, MoveToTeam
+from emulator.core.commands import AmendAccount, CreateSearchIndex
 from emulator.core.errors import InvalidInput
 from emulator.core.model.resources import IndexType, SearchIndex
 from emulator.core.plans import PlanName
@@ -149,7 +149,7 @@ def test_a_wrong_budget_is_named(budget: object) -> None:
 
 def test_a_move_to_a_team_has_the_dialect_s_name_for_the_account() -> None:
     """D-174."""
-    move = MoveToTeam(account_id=AccountId("a"), team_id="t")
+    move = AmendAccount(account_id=AccountId("a"), customer_id="t")
     assert accounts.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', dialect.SVC) == move
     assert accounts.read_team_move(b'{"qstash_id": "a", "target_team_id": "t"}', UPSTASH) == move
     assert accounts.read_team_move(b'{"queue_id": "a", "target_team_id": "t"}', UPSTASH) == move
