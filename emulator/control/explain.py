@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard, assert_never
 
-from emulator.control import upcoming
+from emulator.control import waiting
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
 from emulator.control.reasons import (
     Attempted,
@@ -89,7 +89,7 @@ async def explain(world: World, message_id: MessageId, dialect: Dialect, *, reda
         dropped = world.history.dropped.at_ms
         hint = f"; history up to {iso(dropped)} is not kept any more (--keep-history)" if dropped else ""
         raise NotFound("message", message_id, hint)
-    has_left = message_id not in upcoming.not_left(world)
+    has_left = message_id not in waiting.not_left(world)
     return Chain(state, log, dialect, redact=redact, has_left=has_left).explanation()
 
 
@@ -324,14 +324,14 @@ class Chain:
     def _still_held(self, annotation: Annotation) -> HeldBack:
         now = next(
             each
-            for each in upcoming.waits(self._state)
-            if isinstance(each, upcoming.Held) and each.message_id == self._message.message_id
+            for each in waiting.waits(self._state)
+            if isinstance(each, waiting.Held) and each.message_id == self._message.message_id
         )
         self._summaries[Phase.HELD] = f"Is due and waits since {iso(annotation.at_ms)}: {now.why}."
         return HeldBack(
             at_ms=annotation.at_ms,
             text=f"waits since then: {now.why}",
-            line=upcoming.WAIT_LISTS[_HOLD_KINDS[annotation.kind]],
+            line=waiting.WAIT_LISTS[_HOLD_KINDS[annotation.kind]],
             name=annotation.name or None,
             reason=now.reason,
             until_ms=None,
@@ -410,7 +410,7 @@ def _held(annotation: Annotation, until_ms: int) -> HeldBack:
     return HeldBack(
         at_ms=annotation.at_ms,
         text=held_by(kind, annotation.name, annotation.reason) + waited,
-        line=upcoming.WAIT_LISTS[kind],
+        line=waiting.WAIT_LISTS[kind],
         name=annotation.name or None,
         reason=annotation.reason,
         until_ms=until_ms,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Status, Text, View, WholeNumber
-from emulator.control.upcoming import MAX_HOLDERS
+from emulator.control.waiting import MAX_HOLDERS
 from emulator.core.model.messages import CreatedBy, HoldReason, Phase, Via
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RuleId
 from emulator.core.rules.retries import RetryReason

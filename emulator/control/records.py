@@ -118,6 +118,17 @@ def step_name_of(message: Message) -> str | UnsetType | None:
     return None if step is None else step.step_name
 
 
+def of_message(message: Message) -> dict[str, Any]:
+    """The fields of an item that say which message it is about."""
+    return {
+        "account_id": message.account_id,
+        "message_id": message.message_id,
+        "url": message.url,
+        "workflow_run_id": run_of(message),
+        "step": step_name_of(message),
+    }
+
+
 def rate_view(rate: float) -> int | float:
     """A clock's rate; a whole one is an integer."""
     return int(rate) if rate.is_integer() else rate

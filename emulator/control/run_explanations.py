@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_run_shown
 from emulator.control.records import TWIN, Count, Instant, InstantMs, Status, Text, View
-from emulator.control.upcoming import not_left
+from emulator.control.waiting import not_left
 from emulator.core.model.options import CallType
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, MessageId, RunId

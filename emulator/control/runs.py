@@ -15,7 +15,7 @@ from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_run
 from emulator.control.dead_letters import Remedy, remedies_of_run
 from emulator.control.records import TWIN, Count, Dropped, Instant, InstantMs, Text, View, dropped_view
 from emulator.control.run_explanations import RunFailure, awaited_text, run_failure_view, summary
-from emulator.control.upcoming import not_left
+from emulator.control.waiting import not_left
 from emulator.core.model.messages import Phase
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, MessageId, RunId

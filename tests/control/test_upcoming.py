@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from emulator.control import upcoming
 from emulator.control.upcoming import (
-    Held,
     Upcoming,
     UpcomingQuery,
     read_upcoming,
 )
+from emulator.control.waiting import Held
 from emulator.core import message_facts, resource_facts
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import LAST_LOCAL_MS

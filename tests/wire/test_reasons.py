@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.control.upcoming import waits_for
+from emulator.control.waiting import waits_for
 from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, Via
 from emulator.core.model.options import Method
 from emulator.core.model.resources import Fault
