@@ -1,17 +1,16 @@
 """`/_emulator/upcoming`: what is due later, in the order in which it will happen, found without doing any of it.
 
-Two lists: what has an instant (timers, and the expiries behind them), and what is due and waits without one, for
-a slot, a paused queue or key, or an answer (D-211). Each kind is a record. A field that a kind does not have is left
-out; one that has no value is null.
+Two lists: what has an instant (timers, and the expiries behind them), and what is due and waits without one (D-211).
+Each kind is a record. A field that a kind does not have is left out; one that has no value is null.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from emulator.control.records import (
 )
 from emulator.control.waiting import UpcomingWait, not_left, waits
 from emulator.core.language.calendar import LAST_LOCAL_MS
-from emulator.core.model.messages import Duplicate, Message, Progress, TimerKind
+from emulator.core.model.messages import Message, TimerKind
 from emulator.core.model.options import DestinationKind
 from emulator.core.record import AccountId, DeadLetterId, FlowKey, MessageId, Record, RuleId, ScheduleId
 from emulator.core.rules import destination_rules, retries
@@ -45,7 +44,6 @@ from emulator.queries.workflow_runs import read_step, step_of
 from emulator.wire.query_reader import Pairs, control_query
 from emulator.wire.reasons import arithmetic
 from emulator.wire.times import format_duration, iso, local_iso
-from emulator.worlds.world import World
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
@@ -199,32 +197,49 @@ class Upcoming(View):
     truncated: bool  #: Whether there is more of one of the two lists.
 
 
+async def list_upcoming(call: ControlCall) -> Upcoming:
+    query = read_upcoming(call.parts.query)
+    world = call.world
+    await world.current_state()
+    state = world.state
+    ended: Sequence[EndedMessage] = ()
+    if query.expiries:
+        ended = await world.logs.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
+    found = preview(state, query, ended=ended, not_left=not_left(world))
+    retrying = {
+        each.message_id: state.messages[each.message_id].message for each in found.items if isinstance(each, Retry)
+    }
+    # What failed is in history only, and the state may change while that is read.
+    failures = await world.logs.last_failures(message.number for message in retrying.values())
+    return with_delays(found, retrying, failures)
+
+
+def read_upcoming(pairs: Pairs) -> UpcomingQuery:
+    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
+    given = control_query(pairs, "until", "limit", "expiries")
+    return UpcomingQuery(
+        until_ms=given.instant_ms("until"),
+        limit=given.limit(MAX_LIMIT, DEFAULT_LIMIT),
+        expiries=given.flag("expiries", default=True),
+    )
+
+
 def preview(
-    state: StateView,
-    query: UpcomingQuery,
-    *,
-    last_ms: int,
-    ended: Sequence[EndedMessage],
-    not_left: Collection[MessageId] = (),
+    state: StateView, query: UpcomingQuery, *, ended: Sequence[EndedMessage] = (), not_left: Collection[MessageId] = ()
 ) -> Upcoming:
     """All due work to come. `until_ms` None lists everything, and of each schedule the next firing only (D-210).
 
-    `last_ms` is the last instant that is listed at all; `ended` are the messages that ended lately,
-    in order; `not_left` those whose attempts have started and wait to leave. Retries come without their
-    arithmetic; see `with_delays`.
+    `ended` are the messages that ended lately, in order; `not_left` those whose attempts have started and wait to
+    leave. Retries come without their arithmetic; see `with_delays`.
     """
-    until_ms, limit = query.until_ms, query.limit
-    last_ms = last_ms if until_ms is None else min(until_ms, last_ms)
-    every_firing = until_ms is not None
-    found = _items(state, last_ms, ended, every_firing=every_firing, expiries=query.expiries)
-    items = list(islice(found, limit + 1))
-    waiting = list(islice(waits(state, not_left), limit + 1))
+    items = list(islice(_items(state, query, ended), query.limit + 1))
+    waiting = list(islice(waits(state, not_left), query.limit + 1))
     return Upcoming(
         now_ms=state.now_ms,
-        until_ms=until_ms,
-        items=tuple(items[:limit]),
-        waiting=tuple(waiting[:limit]),
-        truncated=len(items) > limit or len(waiting) > limit,
+        until_ms=query.until_ms,
+        items=tuple(items[: query.limit]),
+        waiting=tuple(waiting[: query.limit]),
+        truncated=len(items) > query.limit or len(waiting) > query.limit,
     )
 
 
@@ -232,85 +247,59 @@ def with_delays(
     found: Upcoming, retrying: Mapping[MessageId, Message], failures: Mapping[MessageId, Failure]
 ) -> Upcoming:
     """The same preview, its retries with the arithmetic that set their delay; `retrying` are their messages."""
-    items = (
-        _with_delay(item, retrying[item.message_id], failures.get(item.message_id)) if isinstance(item, Retry) else item
-        for item in found.items
-    )
+    items = list(found.items)
+    for index, retry in enumerate(items):
+        failure = failures.get(retry.message_id) if isinstance(retry, Retry) else None
+        # It may have been retried while history was read.
+        if isinstance(retry, Retry) and failure is not None and failure.number == retry.retry:
+            message, retried = retrying[retry.message_id], retry.retry - 1
+            delay = retries.delay_after(message, failure.outcome, retried=retried, now_ms=failure.at_ms)
+            how = arithmetic(delay)
+            items[index] = replace(
+                retry, why=f"{retry.why}: {how}", delay_ms=delay.delay_ms, set_by=delay.reason, arithmetic=how
+            )
     return replace(found, items=tuple(items))
 
 
-def _with_delay(retry: Retry, message: Message, failure: Failure | None) -> Retry:
-    # It may have been retried while history was read.
-    if failure is None or failure.number != retry.retry:
-        return retry
-    delay = retries.delay_after(message, failure.outcome, retried=retry.retry - 1, now_ms=failure.at_ms)
-    text = arithmetic(delay)
-    return replace(retry, why=f"{retry.why}: {text}", delay_ms=delay.delay_ms, set_by=delay.reason, arithmetic=text)
+# -- finding it -------------------------------------------------------------------------------
 
 
-def _items(
-    state: StateView, last_ms: int, ended: Sequence[EndedMessage], *, every_firing: bool, expiries: bool
-) -> Iterator[UpcomingItem]:
+def _items(state: StateView, query: UpcomingQuery, ended: Sequence[EndedMessage]) -> Iterator[UpcomingItem]:
     """Everything that has an instant; at one instant expiries come last."""
-    timers = _timers(state, last_ms, every_firing=every_firing)
-    streams: list[Iterable[UpcomingItem]] = [(item for timer in timers if (item := _item(state, timer)) is not None)]
-    for owner in state.accounts.values() if expiries else ():
-        streams += (_deduplication_expiries(owner), _dead_letter_expiries(owner))
-    streams.append(_message_expiries(ended))
+    last_ms = LAST_LOCAL_MS if query.until_ms is None else min(query.until_ms, LAST_LOCAL_MS)
+    timers = _timers(state, last_ms, every_firing=query.until_ms is not None)
+    streams: list[Iterator[UpcomingItem]] = [
+        (make(state, timer) for timer in timers if (make := OF_TIMER[timer.kind]) is not None)
+    ]
+    if query.expiries:
+        streams += [expiries(owner) for owner in state.accounts.values() for expiries in _EXPIRIES]
     # `merge` keeps the order of the streams where instants are equal.
-    for item in heapq.merge(*streams, key=attrgetter("at_ms")):
-        if item.at_ms > last_ms:
-            return
-        yield item
+    found = heapq.merge(*streams, map(_message_expiry, ended), key=attrgetter("at_ms"))
+    return takewhile(lambda item: item.at_ms <= last_ms, found)
 
 
 def _timers(state: StateView, last_ms: int, *, every_firing: bool) -> Iterator[Timer]:
     """The timers in the order in which they fire, those included that a schedule's firings will arm."""
     armed = state.timers.up_to(last_ms)
     first = next(armed, None)
-    later: list[tuple[int, int, Timer]] = []
+    later: list[Timer] = []
     sequence = state.timers.sequence
     while first is not None or later:
-        if first is not None and not (later and later[0][0] < first.due_ms):
-            # What is armed already has the lower sequence.
+        if first is not None and not (later and later[0] < first):
             timer, first = first, next(armed, None)
         else:
-            timer = heapq.heappop(later)[2]
+            timer = heapq.heappop(later)
         yield timer
         if every_firing and timer.kind is TimerKind.SCHEDULE:
             account_id, name = split_subject(timer.subject)
             next_ms = cron_of(state.accounts[account_id].schedules[ScheduleId(name)]).next_after(timer.due_ms)
             if next_ms <= last_ms:
                 sequence += 1
-                following = Timer(due_ms=next_ms, sequence=sequence, kind=timer.kind, subject=timer.subject)
-                heapq.heappush(later, (next_ms, sequence, following))
+                heapq.heappush(later, replace(timer, due_ms=next_ms, sequence=sequence))
 
 
-def _item(state: StateView, timer: Timer) -> UpcomingItem | None:
-    match timer.kind:
-        case TimerKind.DELIVERY:
-            return _delivery(state.messages[MessageId(timer.subject)])
-        case TimerKind.ANSWER:
-            return _answer(state.messages[MessageId(timer.subject)], timer.due_ms)
-        case TimerKind.DUPLICATE:
-            return _redelivery(state.duplicates[timer.subject])
-        case TimerKind.SCHEDULE:
-            return _firing(state, timer)
-        case TimerKind.RATE_WINDOW:
-            return _rate_window(state, timer)
-        case TimerKind.ACCOUNT:
-            account = state.accounts[AccountId(timer.subject)].account
-            why = f"the account's change to {account.modifying_state} is through"
-            return AccountTransition(at_ms=timer.due_ms, why=why, account_id=account.id)
-        case TimerKind.WAIT:
-            return _deadline(state, timer)
-        case TimerKind.DEDUPLICATION_EXPIRY | TimerKind.DEAD_LETTER_EXPIRY:
-            return None  # One timer serves many expiries: each of them is listed by itself.
-        case unknown:
-            assert_never(unknown)
-
-
-def _delivery(progress: Progress) -> FirstAttempt | Retry:
+def _delivery(state: StateView, timer: Timer) -> FirstAttempt | Retry:
+    progress = state.messages[MessageId(timer.subject)]
     message, at_ms, retried = progress.message, progress.due_ms, progress.dispatch.retried
     chaos = chaos_view(message, retried + 1, "put back") if progress.dispatch.postponed else UNSET
     if retried:
@@ -325,19 +314,19 @@ def _delivery(progress: Progress) -> FirstAttempt | Retry:
     return FirstAttempt(at_ms=at_ms, why=why, **of_message(message), created_ms=message.created_ms, chaos=chaos)
 
 
-def _answer(progress: Progress, due_ms: int) -> RuleAnswer:
+def _answer(state: StateView, timer: Timer) -> RuleAnswer:
+    progress = state.messages[MessageId(timer.subject)]
     message, answer, attempt = progress.message, progress.dispatch.answer, progress.dispatch.retried + 1
     rule_id = None if answer is None else answer.rule_id
-    duration = format_duration(due_ms - progress.dispatch.started_ms)
+    duration = format_duration(timer.due_ms - progress.dispatch.started_ms)
+    why = f"attempt {attempt} is answered after {duration}, the latency of {_rule(rule_id)}"
     has_timed_out = destination_rules.times_out(answer, message.policy.timeout_ms)
     if has_timed_out:
         why = f"attempt {attempt} times out after {duration}: {_rule(rule_id)} keeps it waiting longer"
-    else:
-        why = f"attempt {attempt} is answered after {duration}, the latency of {_rule(rule_id)}"
     is_disturbed = answer is not None and answer.disturbance is not None
     return RuleAnswer(
         kind="timeout" if has_timed_out else "answer",
-        at_ms=due_ms,
+        at_ms=timer.due_ms,
         why=why,
         **of_message(message),
         attempt=attempt,
@@ -346,7 +335,8 @@ def _answer(progress: Progress, due_ms: int) -> RuleAnswer:
     )
 
 
-def _redelivery(duplicate: Duplicate) -> Redelivery:
+def _redelivery(state: StateView, timer: Timer) -> Redelivery:
+    duplicate = state.duplicates[timer.subject]
     rule_id = None if duplicate.answer is None else duplicate.answer.rule_id
     return Redelivery(
         at_ms=duplicate.due_ms,
@@ -431,45 +421,30 @@ def _dead_letter_expiries(owner: AccountView) -> Iterator[UpcomingItem]:
         )
 
 
-def _message_expiries(ended: Sequence[EndedMessage]) -> Iterator[UpcomingItem]:
+def _message_expiry(ended: EndedMessage) -> MessageExpiry:
     readable = format_duration(READABLE_AFTER_END_MS)
-    for each in ended:
-        why = f"a message is found by its id for {readable} after its end at {iso(each.ended_ms)}"
-        yield MessageExpiry(at_ms=readable_until_ms(each.ended_ms), why=why, **of_message(each.message))
+    why = f"a message is found by its id for {readable} after its end at {iso(ended.ended_ms)}"
+    return MessageExpiry(at_ms=readable_until_ms(ended.ended_ms), why=why, **of_message(ended.message))
 
 
-# -- the route --------------------------------------------------------------------------------
+def _transition(state: StateView, timer: Timer) -> AccountTransition:
+    account = state.accounts[AccountId(timer.subject)].account
+    why = f"the account's change to {account.modifying_state} is through"
+    return AccountTransition(at_ms=timer.due_ms, why=why, account_id=account.id)
 
 
-async def list_upcoming(call: ControlCall) -> Upcoming:
-    query = read_upcoming(call.parts.query)
-    await call.world.current_state()
-    return await upcoming(call.world, query)
-
-
-async def upcoming(world: World, query: UpcomingQuery) -> Upcoming:
-    """The due work to come, without doing it."""
-    state = world.state
-    ended: Sequence[EndedMessage] = ()
-    if query.expiries:
-        ended = await world.logs.ended_after(state.now_ms - READABLE_AFTER_END_MS, query.limit + 1)
-    found = preview(state, query, last_ms=LAST_LOCAL_MS, ended=ended, not_left=not_left(world))
-    retrying = {
-        each.message_id: state.messages[each.message_id].message for each in found.items if isinstance(each, Retry)
-    }
-    # What failed is in history only, and the state may change while that is read.
-    failures = await world.logs.last_failures(message.number for message in retrying.values())
-    return with_delays(found, retrying, failures)
-
-
-def read_upcoming(pairs: Pairs) -> UpcomingQuery:
-    """The query of a listing of due work: `until` (ISO 8601 or ms), `limit`, `expiries`. Raises: InvalidInput."""
-    given = control_query(pairs, "until", "limit", "expiries")
-    return UpcomingQuery(
-        until_ms=given.instant_ms("until"),
-        limit=given.limit(MAX_LIMIT, DEFAULT_LIMIT),
-        expiries=given.flag("expiries", default=True),
-    )
-
+# What is made of a timer. One timer serves many expiries, each of which is listed by itself.
+OF_TIMER: Mapping[TimerKind, Callable[[StateView, Timer], UpcomingItem] | None] = {
+    TimerKind.DELIVERY: _delivery,
+    TimerKind.ANSWER: _answer,
+    TimerKind.DUPLICATE: _redelivery,
+    TimerKind.SCHEDULE: _firing,
+    TimerKind.RATE_WINDOW: _rate_window,
+    TimerKind.ACCOUNT: _transition,
+    TimerKind.WAIT: _deadline,
+    TimerKind.DEDUPLICATION_EXPIRY: None,
+    TimerKind.DEAD_LETTER_EXPIRY: None,
+}
+_EXPIRIES = (_deduplication_expiries, _dead_letter_expiries)
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/upcoming", list_upcoming, OWN_QUERY),)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice, starmap
 from typing import Annotated, Literal, assert_never
 
 from msgspec import UNSET, Meta, UnsetType
 
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Text, View, of_message
-from emulator.core.model.messages import HoldKind, HoldReason, Phase
+from emulator.core.model.messages import HoldKind, HoldReason, Phase, Progress
 from emulator.core.model.resources import FlowState
-from emulator.core.record import AccountId, MessageId, QueueName
+from emulator.core.record import AccountId, MessageId, Record
 from emulator.core.rules.attempts import reason_to_hold
-from emulator.core.state import AccountView, StateView, subject_of
+from emulator.core.state import StateView, subject_of
 from emulator.core.timers import WaitList
 from emulator.wire.reasons import wait_list_name
 from emulator.wire.times import format_duration, iso
@@ -83,106 +84,103 @@ def waits(state: StateView, not_left: Collection[MessageId] = ()) -> Iterator[Up
 
     `not_left` are the messages whose attempts have started and not left.
     """
+    active = [each for each in state.messages.values() if each.phase is Phase.ACTIVE]
+    under_way = ((each, each.message.message_id not in not_left) for each in active if each.dispatch.outcome is None)
+    held = (
+        (line, position, state.messages[message_id])
+        for line in _lines(state, active)
+        for position, message_id in enumerate(line.waiting, start=1)
+    )
+    return chain(starmap(_under_way, under_way), starmap(_held, held))
+
+
+class _Line(Record):
+    """A wait list, what keeps its messages from starting, and which messages have what they wait for."""
+
+    kind: HoldKind
+    name: str
+    waiting: WaitList
+    maximum: int | None
+    reason: HoldReason = HoldReason.PARALLELISM
+    holders: Sequence[MessageId] = ()
+    rate_of: FlowState | None = None  # The key whose rate is used up.
+
+
+def _lines(state: StateView, active: Sequence[Progress]) -> Iterator[_Line]:
+    """The wait lists of all accounts; `active` are the messages with attempts under way."""
     on_key: dict[str, list[MessageId]] = defaultdict(list)
-    for progress in state.messages.values():
-        if progress.phase is Phase.ACTIVE:
-            message = progress.message
-            if progress.dispatch.holds_key_slot and message.policy.flow_control is not None:
-                on_key[subject_of(message.account_id, message.policy.flow_control.key)].append(message.message_id)
-            if progress.dispatch.outcome is None:
-                attempt, timeout = progress.dispatch.retried + 1, format_duration(message.policy.timeout_ms)
-                is_waiting = message.message_id in not_left
-                where = "waits to leave" if is_waiting else f"is under way, for at most {timeout}"
-                yield UnderWay(
-                    why=f"attempt {attempt} {where}",
-                    since_ms=progress.dispatch.started_ms,
-                    **of_message(message),
-                    attempt=attempt,
-                )
+    for message in (each.message for each in active if each.dispatch.holds_key_slot):
+        if message.policy.flow_control is not None:
+            on_key[subject_of(message.account_id, message.policy.flow_control.key)].append(message.message_id)
     for owner in state.accounts.values():
-        for name, wait_list in owner.queue_wait_lists.items():
-            yield from _in_queue(state, owner, name, wait_list)
-        for key, wait_list in owner.flow_wait_lists.items():
-            holders = tuple(on_key.get(subject_of(owner.account.id, key), ()))
-            yield from _on_key(state, owner.flow_keys[key], wait_list, holders)
-        yield from _in_list(
-            state, HoldKind.GLOBAL, "", owner.global_wait_list, maximum=owner.account.max_global_parallelism
-        )
+        for name, waiting in owner.queue_wait_lists.items():
+            queue = owner.queues.get(name)
+            yield _Line(
+                kind=HoldKind.QUEUE,
+                name=name,
+                waiting=waiting,
+                reason=HoldReason.PAUSED if queue is not None and queue.paused else HoldReason.PARALLELISM,
+                maximum=None if queue is None else queue.parallelism,
+                holders=tuple(owner.queue_slots[name]),
+            )
+        for key, waiting in owner.flow_wait_lists.items():
+            flow = owner.flow_keys[key]
+            # What the key says now: it may have been paused or pinned since the messages joined.
+            reason = reason_to_hold(flow, state.now_ms) or HoldReason.PARALLELISM
+            has_rate = reason is HoldReason.RATE
+            yield _Line(
+                kind=HoldKind.FLOW_CONTROL,
+                name=key,
+                waiting=waiting,
+                reason=reason,
+                maximum=flow.rate if has_rate else flow.parallelism,
+                holders=on_key[subject_of(owner.account.id, key)] if reason is HoldReason.PARALLELISM else (),
+                rate_of=flow if has_rate else None,
+            )
+        maximum = owner.account.max_global_parallelism
+        yield _Line(kind=HoldKind.GLOBAL, name="", waiting=owner.global_wait_list, maximum=maximum)
 
 
-def _in_queue(state: StateView, owner: AccountView, name: QueueName, wait_list: WaitList) -> Iterator[Held]:
-    queue = owner.queues.get(name)
-    is_paused = queue is not None and queue.paused
-    yield from _in_list(
-        state,
-        HoldKind.QUEUE,
-        name,
-        wait_list,
-        reason=HoldReason.PAUSED if is_paused else HoldReason.PARALLELISM,
-        maximum=None if queue is None else queue.parallelism,
-        holders=tuple(owner.queue_slots[name]),
+def _under_way(progress: Progress, has_left: bool) -> UnderWay:
+    attempt, timeout = progress.dispatch.retried + 1, format_duration(progress.message.policy.timeout_ms)
+    return UnderWay(
+        why=f"attempt {attempt} {f'is under way, for at most {timeout}' if has_left else 'waits to leave'}",
+        since_ms=progress.dispatch.started_ms,
+        **of_message(progress.message),
+        attempt=attempt,
     )
 
 
-def _on_key(state: StateView, flow: FlowState, wait_list: WaitList, holders: tuple[MessageId, ...]) -> Iterator[Held]:
-    # What the key says now: it may have been paused or pinned since the messages joined.
-    reason = reason_to_hold(flow, state.now_ms) or HoldReason.PARALLELISM
-    yield from _in_list(
-        state,
-        HoldKind.FLOW_CONTROL,
-        flow.key,
-        wait_list,
-        reason=reason,
-        maximum=flow.rate if reason is HoldReason.RATE else flow.parallelism,
-        holders=holders if reason is HoldReason.PARALLELISM else (),
-        rate_of=flow if reason is HoldReason.RATE else None,
+def _held(line: _Line, position: int, progress: Progress) -> Held:
+    message, flow = progress.message, line.rate_of
+    # A message that waits for a retry keeps its queue slot.
+    first = (each for each in line.holders[: MAX_HOLDERS + 1] if each != message.message_id)
+    holders = tuple(islice(first, MAX_HOLDERS))
+    earliest_ms = None
+    if flow is not None and flow.rate:
+        # When the rate can let the message through, if nothing else is in its way.
+        earliest_ms = flow.window_start_ms + (1 + (position - 1) // flow.rate) * flow.period_ms
+    why = waits_for(
+        wait_list_name(line.kind, line.name),
+        line.reason,
+        position=position,
+        maximum=line.maximum,
+        holders=holders,
+        period_ms=None if flow is None else flow.period_ms,
+        earliest_ms=earliest_ms,
     )
-
-
-def _earliest_ms(flow: FlowState, position: int) -> int | None:
-    """When a rate can let the message at a position through, if nothing else is in its way."""
-    if not flow.rate:
-        return None
-    periods = 1 + (position - 1) // flow.rate
-    return flow.window_start_ms + periods * flow.period_ms
-
-
-def _in_list(
-    state: StateView,
-    kind: HoldKind,
-    name: str,
-    wait_list: WaitList,
-    *,
-    reason: HoldReason = HoldReason.PARALLELISM,
-    maximum: int | None,
-    holders: tuple[MessageId, ...] = (),
-    rate_of: FlowState | None = None,
-) -> Iterator[Held]:
-    for position, message_id in enumerate(wait_list, start=1):
-        progress = state.messages[message_id]
-        # A message that waits for a retry keeps its queue slot.
-        in_the_way = tuple(each for each in holders[: MAX_HOLDERS + 1] if each != message_id)[:MAX_HOLDERS]
-        earliest_ms = None if rate_of is None else _earliest_ms(rate_of, position)
-        yield Held(
-            kind=WAIT_LISTS[kind],
-            why=waits_for(
-                wait_list_name(kind, name),
-                reason,
-                position=position,
-                maximum=maximum,
-                holders=in_the_way,
-                period_ms=None if rate_of is None else rate_of.period_ms,
-                earliest_ms=earliest_ms,
-            ),
-            since_ms=progress.due_ms,
-            **of_message(progress.message),
-            name=name or None,
-            reason=reason,
-            position=position,
-            length=len(wait_list),
-            holders=in_the_way,
-            earliest_ms=earliest_ms,
-        )
+    return Held(
+        kind=WAIT_LISTS[line.kind],
+        why=why,
+        since_ms=progress.due_ms,
+        **of_message(message),
+        name=line.name or None,
+        reason=line.reason,
+        position=position,
+        length=len(line.waiting),
+        holders=holders,
+        earliest_ms=earliest_ms,
+    )
 
 
 def waits_for(

@@ -19,7 +19,7 @@ from emulator.control.waiting import Held
 from emulator.core import message_facts, resource_facts
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import LAST_LOCAL_MS
-from emulator.core.model.messages import HoldReason, Response
+from emulator.core.model.messages import HoldReason, Response, TimerKind
 from emulator.core.model.resources import Fault, ScriptedResponse
 from emulator.core.record import MessageId
 from emulator.delivery.mounts import MountedRequest
@@ -43,16 +43,13 @@ from tests.harness.simulations import (
 )
 
 URL, OTHER, DOWN = "https://one.test/a", "https://two.test/b", "https://down.test/c"
-LAST_LISTED_MS = EPOCH_MS + 1_000 * DAY
 
 
 def look(world: World, until: int | None = None, limit: int = 1_000, ended: tuple[EndedMessage, ...] = ()) -> Upcoming:
     """The preview, `until` counted from the world's beginning; what it does to the world is checked."""
     before = world.snapshot()
     until_ms = None if until is None else EPOCH_MS + until
-    found = upcoming.preview(
-        world.simulation.state, UpcomingQuery(until_ms=until_ms, limit=limit), last_ms=LAST_LISTED_MS, ended=ended
-    )
+    found = upcoming.preview(world.simulation.state, UpcomingQuery(until_ms=until_ms, limit=limit), ended=ended)
     assert world.snapshot() == before, "looking ahead changed the world"
     return found
 
@@ -71,6 +68,10 @@ def as_json(shown: object) -> Any:
 
 def test_an_empty_world_has_nothing_to_come() -> None:
     assert look(World()) == Upcoming(now_ms=EPOCH_MS, until_ms=None, items=(), waiting=(), truncated=False)
+
+
+def test_every_kind_of_timer_has_its_item() -> None:
+    assert upcoming.OF_TIMER.keys() == set(TimerKind)
 
 
 def test_delayed_messages_and_retries_are_listed_in_order() -> None:
@@ -236,11 +237,11 @@ def test_no_more_is_listed_than_asked_for_and_that_is_told() -> None:
 
 
 def test_nothing_beyond_the_last_instant_is_listed() -> None:
-    world = World()
-    world.publish(URL, delay_ms=1_001 * DAY)
-    world.publish(URL, delay_ms=1_000 * DAY)
-    assert listed(look(world)) == [("FirstAttempt", 1_000 * DAY)]
-    assert listed(look(world, until=2_000 * DAY)) == [("FirstAttempt", 1_000 * DAY)]
+    world, last = World(now_ms=LAST_LOCAL_MS - DAY), LAST_LOCAL_MS - EPOCH_MS
+    world.publish(URL, delay_ms=DAY + 1)
+    world.publish(URL, delay_ms=DAY)
+    assert listed(look(world)) == [("FirstAttempt", last)]
+    assert listed(look(world, until=last + DAY)) == [("FirstAttempt", last)]
 
 
 # -- what waits for something else ------------------------------------------------------------
