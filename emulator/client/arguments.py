@@ -133,6 +133,14 @@ def check_filter(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected a text that is not empty")
 
 
+def check_filters(**filters: str | None) -> dict[str, str | None]:
+    """The filters of a list as they were given. Raises TypeError and ValueError that name the one to blame."""
+    for name, value in filters.items():
+        if value is not None:
+            check_filter(name, value)
+    return filters
+
+
 def check_number(name: str, value: object, kind: type = int, *, expected: str = "a whole number") -> None:
     """Raises TypeError for what is no number."""
     if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):

@@ -182,7 +182,9 @@ class Lifespan:
         self._broke = broke
         self._over = asyncio.Event()
         self._is_given_up = False
-        self._task: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[None] = loop.create_future()
+        self._task = loop.create_task(self._run(), name="lifespan of a mounted app")
 
     @staticmethod
     async def begin(app: AsgiApp, broke: Callable[[BaseException], None]) -> Lifespan:
@@ -192,35 +194,31 @@ class Lifespan:
         to `broke`.
         """
         lifespan = Lifespan(app, broke)
-        started = asyncio.get_running_loop().create_future()
-        lifespan._task = asyncio.get_running_loop().create_task(
-            lifespan._run(started), name="lifespan of a mounted app"
-        )
         try:
-            await started
+            await lifespan._started
         except asyncio.CancelledError:
             lifespan._give_up()
             raise
         return lifespan
 
-    async def _run(self, started: asyncio.Future[None]) -> None:
+    async def _run(self) -> None:
         try:
             async with LifespanManager(_answering(self.app, lambda: self._is_given_up), None, None) as manager:
                 # This wrapper adds the state of the start-up to every request.
                 self.app = manager.app
-                started.set_result(None)
+                self._started.set_result(None)
                 await self._over.wait()
         except LifespanNotSupported as unsupported:
             if isinstance(unsupported.__cause__, BrokeOut):
-                self._failed(started, unsupported.__cause__)
-            elif not started.done():
-                started.set_result(None)
+                self._failed(unsupported.__cause__)
+            elif not self._started.done():
+                self._started.set_result(None)
         except Exception as error:  # An edge: what the user's application raises.
-            self._failed(started, error)
+            self._failed(error)
 
-    def _failed(self, started: asyncio.Future[None], error: Exception) -> None:
-        if not started.done():
-            started.set_exception(error)
+    def _failed(self, error: Exception) -> None:
+        if not self._started.done():
+            self._started.set_exception(error)
             return
         raised = error.error if isinstance(error, BrokeOut) else error
         logger.error("the shutdown of a mounted application failed", exc_info=raised)
@@ -229,14 +227,12 @@ class Lifespan:
     async def end(self) -> None:
         """Shut it down, and wait for that."""
         self._over.set()
-        if self._task is not None:
-            try:
-                await asyncio.wait((self._task,))
-            except asyncio.CancelledError:
-                self._give_up()
-                raise
+        try:
+            await asyncio.wait((self._task,))
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
 
     def _give_up(self) -> None:
         self._is_given_up = True
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()

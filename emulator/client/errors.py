@@ -129,8 +129,6 @@ def is_error_of_a_call(caught: Caught) -> bool:
 
 
 # D-470.
-
-
 T = TypeVar("T")
 
 # `raise`: assertions and outcomes of mounted code fail the test. `report`: they are listed and answered with 500.

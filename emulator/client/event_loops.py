@@ -221,6 +221,11 @@ class TrioLoop:
         return await asyncio.to_thread(lambda: from_thread.run(work, trio_token=self._token))
 
 
+async def awaited(result: Awaitable[T]) -> T:
+    """Anything that can be awaited, as a coroutine."""
+    return await result
+
+
 def caller_loop() -> EventLoop:
     """The event loop of the caller."""
     if has_asyncio_loop():
@@ -256,16 +261,10 @@ class AsgiBridge:
         caller = caller_loop()
 
         async def receive_there() -> Any:
-            async def work() -> Any:
-                return await receive()
-
-            return await caller.run(work)
+            return await caller.run(lambda: awaited(receive()))
 
         async def send_there(message: Any) -> None:
-            async def work() -> None:
-                await send(message)
-
-            await caller.run(work)
+            await caller.run(lambda: awaited(send(message)))
 
         async def exchange() -> None:
             await self._app(scope, receive_there, send_there)

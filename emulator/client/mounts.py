@@ -223,13 +223,9 @@ class _Edge:
     """
 
     def __init__(self, worlds: Worlds, world: str) -> None:
-        self._worlds = worlds
+        self.worlds = worlds
         self._world = world
         self._last = ""
-
-    def answering(self, request: MountedRequest) -> _Answering:
-        """While the application answers."""
-        return _Answering(self, request, (self._worlds, self.world_of(request)))
 
     def world_of(self, request: MountedRequest) -> str:
         """The world whose delivery it is: this one or a fork of it."""
@@ -238,11 +234,11 @@ class _Edge:
     def awaited_world(self, request: MountedRequest) -> str | None:
         """The world whose callers wait for this delivery, None if they do not."""
         world = self.world_of(request)
-        return world if self._worlds.is_waited_for(world) else None
+        return world if self.worlds.is_waited_for(world) else None
 
     def has_turn(self, request: MountedRequest) -> bool:
         """Whether no other delivery of the world may overlap with this one; those of a check of a receiver do."""
-        return request.message_id is not None and self._worlds.take_turns(self.world_of(request))
+        return request.message_id is not None and self.worlds.take_turns(self.world_of(request))
 
     def failed(self, request: MountedRequest, error: BaseException) -> messages.Response:
         """Take in an exception. The response has it as text, the log and the test have it whole."""
@@ -259,7 +255,7 @@ class _Edge:
 
     def keep(self, request: MountedRequest, error: BaseException) -> None:
         """Keep an exception for the test."""
-        self._worlds.errors_of(self.world_of(request)).add(
+        self.worlds.errors_of(self.world_of(request)).add(
             error,
             url=request.url,
             message_id=request.message_id,
@@ -271,15 +267,14 @@ class _Edge:
 class _Answering:
     """Lets the application's code find its world, for the length of a `with` block."""
 
-    __slots__ = ("_edge", "_hidden", "_request", "_token", "_world")
+    __slots__ = ("_edge", "_hidden", "_request", "_token")
 
-    def __init__(self, edge: _Edge, request: MountedRequest, world: object) -> None:
+    def __init__(self, edge: _Edge, request: MountedRequest) -> None:
         self._edge = edge
         self._request = request
-        self._world = world
 
     def __enter__(self) -> None:
-        self._token = ANSWERING.set(self._world)
+        self._token = ANSWERING.set((self._edge.worlds, self._edge.world_of(self._request)))
         self._hidden = _TAKES_HIDDEN.set(self._keep)
 
     def __exit__(self, *_: object) -> None:
@@ -319,7 +314,7 @@ def _on_loop(exchange: Callable[[MountedRequest], Awaitable[messages.Response]],
 
     async def guarded(request: MountedRequest) -> messages.Response:
         try:
-            with edge.answering(request):
+            with _Answering(edge, request):
                 return await exchange(request)
         except BaseException as error:  # An edge: an application's own failure is an answer.
             if is_cancellation(error):
@@ -349,7 +344,7 @@ def _in_thread(exchange: Callable[[MountedRequest], messages.Response], threads:
 
     def guarded(request: MountedRequest) -> messages.Response:
         try:
-            with edge.answering(request):
+            with _Answering(edge, request):
                 return exchange(request)
         except HandlerTimedOut as error:
             logger.error("a mounted application was ended in the test's thread: %s", NOT_AWAITED, exc_info=error)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
-from emulator.client.arguments import check_choice, check_flag, check_names, check_text
+from emulator.client.arguments import check_choice, check_flag, check_names, check_number, check_text
 from emulator.client.errors import is_argument_error
-from emulator.client.event_loops import EventLoop
+from emulator.client.event_loops import EventLoop, awaited
 from emulator.client.mounts import Application, Interface
 from emulator.client.publishing import content
 from emulator.client.session import Session
@@ -133,8 +133,7 @@ def _receiver(session: Session, url: str, options: ReceiverOptions) -> Receiver:
 
 
 def _ms(name: str, seconds: float, *, least: int) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{name}: expected seconds of real time, such as 1.5, got {seconds!r}")
+    check_number(name, seconds, float, expected="seconds of real time, such as 1.5")
     ms = round(seconds * 1000) if isfinite(seconds) else -1
     if not least <= ms <= 3_600_000:
         raise ValueError(f"{name}: expected seconds, an hour at most, got {seconds!r}")
@@ -159,9 +158,6 @@ def _reading(effect: Callable[[], object], loop: EventLoop | None, caller: Calle
     A database session or a transaction belongs to the thread that began it.
     """
     # D-575.
-
-    async def awaited(result: object) -> object:
-        return await cast(Awaitable[object], result)
 
     async def read() -> object:
         result = await caller.call(effect)

@@ -24,8 +24,6 @@ from emulator.fixtures.files import document_of
 from emulator.server.settings import Settings
 
 # D-493.
-
-
 # What `new_world` takes, by the names of `Emulator`; a clock's rate has another name there.
 _OF_WORLD = frozenset(inspect.signature(Emulator.new_world).parameters) - {"self", "id", "strict"} | {"clock"}
 _KNOWN = (*Options.__annotations__, "token")
@@ -110,8 +108,6 @@ def _world_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # D-424.
-
-
 DEFAULT_CHAOS = 0.2
 # A world that began elsewhere would meet other disturbances under the same seed.
 _EPOCH = "2026-01-01T00:00:00Z"

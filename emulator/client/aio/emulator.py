@@ -51,9 +51,7 @@ class AsyncEmulator(AsyncWorld):
     a client sent, such as a misspelt header, unless an exception ends it; `new_world` too.
     """
 
-    # D-470, D-471.
-
-    # D-337.
+    # D-337, D-470, D-471.
 
     def __init__(self, **options: Unpack[Options]) -> None:
         """Nothing is started yet. Raises TypeError for an option that does not exist."""

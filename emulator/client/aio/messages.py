@@ -10,7 +10,7 @@ from emulator.client.arguments import (
     DeadLetterFilters,
     Filters,
     check_choice,
-    check_filter,
+    check_filters,
     filter_query,
     path_of,
 )
@@ -30,14 +30,6 @@ from emulator.client.resources import (
 __tracebackhide__ = is_emulator_error
 
 _MESSAGES = "/v2/messages"
-
-
-def _checked(**filters: str | None) -> dict[str, str | None]:
-    """Filters of a list as they were given. Raises TypeError and ValueError that name the one to blame."""
-    for name, value in filters.items():
-        if value is not None:
-            check_filter(name, value)
-    return filters
 
 
 @has_to_be_awaited
@@ -66,7 +58,7 @@ class AsyncMessages(Part):
         have ended are listed as long as the world's history has them: if some of it was dropped
         (`keep_history`), the list comes with a HistoryWarning.
         """
-        _checked(url=url, label=label, queue=queue, schedule_id=schedule_id)
+        check_filters(url=url, label=label, queue=queue, schedule_id=schedule_id)
         states = state_text(state)
         asked = self._link.session.message_statuses(
             state=states, url=url, label=label, queue=queue, schedule=schedule_id
@@ -189,7 +181,7 @@ class AsyncWorkflows(Part):
         """
         if state is not None:
             check_choice("state", state, get_args(RunState))
-        filters = _checked(url=url, label=label, text=text)
+        filters = check_filters(url=url, label=label, text=text)
         found, dropped_ms = await self._link.run(self._link.session.workflow_runs(state=state, **filters))
         if dropped_ms is not None and state != "RUN_STARTED":
             warn_of_dropped(dropped_ms, "runs")
@@ -206,7 +198,8 @@ class AsyncWorkflows(Part):
         """The failed runs that nobody has resumed, restarted or deleted, the oldest first, with the call that failed
         each; the filters are those of `runs`.
         """
-        return await self._link.run(self._link.session.run_dead_letters(**_checked(url=url, label=label, text=text)))
+        filters = check_filters(url=url, label=label, text=text)
+        return await self._link.run(self._link.session.run_dead_letters(**filters))
 
     async def explain(self, run_id: str) -> dict[str, Any]:
         """Why a run is where it is: the answer of `GET /_emulator/runs/{id}/explain`."""

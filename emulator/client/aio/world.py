@@ -23,6 +23,7 @@ from emulator.client.arguments import (
     EventFilters,
     Instant,
     check_filter,
+    check_filters,
     check_number,
     check_text,
     filter_query,
@@ -259,18 +260,10 @@ class AsyncWorld:
         `since` leaves out those that began before an instant. If history was dropped (`keep_history`) that
         the list would have, it comes with a HistoryWarning.
         """
-        for name, value in (("url", url), ("message_id", message_id), ("label", label), ("outcome", outcome)):
-            if value is not None:
-                check_filter(name, value)
+        filters = check_filters(url=url, message_id=message_id, label=label, outcome=outcome)
         since_ms = None if since is None else instant_ms("since", since)
-        asked = self.session.journal(
-            url=url,
-            message_id=message_id,
-            label=label,
-            since=None if since_ms is None else str(since_ms),
-            outcome=outcome,
-        )
-        journal = await self._link.run(asked)
+        filters["since"] = None if since_ms is None else str(since_ms)
+        journal = await self._link.run(self.session.journal(**filters))
         if journal.dropped_ms is not None and (since_ms is None or since_ms <= journal.dropped_ms):
             warn_of_dropped(journal.dropped_ms, "deliveries")
         return journal.deliveries
