@@ -514,6 +514,17 @@ print(*sorted(name for name in set(sys.modules) - before if "." not in name or n
     assert set(printed) - {"svc_emulator_pytest"} <= set(sys.stdlib_module_names) | {"_hashlib"}
 
 
+def test_the_python_api_does_not_import_the_command_line_of_its_http_client() -> None:
+    script = """
+import sys
+from emulator import Emulator
+print("rich" in sys.modules, "httpx._main" in sys.modules)
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+    assert printed == "False False\n"
+
+
 STRICT = """
 def test_right(emulator):
     emulator.publish("https://app.example.com/", headers={"Svc-Delay": "1s"})

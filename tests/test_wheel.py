@@ -112,6 +112,12 @@ def test_a_day(emulator: Emulator) -> None:
     emulator.verify(url="https://app.test/*", at="2026-03-29T12:00:00Z", status=200, signed_with="current")
 
 
+def test_the_emulator_is_imported_as_compiled(emulator: Emulator) -> None:
+    from emulator.client import session
+
+    assert type(session.__loader__).__name__ == "SourceFileLoader"
+
+
 @pytest.mark.parametrize("turn", range(4))
 def test_worlds_share_nothing(emulator: Emulator, emulator_server: Emulator, turn: int) -> None:
     assert emulator.deliveries() == []
@@ -175,7 +181,7 @@ def test_a_projects_tests_pass(installation: Installation, project: Path, argume
 
     assert completed.returncode == 0, completed.stdout + completed.stderr
     # Of anyio's there are two, on asyncio and trio.
-    assert len(re.findall(r"PASSED test_app\.py::", completed.stdout)) == 8
+    assert len(re.findall(r"PASSED test_app\.py::", completed.stdout)) == 9
     assert ("PASSED test_every_method.py::" in completed.stdout) == ("test_every_method.py" in arguments)
 
 
