@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
 from typing import TypeVar
 
@@ -16,14 +16,14 @@ from emulator.journal.store import Store
 from emulator.statistics.series import (
     USAGE_FIELDS,
     WORKFLOW_FIELDS,
-    RecordedUsage,
-    RecordedWorkflows,
+    Recorded,
+    Usage,
     Window,
+    WorkflowUsage,
     usage_of,
-    workflow_usage_of,
 )
 
-T = TypeVar("T")
+U = TypeVar("U", bound=Record)
 
 # The counts at the beginnings of some minutes: those of the last row before each. There is none before the first.
 # One statement, so that points and days are of the same moment.
@@ -67,19 +67,15 @@ class UsageHistory:
         await self._store.write_meta(schema.SET_BACK_TO, b"%d" % at_ms)
         self._beginning = None
 
-    async def recorded(self, account_id: AccountId, window: Window) -> RecordedUsage:
+    async def recorded(self, account_id: AccountId, window: Window) -> Recorded[Usage]:
         """The usage of an account at the points of a window, and on the days of its month."""
-        points, days = await self._counts(_SELECT_USAGE, account_id, window, usage_of)
-        return RecordedUsage(points=points, days=days)
+        return await self._counts(_SELECT_USAGE, account_id, window, Usage)
 
-    async def recorded_workflows(self, account_id: AccountId, window: Window) -> RecordedWorkflows:
+    async def recorded_workflows(self, account_id: AccountId, window: Window) -> Recorded[WorkflowUsage]:
         """What happened in its runs at the points of a window, and on the days of its month."""
-        points, days = await self._counts(_SELECT_WORKFLOWS, account_id, window, workflow_usage_of)
-        return RecordedWorkflows(points=points, days=days)
+        return await self._counts(_SELECT_WORKFLOWS, account_id, window, WorkflowUsage)
 
-    async def _counts(
-        self, statement: str, account_id: AccountId, window: Window, read: Callable[[Sequence[int]], T]
-    ) -> tuple[dict[int, T], dict[int, T]]:
+    async def _counts(self, statement: str, account_id: AccountId, window: Window, kind: type[U]) -> Recorded[U]:
         """The counts of each point, and of each day, in which there was something."""
         boundaries = window.boundaries
         days = range(window.month.first_day, window.today + 1)
@@ -88,11 +84,11 @@ class UsageHistory:
         rows = await self._store.rows(statement, (wanted, account_id, account_id))
         so_far = {minute: counts for minute, *counts in rows}
 
-        def between(minutes: Sequence[int], names: Iterable[int]) -> dict[int, T]:
+        def between(minutes: Sequence[int], names: Iterable[int]) -> dict[int, U]:
             return {
-                name: read(list(map(sub, so_far[end], so_far[begin])) if begin in so_far else so_far[end])
+                name: usage_of(kind, list(map(sub, so_far[end], so_far[begin])) if begin in so_far else so_far[end])
                 for name, begin, end in zip(names, minutes, minutes[1:], strict=False)
                 if end in so_far and so_far[end] != so_far.get(begin)
             }
 
-        return between(boundaries, range(window.period.points)), between(midnights, days)
+        return Recorded(points=between(boundaries, range(window.period.points)), days=between(midnights, days))

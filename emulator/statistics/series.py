@@ -8,8 +8,9 @@ fields; `wire/management/statistics.py` writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
-from msgspec.structs import astuple, fields
+from msgspec.structs import astuple
 
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import DAY_MINUTES, MINUTE_MS, Month, month_of
@@ -130,27 +131,30 @@ class Usage(Record):
     bytes: int = 0
 
 
-USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+USAGE_FIELDS = Usage.__struct_fields__
 NO_USAGE = Usage()
 
 
-def usage_of(counts: Sequence[int]) -> Usage:
-    """Counts in the order of `USAGE_FIELDS`."""
-    return Usage(**dict(zip(USAGE_FIELDS, counts, strict=True)))
+U = TypeVar("U", bound=Record)
+
+
+def usage_of(kind: type[U], counts: Sequence[int]) -> U:
+    """Counts in the order of the record's fields."""
+    return kind(**dict(zip(kind.__struct_fields__, counts, strict=True)))
 
 
 def together(one: Usage, other: Usage) -> Usage:
     """The sum of two, field by field."""
     if one is NO_USAGE or other is NO_USAGE:
         return one if other is NO_USAGE else other
-    return usage_of(tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
+    return usage_of(Usage, tuple(map(sum, zip(astuple(one), astuple(other), strict=True))))
 
 
-class RecordedUsage(Record):
+class Recorded(Record, Generic[U]):
     """What was recorded: by point of a window (0 is the first) and by day; nothing where there was nothing."""
 
-    points: Mapping[int, Usage]
-    days: Mapping[int, Usage]
+    points: Mapping[int, U]
+    days: Mapping[int, U]
 
 
 class QueueStatistics(Record):
@@ -180,7 +184,7 @@ class Invented(Record):
 
 
 def queue_statistics(
-    window: Window, recorded: RecordedUsage, invented: Invented, account: Account, dlq_message_count: int
+    window: Window, recorded: Recorded[Usage], invented: Invented, account: Account, dlq_message_count: int
 ) -> QueueStatistics:
     """Put together what was recorded and what is invented, and what the days of the month cost."""
     month = window.month
@@ -216,7 +220,7 @@ def _invented_usage(invented: Invented, boundaries: Sequence[int]) -> list[Usage
     after = len(boundaries) - len(until)
     if after:
         until.append(end)
-    usage = [usage_of(counts) for counts in counted(queue_so_far(invented.profile), until)]
+    usage = [usage_of(Usage, counts) for counts in counted(queue_so_far(invented.profile), until)]
     return usage + [NO_USAGE] * (after - 1)
 
 
@@ -368,15 +372,8 @@ class WorkflowUsage(Record):
     canceled: int = 0
 
 
-WORKFLOW_FIELDS = tuple(field.name for field in fields(WorkflowUsage))
+WORKFLOW_FIELDS = WorkflowUsage.__struct_fields__
 _NO_WORKFLOW_USAGE = WorkflowUsage()
-
-
-class RecordedWorkflows(Record):
-    """What was recorded: by point of a window (0 is the first) and by day; nothing where there was nothing."""
-
-    points: Mapping[int, WorkflowUsage]
-    days: Mapping[int, WorkflowUsage]
 
 
 class WorkflowStatistics(Record):
@@ -386,12 +383,7 @@ class WorkflowStatistics(Record):
     days: tuple[WorkflowUsage, ...]
 
 
-def workflow_usage_of(counts: Sequence[int]) -> WorkflowUsage:
-    """Counts in the order of `WORKFLOW_FIELDS`."""
-    return WorkflowUsage(**dict(zip(WORKFLOW_FIELDS, counts, strict=True)))
-
-
-def workflow_statistics(window: Window, recorded: RecordedWorkflows) -> WorkflowStatistics:
+def workflow_statistics(window: Window, recorded: Recorded[WorkflowUsage]) -> WorkflowStatistics:
     """What was recorded at the points of a window and on the days of its month."""
     return WorkflowStatistics(
         points=tuple(recorded.points.get(index, _NO_WORKFLOW_USAGE) for index in range(window.period.points)),

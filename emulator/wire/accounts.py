@@ -13,10 +13,9 @@ from emulator.core.errors import InvalidInput
 from emulator.core.model.resources import Account, IndexType, Plan, SearchIndex, TeamMember
 from emulator.core.plans import SEARCH_REGIONS, PlanName
 from emulator.core.record import AccountId
-from emulator.wire import names
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import (
-    WHOLE,
+    Fields,
     Json,
     JsonObject,
     boolean,
@@ -30,7 +29,7 @@ from emulator.wire.json_reader import (
     read_object,
     read_text,
 )
-from emulator.wire.names import read_field
+from emulator.wire.names import parse_free_text, read_field
 
 # -- the queue account record: names and units are those of the interface document's table -----
 
@@ -38,7 +37,6 @@ REGIONS = ("eu-central-1", "us-east-1")
 RESERVED_TYPES = ("", "queue_fixed_1m", "queue_fixed_10m", "queue_fixed_100m", "queue_fixed")
 ENTERPRISE_PREFIX = "enterprise:"
 _LEAST_BUDGET, _MOST_BUDGET = 20, 10_000
-_BOOLEAN_WORDS = ("true", "false")
 
 # All whole numbers of the record but the budget, which has a grammar of its own.
 _INTEGERS: Final = tuple(field.name for field in fields(Account) if field.type is int and field.name != "budget")
@@ -182,7 +180,7 @@ _READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
     "reserved_type": _text,
     "reserved_price": _price,
     "prod_pack_enabled": boolean,
-    "metrics_enabled": partial(read_choice, choices=_BOOLEAN_WORDS),
+    "metrics_enabled": partial(read_choice, choices=("true", "false")),
     "enterprise": _enterprise,
     "region": partial(read_choice, choices=REGIONS),
     "budget": read_budget,
@@ -194,7 +192,7 @@ _READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
 # Unknown keys are ignored, and a key may have the document's name or the dialect's (D-174).
 
 # What can be created: the interface document says that `fixed` is not available at present (D-187).
-_AVAILABLE = (IndexType.FREE.value, IndexType.PAYG.value)
+_AVAILABLE = (IndexType.FREE, IndexType.PAYG)
 # The plans as the service calls them; on `paid` one pays as one goes (D-160).
 _PLANS = {
     "paid": PlanName.PAYG,
@@ -212,25 +210,24 @@ _INDEX_FIELDS = tuple(
 
 def read_new_search_index(body: bytes, customer_id: str) -> CreateSearchIndex:
     """The body of a creation, as the interface document has it. Raises: InvalidInput naming the field."""
-    given = _read_body(body)
-    name = _name(given, "name")
-    region = read_choice(_required(given, "region"), "region", SEARCH_REGIONS)
-    index_type = read_choice(_required(given, "type"), "type", tuple(IndexType))
+    given = Fields(read_json(body), "")
+    name = given.need("name", _name)
+    region = given.need("region", partial(read_choice, choices=SEARCH_REGIONS))
+    index_type = given.need("type", one_of(IndexType))
     if index_type not in _AVAILABLE:
         raise InvalidInput("type", f"{index_type} is not available, expected {' or '.join(_AVAILABLE)}")
-    return CreateSearchIndex(customer_id=customer_id, name=name, region=region, type=IndexType(index_type))
+    return CreateSearchIndex(customer_id=customer_id, name=name, region=region, type=index_type)
 
 
 def read_name(body: bytes, key: str) -> str:
     """The new name of a rename, or the account that a transfer goes to. Raises: InvalidInput."""
-    return _name(_read_body(body), key)
+    return Fields(read_json(body), "").need(key, _name)
 
 
 def read_plan(body: bytes, dialect: Dialect) -> PlanName:
     """The body of a change of plan. Raises: InvalidInput."""
-    given = _read_body(body)
     choices = {dialect.wire_name(name): plan for name, plan in _PLANS.items()} | _PLANS
-    plan = _required(given, "plan_name")
+    plan = Fields(read_json(body), "").need("plan_name", lambda value, path: value)
     if not isinstance(plan, str) or plan not in choices:
         raise InvalidInput("plan_name", f"expected one of {', '.join(map(dialect.wire_name, _PLANS))}")
     return choices[plan]
@@ -238,17 +235,15 @@ def read_plan(body: bytes, dialect: Dialect) -> PlanName:
 
 def read_new_budget(body: bytes) -> int:
     """The body of a change of budget: 0, or 20 to 10000 dollars. Raises: InvalidInput."""
-    return read_budget(_required(_read_body(body), "budget"), "budget")
+    return Fields(read_json(body), "").need("budget", read_budget)
 
 
 def read_team_move(body: bytes, dialect: Dialect) -> AmendAccount:
     """The body of a move to a team. Raises: InvalidInput."""
-    given = _read_body(body)
+    given = Fields(read_json(body), "")
     key = dialect.wire_name("queue_id")
-    return AmendAccount(
-        account_id=AccountId(_name(given, key if key in given else "queue_id")),
-        customer_id=_name(given, "target_team_id"),
-    )
+    account_id = AccountId(given.need(key if key in given else "queue_id", _name))
+    return AmendAccount(account_id=account_id, customer_id=given.need("target_team_id", _name))
 
 
 def search_index_view(index: SearchIndex, throughput: Sequence[Json], dialect: Dialect) -> dict[str, Json]:
@@ -259,22 +254,8 @@ def search_index_view(index: SearchIndex, throughput: Sequence[Json], dialect: D
     return fields | {"throughput_vector": throughput}
 
 
-def _name(given: JsonObject, key: str) -> str:
+def _name(value: Json, path: str) -> str:
     """A name or an id: 1 to 256 printable characters (D-076)."""
-    value = _required(given, key)
     if not isinstance(value, str):
-        raise InvalidInput(key, f"expected a string, got {kind_of(value)}")
-    return read_field(key, value, names.parse_free_text)
-
-
-def _required(given: JsonObject, key: str) -> Json:
-    if key not in given:
-        raise InvalidInput(key, "is missing")
-    return given[key]
-
-
-def _read_body(body: bytes) -> JsonObject:
-    content = read_json(body)
-    if not isinstance(content, dict):
-        raise InvalidInput(WHOLE, f"expected an object, got {kind_of(content)}")
-    return content
+        raise InvalidInput(path, f"expected a string, got {kind_of(value)}")
+    return read_field(path, value, parse_free_text)

@@ -272,25 +272,18 @@ class _DeadLetters(msgspec.Struct, forbid_unknown_fields=True):
     dlqIds: list[str] | None = None  # noqa: N815
 
 
-class _Cancel(msgspec.Struct, forbid_unknown_fields=True):
-    messageIds: list[str] | str | None = None  # noqa: N815
-    topicName: list[str] | str | None = None  # noqa: N815
-    queueName: list[str] | str | None = None  # noqa: N815
-    url: list[str] | str | None = None
-    host: list[str] | str | None = None
-    path: list[str] | str | None = None
-    label: list[str] | str | None = None
-    flowControlKey: list[str] | str | None = None  # noqa: N815
-    scheduleId: list[str] | str | None = None  # noqa: N815
-    callerIp: list[str] | str | None = None  # noqa: N815
-    callerIP: list[str] | str | None = None  # noqa: N815
-    fromDate: int | None = None  # noqa: N815
-    toDate: int | None = None  # noqa: N815
-    count: int | None = None
+_Cancel = msgspec.defstruct(
+    "_Cancel",
+    [
+        *((name, list[str] | str | None, None) for spellings in _CANCEL.values() for name in spellings),
+        *((name, int | None, None) for name in ("fromDate", "toDate", "count")),
+    ],
+    forbid_unknown_fields=True,
+)
 
 
 _DEAD_LETTER_IDS: msgspec.json.Decoder[_DeadLetters | None] = msgspec.json.Decoder(_DeadLetters | None)
-_LISTED_FILTERS: msgspec.json.Decoder[_Cancel | None] = msgspec.json.Decoder(_Cancel | None)
+_LISTED_FILTERS: msgspec.json.Decoder[msgspec.Struct | None] = msgspec.json.Decoder(_Cancel | None)
 
 
 def read_dead_letter_ids(body: bytes) -> tuple[DeadLetterId, ...] | None:

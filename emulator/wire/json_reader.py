@@ -39,12 +39,12 @@ def joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def read_object(value: Json, path: str, known: Sequence[str]) -> JsonObject:
-    """An object that holds no other keys than the known ones. Raises: InvalidInput."""
+def read_object(value: Json, path: str, known: Sequence[str] | None = None) -> JsonObject:
+    """An object, which with `known` holds no other keys. Raises: InvalidInput."""
     if not isinstance(value, Mapping):
         raise InvalidInput(path or WHOLE, f"expected an object, got {kind_of(value)}")
     for key in value:
-        if key not in known:
+        if known is not None and key not in known:
             raise InvalidInput(joined(path, key), f"unknown, expected one of {', '.join(known)}")
     return value
 
@@ -134,9 +134,9 @@ Read = Callable[[Json, str], T]
 
 
 class Fields:
-    """The fields of the object at `path`, which has none but the known ones. Raises: InvalidInput."""
+    """The fields of the object at `path`, which with `known` has no others. Raises: InvalidInput."""
 
-    def __init__(self, value: Json, path: str, known: Sequence[str]) -> None:
+    def __init__(self, value: Json, path: str, known: Sequence[str] | None = None) -> None:
         self.given = read_object(value, path, known)
         self.path = path
 

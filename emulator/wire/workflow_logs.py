@@ -350,13 +350,12 @@ def _failure_callback(log: RunLog, trim: int | None) -> dict[str, Json]:
     if call is None:
         return {}
     shown, state = Shown(log.recorded.run.options.redaction, trim), callback_state(call)
-    info: dict[str, Json] = {"state": state}
     answer = last_response(call)
+    info: dict[str, Json] = {"state": state}
     if answer is not None:
-        body = shown.bytes(answer.body)
         info |= {
             "responseStatus": answer.status,
-            **({} if body is None else {"responseBody": body}),
+            "responseBody": shown.bytes(answer.body),
             "responseHeaders": shown.headers(answer.headers),
         }
-    return {"failureCallback": call.message.url, "failureCallbackInfo": info, "failureFunctionState": state}
+    return {"failureCallback": call.message.url, "failureCallbackInfo": present(info), "failureFunctionState": state}

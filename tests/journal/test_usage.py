@@ -13,7 +13,7 @@ from emulator.core.model.messages import AttemptOutcome, Response, Via
 from emulator.core.record import AccountId, MessageId
 from emulator.journal.meters import weight_of_answer, weight_of_request
 from emulator.journal.usage import UsageHistory
-from emulator.statistics.series import DEFAULT_PERIOD, PERIODS, Period, RecordedUsage, Usage, Window
+from emulator.statistics.series import DEFAULT_PERIOD, PERIODS, Period, Recorded, Usage, Window
 from emulator.wire.messaging.outgoing import request_headers, sign
 from tests.delivery.samples import SVC, attempt
 from tests.harness.loops import on_loop
@@ -35,7 +35,7 @@ ANSWERS = by_url({DOWN: unreachable()})
 TODAY = EPOCH_MS // DAY_MS
 
 
-async def usage_of(world: KeptWorld, period: Period = DEFAULT_PERIOD, account_id: str = ACCOUNT_ID) -> RecordedUsage:
+async def usage_of(world: KeptWorld, period: Period = DEFAULT_PERIOD, account_id: str = ACCOUNT_ID) -> Recorded[Usage]:
     window = Window(now_ms=world._state.now_ms, period=period)
     return await UsageHistory(world.store).recorded(AccountId(account_id), window)
 
@@ -134,7 +134,7 @@ async def test_a_message_that_fails_is_counted_at_each_of_its_steps() -> None:
 async def test_accounts_are_counted_apart() -> None:
     async with kept() as world:
         world.publish("https://a.example.com/")
-        assert await usage_of(world, account_id="another") == RecordedUsage(points={}, days={})
+        assert await usage_of(world, account_id="another") == Recorded(points={}, days={})
 
 
 @on_loop
@@ -222,7 +222,7 @@ async def test_reading_does_not_change_what_is_read() -> None:
 async def test_minutes_that_are_written_in_pieces_add_up() -> None:
     """History is written whenever somebody reads it, here after every step."""
 
-    async def run(*, reading: bool) -> RecordedUsage:
+    async def run(*, reading: bool) -> Recorded[Usage]:
         async with kept(answering=ANSWERS) as world:
             for _ in range(3):
                 world.publish(DOWN, max_retries=1, retry_delay="1000")
@@ -255,7 +255,7 @@ async def test_starting_over_forgets_all_counts() -> None:
         store, state = await world.store.start_over({})
         world.store = store
         world._state = state
-        assert await usage_of(world) == RecordedUsage(points={}, days={})
+        assert await usage_of(world) == Recorded(points={}, days={})
         assert (await UsageHistory(store).beginning()).at_ms == EPOCH_MS
 
 

@@ -24,7 +24,7 @@ from emulator.statistics.series import (
     IndexStatistics,
     Period,
     QueueStatistics,
-    RecordedUsage,
+    Recorded,
     Usage,
     Window,
     index_statistics,
@@ -50,7 +50,7 @@ from tests.harness.simulations import EPOCH_MS, make_account
 # -- periods, and numbers that agree with each other whatever the seed, the instant and the period ---
 
 
-NOTHING_RECORDED = RecordedUsage(points={}, days={})
+NOTHING_RECORDED = Recorded[Usage](points={}, days={})
 
 
 seeds = st.integers(-(2**53), 2**53)
@@ -239,7 +239,7 @@ def account_statistics(
     window: Window,
     *,
     age_ms: int = 200 * DAY_MS,
-    recorded: RecordedUsage = NOTHING_RECORDED,
+    recorded: Recorded[Usage] = NOTHING_RECORDED,
 ) -> QueueStatistics:
     account = make_account(plan=plan, creation_time=max(0, began_ms - age_ms) // 1000, last_plan_upgrade_time=0)
     invented = profiles.before_the_world(world_key(seed), 1, account, began_ms)
@@ -294,9 +294,7 @@ def test_recorded_usage_is_added_where_it_happened() -> None:
     live = Usage(created=7, active=5, delivered=5, canceled=2, bytes=900)
     today = window.today
     without = account_statistics(1, Plan.PAID, began_ms, window)
-    found = account_statistics(
-        1, Plan.PAID, began_ms, window, recorded=RecordedUsage(points={59: live}, days={today: live})
-    )
+    found = account_statistics(1, Plan.PAID, began_ms, window, recorded=Recorded(points={59: live}, days={today: live}))
     assert found.points[:-1] == without.points[:-1]
     assert found.points[-1] == live
     assert found.days[0] == together(without.days[0], live)

@@ -7,7 +7,7 @@ document, Svc-Redact-Fields. Header maps are canonical name -> list of values (D
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 
 from emulator.core.errors import Refused
@@ -52,8 +52,8 @@ def _published(published: PublishedMessage, *, with_url: bool = False) -> dict[s
 # -- messages, events, dead letters -----------------------------------------------------------
 
 
-def message(message: Message) -> dict[str, Json]:
-    """A message record; times in milliseconds (D-131)."""
+def message(message: Message, trim: int | None = None) -> dict[str, Json]:
+    """A message record; times in milliseconds (D-131); `trim` as in `trimmed`."""
     return present(
         {
             "messageId": message.message_id,
@@ -62,7 +62,7 @@ def message(message: Message) -> dict[str, Json]:
             "endpointName": message.source.endpoint_name,
             "method": message.method.value,
             "header": _headers(message.headers, message.policy.redaction),
-            **_body(message.body, message.policy.redaction),
+            **_body(message.body, message.policy.redaction, trim),
             "maxRetries": message.policy.max_retries,
             "retryDelayExpression": message.policy.retry_delay,
             "notBefore": message.not_before_ms,
@@ -130,8 +130,7 @@ def events_page(page: Page[Event], *keys: str, trim: int | None = None) -> dict[
 def grouped_events_page(page: Page[MessageEvents], trim: int | None) -> dict[str, Json]:
     """A page of messages, each a message record with its events (D-525)."""
     messages = [
-        {**_trimmed_bodies(message(each.message), trim), "events": [event(entry, trim) for entry in each.events]}
-        for each in page.items
+        {**message(each.message, trim), "events": [event(entry, trim) for entry in each.events]} for each in page.items
     ]
     return present({"messages": messages, "cursor": page.cursor})
 
@@ -150,34 +149,19 @@ def trimmed_text(text: str, trim: int | None) -> str | None:
     return None if trim < 0 else text.encode("utf-8", "replace")[:trim].decode("utf-8", "ignore")
 
 
-_BODIES = ("body", "bodyBase64", "responseBody", "responseBodyBase64")
-
-
-def _trimmed_bodies(record: dict[str, Json], trim: int | None) -> dict[str, Json]:
-    """A record with its bodies cut; those in base64 are cut before they are encoded."""
-    shown: dict[str, Json] = {}
-    for name in _BODIES:
-        text = record.get(name)
-        if isinstance(text, str):
-            is_encoded = name.endswith("Base64")
-            shown[name] = _base64_trimmed(b64decode(text), trim) if is_encoded else trimmed_text(text, trim)
-    return present({**record, **shown})
-
-
 def dead_letter(entry: DeadLetterEntry, trim: int | None = None) -> dict[str, Json]:
     """A message record with its last response; status 0 stands for no response at all (D-123)."""
     answer: dict[str, Json] = {"responseStatus": 0}
     if entry.outcome.response is not None:
         response = shown_response(decompressed(entry.outcome.response, entry.message.headers), entry.message)
-        plain = _body(response.body, None)
+        plain = _body(response.body, None, trim)
         answer = {
             "responseStatus": response.status,
             "responseHeader": by_canonical_name(response.headers),
             "responseBody": plain.get("body"),
             "responseBodyBase64": plain.get("bodyBase64"),
         }
-    record = present({**message(entry.message), "dlqId": entry.dead_letter_id, **answer})
-    return _trimmed_bodies(record, trim)
+    return present({**message(entry.message, trim), "dlqId": entry.dead_letter_id, **answer})
 
 
 def dead_letters_page(page: Page[DeadLetterEntry], trim: int | None = None) -> dict[str, Json]:
@@ -317,23 +301,19 @@ def _headers(headers: Headers, redaction: Redaction | None) -> dict[str, list[st
     return by_canonical_name(headers if redaction is None else redact_headers(headers, redaction))
 
 
-def _body(body: bytes, redaction: Redaction | None) -> dict[str, Json]:
+def _body(body: bytes, redaction: Redaction | None, trim: int | None = None) -> dict[str, Json]:
     """`body` if it is text, else `bodyBase64`; neither if there is none."""
     shown = shown_body(body, redaction)
     if not shown:
         return {}
     try:
-        return {"body": shown.decode()}
+        return {"body": trimmed_text(shown.decode(), trim)}
     except UnicodeDecodeError:
-        return {"bodyBase64": _base64(shown)}
-
-
-def _base64(content: bytes) -> str | None:
-    return b64encode(content).decode() or None
+        return {"bodyBase64": _base64_trimmed(shown, trim)}
 
 
 def _base64_trimmed(content: bytes, trim: int | None) -> str | None:
-    return _base64(trimmed(content, trim) or b"")
+    return b64encode(trimmed(content, trim) or b"").decode() or None
 
 
 def _callbacks(options: DeliveryPolicy | MessageOptions, *, name: str) -> dict[str, Json]:
