@@ -103,7 +103,7 @@ class MessagingCall(Record, gc=True):
             if each.deduplicated:
                 at_ms = self.world.clock.now_ms
                 publish = DeduplicatedPublish(at_ms=at_ms, message_id=each.message_id, url=each.url)
-                self.world.refused_calls.add_deduplicated(publish)
+                self.world.refused_calls.deduplicated.append(publish)
 
     def log_note(self, note: Note) -> None:
         """Log the options that are ignored: the answer does not show them (D-074, D-075)."""

@@ -164,7 +164,7 @@ async def _serve(
                 server=settings.server,
                 stop=stop,
                 certificate=certificate,
-                shutdown=emulation.shutdown,
+                worlds=emulation.worlds,
             )
         finally:
             # What is there now goes with the process.

@@ -36,9 +36,9 @@ from emulator.fixtures.files import FixturesError
 from emulator.journal.files import UnusableDatabase
 from emulator.server import bootstrap, serving
 from emulator.server.connections import Certificate, UnusableCertificate, read_certificate
-from emulator.server.exchanges import Shutdown
 from emulator.server.settings import Settings, SettingsError
 from emulator.wire.names import read_field
+from emulator.worlds.registry import Worlds
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class Server:
                 undo.callback(listener.close)
                 emulation = await bootstrap.start(settings, document, given=options.keys())
                 undo.push_async_callback(emulation.close)
-                serve = partial(served, server=settings.server, certificate=certificate, shutdown=emulation.shutdown)
+                serve = partial(served, server=settings.server, certificate=certificate, worlds=emulation.worlds)
                 await undo.enter_async_context(serve(emulation.app, listener))
                 # Calls need no socket in this process.
                 http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
@@ -441,12 +441,12 @@ async def served(
     *,
     server: str = "uvicorn",
     certificate: Certificate | None = None,
-    shutdown: Shutdown | None = None,
+    worlds: Worlds | None = None,
 ) -> AsyncIterator[None]:
-    """Serve an application for the length of a block; `shutdown` answers the calls that are under way at its end."""
+    """Serve an application for the length of a block; see `serving.serve`."""
     stop = asyncio.Event()
     task = asyncio.get_running_loop().create_task(
-        serving.serve(app, listener, server=server, stop=stop, certificate=certificate, shutdown=shutdown),
+        serving.serve(app, listener, server=server, stop=stop, certificate=certificate, worlds=worlds),
         name="emulator server",
     )
     try:

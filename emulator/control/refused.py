@@ -83,8 +83,8 @@ async def list_refused(call: ControlCall) -> RefusedList:
     limit = read_refused_query(call.parts.query)
     kept = call.world.refused_calls
     return RefusedList(
-        refused=tuple(refused_call_view(each) for each in kept.latest(limit)),
-        deduplicated=tuple(DeduplicatedPublish(**asdict(each)) for each in kept.latest_deduplicated(limit)),
+        refused=tuple(refused_call_view(each) for each in list(kept.calls)[-limit:]),
+        deduplicated=tuple(DeduplicatedPublish(**asdict(each)) for each in list(kept.deduplicated)[-limit:]),
     )
 
 
@@ -94,12 +94,15 @@ async def clear_refused(call: ControlCall) -> Response:
 
 
 async def list_mismatches(call: ControlCall) -> MismatchList:
-    found = call.world.mismatches.all()
-    return MismatchList(strict=call.options.is_strict, mismatches=tuple(Mismatch(**asdict(each)) for each in found))
+    found = tuple(
+        Mismatch(operation=operation, mismatch=mismatch, count=count)
+        for (operation, mismatch), count in call.world.mismatches.counts.items()
+    )
+    return MismatchList(strict=call.options.is_strict, mismatches=found)
 
 
 async def clear_mismatches(call: ControlCall) -> Response:
-    call.world.mismatches.clear()
+    call.world.mismatches.counts.clear()
     return Answer(status=204)
 
 

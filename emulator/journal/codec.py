@@ -21,7 +21,8 @@ from emulator.queries.history import AnsweringRule, Dropped, RecordedAttempt
 T = TypeVar("T")
 
 _MOST_SHARED = 10_000
-_ENCODER: Final = msgspec.msgpack.Encoder()
+# A record as bytes.
+encode: Final = msgspec.msgpack.Encoder().encode
 # Every fact, by the name of its class, under which it is stored.
 FACTS: Final[dict[str, type[Fact]]] = {
     name: kind
@@ -30,11 +31,15 @@ FACTS: Final[dict[str, type[Fact]]] = {
     if isinstance(kind, type) and issubclass(kind, Fact) and kind is not Fact and "apply" in vars(kind)
 }
 _GROUP: Final = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
-_MESSAGE: Final = msgspec.msgpack.Decoder(Message)
-_OUTCOME: Final = msgspec.msgpack.Decoder(AttemptOutcome)
-_RUN: Final = msgspec.msgpack.Decoder(WorkflowRun)
-_WAITER: Final = msgspec.msgpack.Decoder(Waiter)
-_RULE: Final = msgspec.msgpack.Decoder(AnsweringRule)
+decode_message: Final = msgspec.msgpack.Decoder(Message).decode
+decode_run: Final = msgspec.msgpack.Decoder(WorkflowRun).decode
+decode_waiter: Final = msgspec.msgpack.Decoder(Waiter).decode
+# A few rules answer thousands of attempts.
+decode_rule: Final = lru_cache(maxsize=256)(msgspec.msgpack.Decoder(AnsweringRule).decode)
+_decode_outcome: Final = msgspec.msgpack.Decoder(AttemptOutcome).decode
+# Attempts of one moment that a rule answered have equal outcomes: a month of them is read with a tenth of the work.
+_SMALL_OUTCOME = 1_024
+_decode_small_outcome: Final = lru_cache(maxsize=256)(_decode_outcome)
 
 
 class Decoders:
@@ -63,7 +68,7 @@ _DECODERS: Final = Decoders()
 
 def encode_facts(facts: Sequence[Fact]) -> bytes:
     """A group of facts, each under the name of its class."""
-    return _ENCODER.encode([(type(fact).__name__, fact) for fact in facts])
+    return encode([(type(fact).__name__, fact) for fact in facts])
 
 
 class Shared:
@@ -93,10 +98,6 @@ def decode_facts(payload: bytes, shared: Shared | None = None) -> Iterable[Fact]
         yield fact
 
 
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    return _ENCODER.encode(checkpoint)
-
-
 def decode_checkpoint(payload: bytes, shared: Shared | None = None) -> Checkpoint:
     checkpoint = _DECODERS.of(Checkpoint).decode(payload)
     if shared is not None:
@@ -105,41 +106,8 @@ def decode_checkpoint(payload: bytes, shared: Shared | None = None) -> Checkpoin
     return checkpoint
 
 
-def encode_message(message: Message) -> bytes:
-    return _ENCODER.encode(message)
-
-
-def decode_message(payload: bytes) -> Message:
-    return _MESSAGE.decode(payload)
-
-
-def encode_outcome(outcome: AttemptOutcome) -> bytes:
-    return _ENCODER.encode(outcome)
-
-
-def encode_run(run: WorkflowRun) -> bytes:
-    return _ENCODER.encode(run)
-
-
-def decode_run(payload: bytes) -> WorkflowRun:
-    return _RUN.decode(payload)
-
-
-def encode_waiter(waiter: Waiter) -> bytes:
-    return _ENCODER.encode(waiter)
-
-
-def decode_waiter(payload: bytes) -> Waiter:
-    return _WAITER.decode(payload)
-
-
 def decode_outcome(payload: bytes) -> AttemptOutcome:
-    return _small_outcome(payload) if len(payload) <= _SMALL_OUTCOME else _OUTCOME.decode(payload)
-
-
-# Attempts of one moment that a rule answered have equal outcomes: a month of them is read with a tenth of the work.
-_SMALL_OUTCOME = 1_024
-_small_outcome = lru_cache(maxsize=256)(_OUTCOME.decode)
+    return _decode_small_outcome(payload) if len(payload) <= _SMALL_OUTCOME else _decode_outcome(payload)
 
 
 def decode_attempt(
@@ -155,21 +123,7 @@ def decode_attempt(
     )
 
 
-def encode_rule(rule: AnsweringRule) -> bytes:
-    return _ENCODER.encode(rule)
-
-
-# A few rules answer thousands of attempts.
-@lru_cache(maxsize=256)
-def decode_rule(payload: bytes) -> AnsweringRule:
-    return _RULE.decode(payload)
-
-
 # -- what must be whole for a world to start --------------------------------------------------
-
-
-def encode_dropped(dropped: Dropped) -> bytes:
-    return b"%d %d" % (dropped.seq, dropped.at_ms)
 
 
 def decode_dropped(value: bytes | None) -> Dropped:

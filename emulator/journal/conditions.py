@@ -53,15 +53,16 @@ class Conditions:
         self.texts.append(text)
         self.parameters += parameters
 
+    def given(self, text: str, value: object) -> None:
+        """A condition of one parameter; no value, no condition."""
+        if value is not None:
+            self.add(text, value)
+
     def among(self, column: str, values: Sequence[object]) -> None:
         """The column has one of the values; no values, no condition."""
         if values:
             # One parameter, however many values: SQLite limits the number of parameters.
             self.add(f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values)))
-
-    def of_hosts(self, hosts: Sequence[str]) -> None:
-        """Messages to one of the hosts, compared without letter case (D-522); no hosts, no condition."""
-        self.among("messages.host COLLATE NOCASE", hosts)
 
     def of_states(self, query: EventQuery) -> None:
         """Entries of certain states, or of messages that have not ended, or both (D-013)."""
@@ -95,7 +96,8 @@ class Conditions:
     def of_url(self, url: str, table: str = "messages") -> None:
         """Messages or runs of a URL, exact or a glob."""
         if "*" in url:
-            self.add(f"{table}.url GLOB ?", _glob(url))
+            # Our globs know `*` only; SQLite's other wildcards are taken literally.
+            self.add(f"{table}.url GLOB ?", "".join(f"[{char}]" if char in "?[" else char for char in url))
         else:
             self.add(f"{table}.url = ?", url)
 
@@ -125,16 +127,13 @@ class Conditions:
         if wanted.label is not None:
             labels = f"({_LABELS} OR {_RUN_LABELS})" if runs else _LABELS
             self.add(labels, *[json.dumps([wanted.label])] * (1 + runs))
-        if wanted.schedule_id is not None:
-            self.add("messages.schedule_id = ?", wanted.schedule_id)
-        if wanted.queue is not None:
-            self.add("messages.queue = ?", wanted.queue)
+        self.given("messages.schedule_id = ?", wanted.schedule_id)
+        self.given("messages.queue = ?", wanted.queue)
         if wanted.id is not None:
             self.of_end(wanted.id, *ids)
         if wanted.text is not None:
             self.add(_TEXT, *[wanted.text] * 5)
-        if wanted.run is not None:
-            self.add(f"messages.number IN ({_OF_RUNS % 'run_id = ?'})", wanted.run)
+        self.given(f"messages.number IN ({_OF_RUNS % 'run_id = ?'})", wanted.run)
 
     @property
     def text(self) -> str:
@@ -181,8 +180,3 @@ def page_of(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T
     has_more = len(found) > count
     items = tuple(found[:count])
     return Page(items=items, cursor=cursor_of(items[-1]) if has_more and items else None)
-
-
-def _glob(pattern: str) -> str:
-    """Our globs know `*` only; SQLite's other wildcards are taken literally."""
-    return "".join(f"[{char}]" if char in "?[" else char for char in pattern)

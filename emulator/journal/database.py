@@ -202,7 +202,7 @@ class Database:
             self._connection = copied = _in_memory()
             connection.backup(copied)
             copied.execute(schema.FORGET_GENERATION)
-            copied.executemany(schema.WRITE_META, _entries(codec.encode_checkpoint(base), meta))
+            copied.executemany(schema.WRITE_META, _entries(codec.encode(base), meta))
 
         await source.run(copy)
 
@@ -215,8 +215,8 @@ class Database:
         def take(connection: sqlite3.Connection) -> None:
             for statement in schema.TAKE_COPY:
                 connection.execute(statement)
-            connection.execute(schema.REPLACE_STATE, (codec.encode_checkpoint(checkpoint),))
-            connection.executemany(schema.WRITE_META, _entries(codec.encode_checkpoint(base), meta))
+            connection.execute(schema.REPLACE_STATE, (codec.encode(checkpoint),))
+            connection.executemany(schema.WRITE_META, _entries(codec.encode(base), meta))
 
         await self.run(lambda connection: connection.execute(schema.ATTACH_COPY, (path,)))
         try:
@@ -287,7 +287,7 @@ class Database:
         if self.is_file:
             return files.size(self.path)
         async with self._lock:
-            return 0 if self._connection is None else _size_in_memory(self._connection)
+            return 0 if self._connection is None else int(self._connection.execute(schema.SELECT_SIZE).fetchone()[0])
 
     async def keep_log_short(self) -> None:
         """Move what the log holds into the file if that is much. Raises sqlite3.Error."""
@@ -322,11 +322,6 @@ def _in_memory() -> sqlite3.Connection:
     )
     connection.executescript(schema.OPEN_MEMORY)
     return connection
-
-
-def _size_in_memory(connection: sqlite3.Connection) -> int:
-    ((size,),) = connection.execute(schema.SELECT_SIZE)
-    return int(size)
 
 
 def _connected(path: str) -> sqlite3.Connection | None:
@@ -367,7 +362,7 @@ def _transact(job: Job[T], connection: sqlite3.Connection) -> T:
 
 
 def _write_beginning(connection: sqlite3.Connection, checkpoint: Checkpoint, meta: dict[str, bytes]) -> None:
-    encoded = codec.encode_checkpoint(checkpoint)
+    encoded = codec.encode(checkpoint)
     connection.executemany(schema.WRITE_META, _entries(encoded, meta))
     connection.execute(schema.WRITE_CHECKPOINT, (schema.THE_CHECKPOINT, 0, encoded))
 

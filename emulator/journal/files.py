@@ -195,7 +195,7 @@ def examine(path: Path) -> Examined:
 @contextlib.contextmanager
 def _undisturbed(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection under which nothing changes in the file."""
-    if not has_log(path):
+    if not any(path.with_name(path.name + beside).exists() for beside in _BESIDE):
         address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             yield connection
@@ -224,12 +224,11 @@ def put_in_place(fresh: Path, path: Path) -> None:
         try:
             # Unlike a rename, it fails if another process has made the file meanwhile.
             os.link(fresh, path)
+            return
         except FileExistsError:
             raise
         except OSError:
-            # A file system without links.
-            os.replace(fresh, path)
-        return
+            pass  # A file system without links.
     os.replace(fresh, path)
 
 
@@ -256,11 +255,6 @@ def found_in(folder: Path, pattern: str) -> list[Path]:
         return list(folder.glob(pattern))
     except OSError:
         return []
-
-
-def has_log(path: Path) -> bool:
-    """Whether something that belongs to a database lies beside it."""
-    return any(path.with_name(path.name + beside).exists() for beside in _BESIDE)
 
 
 def is_in_use(path: Path) -> bool:

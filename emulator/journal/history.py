@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from emulator.core.model.messages import AttemptOutcome, EventState, Message, delivered_bytes
+from emulator.core.model.messages import EventState, Message, delivered_bytes
 from emulator.core.model.options import CallType
 from emulator.core.model.workflows import WorkflowStep, as_delivered
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
@@ -110,19 +110,17 @@ def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
     conditions.among("workflow_runs.url", wanted.urls)
     conditions.among("workflow_runs.run_id", wanted.run_ids)
     conditions.among(_CALLBACK_STATE, [state.value for state in wanted.callback_states])
-    if wanted.created_ms is not None:
-        conditions.add("workflow_runs.created_ms = ?", wanted.created_ms)
+    conditions.given("workflow_runs.created_ms = ?", wanted.created_ms)
 
 
 def _choose_events(conditions: Conditions, query: EventQuery) -> None:
     """What the filters of a query ask of events and of their messages."""
-    if query.from_ms is not None:
-        conditions.add("events.at_ms >= ?", query.from_ms)
-    if query.to_ms is not None:
-        conditions.add("events.at_ms <= ?", query.to_ms)
+    conditions.given("events.at_ms >= ?", query.from_ms)
+    conditions.given("events.at_ms <= ?", query.to_ms)
     conditions.of_states(query)
     conditions.of_message(query)
-    conditions.of_hosts(query.hosts)
+    # Hosts are compared without letter case (D-522).
+    conditions.among("messages.host COLLATE NOCASE", query.hosts)
     conditions.among("messages.path", query.paths)
 
 
@@ -131,14 +129,15 @@ class History:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cleared_up_to = 0
+        # The last entry whose delivery was removed from view.
+        self.cleared_up_to = 0
         # Drawn once, so that concurrent first calls of `generation` agree.
         self._new_generation = secrets.token_hex(4)
         self._generation: str | None = None
 
     async def load(self) -> None:
         """Recall which deliveries were removed from view."""
-        self._cleared_up_to = int((await self._store.meta()).get(schema.DELIVERIES_CLEARED, b"0"))
+        self.cleared_up_to = int((await self._store.meta()).get(schema.DELIVERIES_CLEARED, b"0"))
 
     # -- messages ---------------------------------------------------------------------------
 
@@ -209,35 +208,37 @@ class History:
         return conditions
 
     async def _select_events(self, conditions: Conditions, query: EventQuery, limit: int) -> list[Event]:
-        order = "DESC" if query.latest_first else "ASC"
-        statement = f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order} LIMIT ?"
-        rows = await self._store.rows(statement, [*conditions.parameters, limit])
+        rows = await self._select(_SELECT_EVENTS, conditions, "events.seq", limit, latest_first=query.latest_first)
         return [
             _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome in rows
         ]
+
+    async def _select(
+        self, statement: str, conditions: Conditions, column: str, limit: int, *, latest_first: bool
+    ) -> list[Row]:
+        """The rows for which the conditions hold, in the order of a column."""
+        order = "DESC" if latest_first else "ASC"
+        ordered = f"{statement}{conditions.text} ORDER BY {column} {order} LIMIT ?"
+        return await self._store.rows(ordered, [*conditions.parameters, limit])
 
     # -- dead letters -----------------------------------------------------------------------
 
     async def dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetterEntry]:
         """One page of the dead letter queue. Raises InvalidInput for a cursor that is none of ours."""
         conditions = Conditions()
-        if query.account_id is not None:
-            conditions.add("messages.account_id = ?", query.account_id)
-        if query.from_ms is not None:
-            conditions.add("dead_letters.failed_ms >= ?", query.from_ms)
-        if query.to_ms is not None:
-            conditions.add("dead_letters.failed_ms <= ?", query.to_ms)
+        conditions.given("messages.account_id = ?", query.account_id)
+        conditions.given("dead_letters.failed_ms >= ?", query.from_ms)
+        conditions.given("dead_letters.failed_ms <= ?", query.to_ms)
         conditions.among("dead_letters.dead_letter_id", query.dead_letter_ids)
         conditions.among("dead_letters.status", query.response_statuses)
         _of_run(conditions, query)
         conditions.of_message(query)
         ids = ("dead_letters.dead_letter_id", "messages.message_id", "workflow_runs.run_id")
         conditions.matching(query.wanted, *ids, runs=True)
-        continue_after(conditions, "dead_letters.position", query.cursor, latest_first=query.latest_first)
-        order = "DESC" if query.latest_first else "ASC"
-        statement = f"{_SELECT_DEAD_LETTERS}{conditions.text} ORDER BY dead_letters.position {order} LIMIT ?"
-        rows = await self._store.rows(statement, [*conditions.parameters, query.count + 1])
+        column, latest_first = "dead_letters.position", query.latest_first
+        continue_after(conditions, column, query.cursor, latest_first=latest_first)
+        rows = await self._select(_SELECT_DEAD_LETTERS, conditions, column, query.count + 1, latest_first=latest_first)
         positions = {row[0]: row[2] for row in rows}
         found = [
             DeadLetterEntry(
@@ -262,10 +263,9 @@ class History:
         `as_sent` gives the attempts their bodies.
         """
         conditions = self._of_deliveries(query)
-        continue_after(conditions, "attempts.seq", query.cursor, latest_first=query.latest_first)
-        order = "DESC" if query.latest_first else "ASC"
-        statement = f"{_SELECT_DELIVERIES}{conditions.text} ORDER BY attempts.seq {order} LIMIT ?"
-        rows = await self._store.rows(statement, [*conditions.parameters, query.limit + 1])
+        column, latest_first = "attempts.seq", query.latest_first
+        continue_after(conditions, column, query.cursor, latest_first=latest_first)
+        rows = await self._select(_SELECT_DELIVERIES, conditions, column, query.limit + 1, latest_first=latest_first)
         found = [
             _delivery(seq, at_ms, finished_ms, attempt, message_of(definition), outcome, rule)
             for seq, at_ms, finished_ms, attempt, definition, outcome, rule in rows
@@ -305,7 +305,7 @@ class History:
 
     def _of_deliveries(self, query: DeliveryQuery) -> Conditions:
         conditions, messages = Conditions(), Conditions()
-        conditions.add("attempts.seq > ?", max(self._cleared_up_to, self.dropped.seq))
+        conditions.add("attempts.seq > ?", max(self.cleared_up_to, self.dropped.seq))
         if query.message_id is not None:
             messages.of_ids([query.message_id])
         messages.matching(query.wanted)
@@ -314,22 +314,20 @@ class History:
             conditions.add(f"attempts.number IN ({_NUMBERS}{messages.text})", *messages.parameters)
         if query.outcome is not None:
             conditions.add("attempts.succeeded = ?", query.outcome == "succeeded")
-        if query.since_ms is not None:
-            conditions.add("attempts.at_ms >= ?", query.since_ms)
-        if query.seq is not None:
-            conditions.add("attempts.seq = ?", query.seq)
+        conditions.given("attempts.at_ms >= ?", query.since_ms)
+        conditions.given("attempts.seq = ?", query.seq)
         return conditions
 
     @property
     def dropped_deliveries(self) -> Dropped:
         """What is not kept any more of the delivery journal; what was removed from view before is not missed."""
-        return Dropped() if self._cleared_up_to >= self.dropped.seq else self.dropped
+        return Dropped() if self.cleared_up_to >= self.dropped.seq else self.dropped
 
     async def clear_deliveries(self) -> None:
         """Empty the delivery journal. The event log and the trace keep what they need of it."""
         for (seq,) in await self._store.rows("SELECT coalesce(max(seq), 0) FROM attempts", ()):
-            self._cleared_up_to = seq
-        await self._store.write_meta(schema.DELIVERIES_CLEARED, b"%d" % self._cleared_up_to)
+            self.cleared_up_to = seq
+        await self._store.write_meta(schema.DELIVERIES_CLEARED, b"%d" % self.cleared_up_to)
 
     # -- the trace --------------------------------------------------------------------------
 
@@ -385,12 +383,7 @@ class History:
     @property
     def dropped(self) -> Dropped:
         """What is not kept any more of the oldest history."""
-        return self._store.dropped
-
-    @property
-    def cleared_up_to(self) -> int:
-        """The last entry whose delivery was removed from view."""
-        return self._cleared_up_to
+        return self._store.writer.dropped
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
         wanted = json.dumps(sorted(numbers))
@@ -426,19 +419,17 @@ def _delivery(
 
 
 def _event(seq: int, at_ms: int, state: str, next_ms: int | None, message: Message, encoded: bytes | None) -> Event:
-    outcome = None if encoded is None else codec.decode_outcome(encoded)
+    error = response = None
+    if encoded is not None:
+        outcome = codec.decode_outcome(encoded)
+        response = outcome.response
+        error = outcome.error if response is None else f"destination answered {response.status}"
     return Event(
         seq=seq,
         at_ms=at_ms,
         state=EventState(state),
         message=message,
-        error=None if outcome is None else _error_text(outcome),
-        response=None if outcome is None else outcome.response,
+        error=error,
+        response=response,
         next_delivery_ms=next_ms,
     )
-
-
-def _error_text(outcome: AttemptOutcome) -> str | None:
-    if outcome.response is None:
-        return outcome.error
-    return f"destination answered {outcome.response.status}"

@@ -24,8 +24,10 @@ _OWN_HEADERS = 550
 _STATUS_LINE = 20
 
 _KEYS, _MINUTE = 2, 1
-CREATED, ACTIVE, DELIVERED, ERROR, RETRY, FAILED, CANCELED, BYTES = range(_KEYS, _KEYS + len(USAGE_FIELDS))
-RUN_MESSAGES, RUN_STARTED, RUN_SUCCESS, RUN_FAILED, RUN_CANCELED = range(_KEYS, _KEYS + len(WORKFLOW_FIELDS))
+# Where the counts stand in a row.
+USAGE_COLUMNS, WORKFLOW_COLUMNS = (
+    {name: column for column, name in enumerate(names, start=_KEYS)} for names in (USAGE_FIELDS, WORKFLOW_FIELDS)
+)
 
 
 def weight_of_request(message: Message) -> int:
@@ -61,7 +63,7 @@ class Meter:
         return Meter(self._row)
 
     def add(self, at_ms: int, column: int, count: int = 1) -> None:
-        """Count something in the minute in which it happened; the constants of this module name the columns."""
+        """Count something in the minute in which it happened; see USAGE_COLUMNS and WORKFLOW_COLUMNS."""
         minute = at_ms // MINUTE_MS
         # Almost always the minute of the call before: this runs several times for every message.
         if minute != self._minute:

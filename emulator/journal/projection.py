@@ -14,34 +14,19 @@ from emulator.core import message_facts, resource_facts, run_facts
 from emulator.core.model.messages import CreatedBy, Duplicate, EventState, Message, delivered_bytes
 from emulator.core.model.options import RunPart
 from emulator.core.model.resources import DestinationRule, ScriptedAnswer
-from emulator.core.model.workflows import RunState, WorkflowRun, WorkflowStep
+from emulator.core.model.workflows import WorkflowRun, WorkflowStep
 from emulator.core.record import MessageId, RuleId
 from emulator.core.state import Fact, StateView
 from emulator.journal import codec
-from emulator.journal.meters import (
-    ACTIVE,
-    BYTES,
-    CANCELED,
-    CREATED,
-    DELIVERED,
-    ERROR,
-    FAILED,
-    RETRY,
-    RUN_CANCELED,
-    RUN_FAILED,
-    RUN_MESSAGES,
-    RUN_STARTED,
-    RUN_SUCCESS,
-    Meters,
-    weight_of_answer,
-    weight_of_request,
-)
+from emulator.journal.meters import USAGE_COLUMNS, WORKFLOW_COLUMNS, Meters, weight_of_answer, weight_of_request
 from emulator.journal.rows import Rows
 from emulator.queries.history import HOLDS, AnnotationKind, AnsweringRule, answering
 from emulator.statistics.series import USAGE_FIELDS, WORKFLOW_FIELDS
 
-# `value` of an enumeration takes a Python call, and every event needs it.
-_TEXT_OF = {state: state.value for state in EventState}
+# What a state is called in a row, and where it is counted. `value` of an enumeration takes a Python call, and every
+# event needs it.
+_EVENTS = {state: (state.value, USAGE_COLUMNS.get(state.value.lower())) for state in EventState}
+_BYTES = USAGE_COLUMNS["bytes"]
 
 # Indexes into a row of the event log.
 _ATTEMPT_SEQ = 4
@@ -114,30 +99,24 @@ class Projector:
                 case message_facts.MessageCreated():
                     self._created(rows, fact)
                 case message_facts.AttemptStarted():
-                    live = self._live[fact.message_id]
                     self._rules.answer(fact.message_id, fact.answer)
-                    self._event(rows, live, fact.at_ms, EventState.ACTIVE, ACTIVE)
+                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.ACTIVE)
                 case message_facts.AttemptFinished():
                     self._finished(rows, fact)
                 case message_facts.MessageDelivered():
-                    live = self._live.pop(fact.message_id)
-                    self._event(rows, live, fact.at_ms, EventState.DELIVERED, DELIVERED)
+                    self._event(rows, self._live.pop(fact.message_id), fact.at_ms, EventState.DELIVERED)
                 case message_facts.RetryScheduled():
-                    live = self._live[fact.message_id]
                     self._add_next_delivery(rows, fact)
-                    self._event(rows, live, fact.at_ms, EventState.RETRY, RETRY, next_ms=fact.due_ms)
+                    live = self._live[fact.message_id]
+                    self._event(rows, live, fact.at_ms, EventState.RETRY, next_ms=fact.due_ms)
                 case message_facts.MessageFailed():
                     self._failed(rows, fact)
                 case message_facts.MessageGivenUp():
-                    attempt_seq, _ = self._last_failures[fact.message_id]
-                    live = self._live.pop(fact.message_id)
-                    self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
+                    self._failed(rows, fact)
                 case message_facts.CancelRequested():
-                    live = self._live[fact.message_id]
-                    self._event(rows, live, fact.at_ms, EventState.CANCEL_REQUESTED, None)
+                    self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.CANCEL_REQUESTED)
                 case message_facts.MessageCanceled():
-                    live = self._live.pop(fact.message_id)
-                    self._event(rows, live, fact.at_ms, EventState.CANCELED, CANCELED)
+                    self._event(rows, self._live.pop(fact.message_id), fact.at_ms, EventState.CANCELED)
                 case message_facts.DeadLettersRemoved():
                     self._dead_letters_removed(rows, fact)
                 case message_facts.MessageHeld():
@@ -187,12 +166,12 @@ class Projector:
                 None if message.policy.flow_control is None else message.policy.flow_control.key,
                 message.source.caller_ip,
                 json.dumps(message.policy.labels) if message.policy.labels else None,
-                codec.encode_message(message),
+                codec.encode(message),
             )
         )
         if message.run is not None:
             self._runs.message(rows, message, message.run)
-        self._event(rows, message, message.created_ms, EventState.CREATED, CREATED)
+        self._event(rows, message, message.created_ms, EventState.CREATED)
         message_id, at_ms = message.message_id, message.created_ms
         if fact.deduplication_key is not None:
             self._annotate(rows, message_id, at_ms, AnnotationKind.DEDUPLICATION, fact.deduplication_key)
@@ -205,53 +184,51 @@ class Projector:
             self._annotate(rows, message.source.source_message_id, at_ms, kind, message_id)
 
     def _finished(self, rows: Rows, fact: message_facts.AttemptFinished) -> None:
-        self.seq += 1
         live = self._live[fact.message_id]
-        outcome = fact.outcome
-        encoded = codec.encode_outcome(outcome)
         # The body that was sent, the headers, and the answer (D-192). What the journal keeps has the real time in it,
         # which differs from run to run.
-        exchange = weight_of_request(live) + weight_of_answer(outcome)
-        self._meters.of(live.account_id).add(fact.at_ms, BYTES, delivered_bytes(live) + exchange)
+        exchange = weight_of_request(live) + weight_of_answer(fact.outcome)
+        self._meters.of(live.account_id).add(fact.at_ms, _BYTES, delivered_bytes(live) + exchange)
+        status = self._attempt(rows, live.number, fact, self._rules.take(fact.message_id))
+        if not fact.outcome.succeeded:
+            self._last_failures[fact.message_id] = (self.seq, status)
+            self._event(rows, live, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)
+
+    def _attempt(
+        self,
+        rows: Rows,
+        number: int,
+        fact: message_facts.AttemptFinished | message_facts.DuplicateFinished,
+        rule: bytes | None,
+    ) -> int:
+        """A row of the delivery journal; the status that the destination answered, 0 for none."""
+        self.seq = seq = self.seq + 1
+        outcome = fact.outcome
         status = 0 if outcome.response is None else outcome.response.status
         rows.attempts.append(
             (
-                self.seq,
-                live.number,
+                seq,
+                number,
                 fact.number,
                 fact.started_ms,
                 fact.at_ms,
                 int(outcome.succeeded),
                 status,
-                encoded,
-                self._rules.take(fact.message_id),
+                codec.encode(outcome),
+                rule,
             )
         )
-        if not outcome.succeeded:
-            self._last_failures[fact.message_id] = (self.seq, status)
-            self._event(rows, live, fact.at_ms, EventState.ERROR, ERROR, attempt_seq=self.seq)
+        return status
 
     def _await_duplicate(self, duplicate: Duplicate) -> None:
         self._duplicates[duplicate.message.message_id, duplicate.number, duplicate.redelivery] = duplicate
 
     def _duplicate_finished(self, rows: Rows, fact: message_facts.DuplicateFinished) -> None:
         """A duplicate is no event and counts in no statistic: no call published it (D-421, D-705)."""
-        self.seq += 1
         outcome = fact.outcome
         duplicate = self._duplicates.pop((fact.message_id, fact.number, outcome.redelivery))
-        rows.attempts.append(
-            (
-                self.seq,
-                duplicate.message.number,
-                fact.number,
-                fact.started_ms,
-                fact.at_ms,
-                int(outcome.succeeded),
-                0 if outcome.response is None else outcome.response.status,
-                codec.encode_outcome(outcome),
-                None if duplicate.answer is None else self._rules.encoded(duplicate.answer),
-            )
-        )
+        rule = None if duplicate.answer is None else self._rules.encoded(duplicate.answer)
+        self._attempt(rows, duplicate.message.number, fact, rule)
         said = str(outcome.response.status) if outcome.response is not None else outcome.error
         kind = AnnotationKind.REDELIVERY if outcome.redelivery else AnnotationKind.DUPLICATE
         self._annotate(rows, fact.message_id, fact.at_ms, kind, f"{fact.number} {said}")
@@ -265,12 +242,13 @@ class Projector:
                 rows.events[index] = (*event[:_NEXT_DELIVERY], fact.due_ms)
                 return
 
-    def _failed(self, rows: Rows, fact: message_facts.MessageFailed) -> None:
+    def _failed(self, rows: Rows, fact: message_facts.MessageFailed | message_facts.MessageGivenUp) -> None:
         attempt_seq, status = self._last_failures[fact.message_id]
         live = self._live.pop(fact.message_id)
-        self._event(rows, live, fact.at_ms, EventState.FAILED, FAILED, attempt_seq=attempt_seq)
-        rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
-        self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEAD_LETTER, fact.dead_letter_id)
+        self._event(rows, live, fact.at_ms, EventState.FAILED, attempt_seq=attempt_seq)
+        if isinstance(fact, message_facts.MessageFailed):
+            rows.dead_letters.append((fact.dead_letter_id, self.seq, fact.at_ms, live.number, status, attempt_seq))
+            self._annotate(rows, fact.message_id, fact.at_ms, AnnotationKind.DEAD_LETTER, fact.dead_letter_id)
 
     def _dead_letters_removed(self, rows: Rows, fact: message_facts.DeadLettersRemoved) -> None:
         rows.removed_dead_letters.extend((each,) for each in fact.dead_letter_ids)
@@ -299,14 +277,14 @@ class Projector:
         live: Message,
         at_ms: int,
         state: EventState,
-        metric: int | None,
         attempt_seq: int | None = None,
         next_ms: int | None = None,
     ) -> None:
-        self.seq += 1
-        rows.events.append((self.seq, live.number, at_ms, _TEXT_OF[state], attempt_seq, next_ms))
-        if metric is not None:
-            self._meters.of(live.account_id).add(at_ms, metric)
+        self.seq = seq = self.seq + 1
+        text, column = _EVENTS[state]
+        rows.events.append((seq, live.number, at_ms, text, attempt_seq, next_ms))
+        if column is not None:
+            self._meters.of(live.account_id).add(at_ms, column)
 
 
 class AnsweringRules:
@@ -324,7 +302,7 @@ class AnsweringRules:
         return twin
 
     def add(self, rule: DestinationRule) -> None:
-        self._rules[rule.rule_id] = codec.encode_rule(answering(rule))
+        self._rules[rule.rule_id] = codec.encode(answering(rule))
 
     def remove(self, rule_ids: Iterable[RuleId]) -> None:
         for rule_id in rule_ids:
@@ -349,12 +327,10 @@ class AnsweringRules:
             rule_id=answer.rule_id, url="", method=None, forward_to=answer.forward_to, fault=answer.fault
         )
         rule = gone if encoded is None else codec.decode_rule(encoded)
-        return codec.encode_rule(replace(rule, disturbance=answer.disturbance))
+        return codec.encode(replace(rule, disturbance=answer.disturbance))
 
 
 # -- workflow runs ----------------------------------------------------------------------------
-
-_METRICS = {RunState.SUCCESS: RUN_SUCCESS, RunState.FAILED: RUN_FAILED, RunState.CANCELED: RUN_CANCELED}
 
 
 class RunProjector:
@@ -370,7 +346,7 @@ class RunProjector:
         return twin
 
     def started(self, rows: Rows, run: WorkflowRun) -> None:
-        self.meters.of(run.account_id).add(run.created_ms, RUN_STARTED)
+        self.meters.of(run.account_id).add(run.created_ms, WORKFLOW_COLUMNS["started"])
         self._began(rows, run)
 
     def rewritten(self, rows: Rows, run: WorkflowRun) -> None:
@@ -393,7 +369,7 @@ class RunProjector:
                 None if options.flow_control is None else options.flow_control.key,
                 json.dumps(options.labels) if options.labels else None,
                 None if invoker is None else f"{invoker.run_id}@{invoker.run_created_ms}",
-                codec.encode_run(replace(run, steps=(), waiters=(), saved_events=())),
+                codec.encode(replace(run, steps=(), waiters=(), saved_events=())),
             )
         )
         for step in run.steps:
@@ -405,13 +381,13 @@ class RunProjector:
     def message(self, rows: Rows, message: Message, run: RunPart) -> None:
         """A message of a run was created."""
         rows.workflow_messages.append((message.number, run.run_number, run.call_type.value))
-        self.meters.of(message.account_id).add(message.created_ms, RUN_MESSAGES)
+        self.meters.of(message.account_id).add(message.created_ms, WORKFLOW_COLUMNS["messages"])
 
     def waits(self, rows: Rows, fact: run_facts.WaitBegan) -> None:
-        row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode_waiter(fact.waiter))
+        row = (fact.waiter.number, fact.run_number, fact.at_ms, codec.encode(fact.waiter))
         rows.workflow_waits.append(row)
 
     def ended(self, rows: Rows, fact: run_facts.RunEnded) -> None:
         row = (fact.run_number, fact.at_ms, fact.state.value, fact.response, fact.dead_letter_id)
         rows.workflow_ends.append(row)
-        self.meters.of(fact.account_id).add(fact.at_ms, _METRICS[fact.state])
+        self.meters.of(fact.account_id).add(fact.at_ms, WORKFLOW_COLUMNS[fact.state.name.lower()])

@@ -216,15 +216,10 @@ def _file_of(folder: Path, name: str) -> Path:
 def _hidden(path: Path) -> Iterator[Path]:
     """A file that is gone afterwards, with all that SQLite puts beside it, unless it was renamed."""
     try:
-        _unlink(path)
+        files.remove(path)
         yield path
     finally:
-        _unlink(path)
-
-
-def _unlink(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        files.remove(path)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,6 @@ from emulator.journal import codec, files, schema
 from emulator.journal.database import MEMORY, Database, Job, Pool
 from emulator.journal.projection import Projector
 from emulator.journal.writer import DEFAULT_THRESHOLDS, Backlog, StartingPoint, Thresholds, Writer
-from emulator.queries.history import Dropped
 
 T = TypeVar("T")
 # What makes a copied state that of another world.
@@ -34,6 +33,8 @@ class Store:
 
     def __init__(self, database: Database, thresholds: Thresholds = DEFAULT_THRESHOLDS, keep: Keep = KEEP_ALL) -> None:
         self.path = database.path
+        # The bytes that the database takes.
+        self.size = database.size
         self._database = database
         self._thresholds = thresholds
         self.writer = Writer(database, thresholds, keep)
@@ -163,7 +164,7 @@ class Store:
         try:
             await self._database.begin_again(checkpoint, meta)
         except (sqlite3.Error, files.UnusableDatabase) as error:
-            self.writer.fail(error)
+            self.writer.failure = error
             raise files.broken(error) from error
         fresh = self._successor()
         return fresh, fresh._begin(checkpoint)
@@ -202,23 +203,10 @@ class Store:
 
     # -- meta and history -------------------------------------------------------------------
 
-    def keep(self, keep: Keep) -> None:
-        """Keep so much of history from the next write on."""
-        self.writer.keep = keep
-
     async def last_seq(self) -> int:
         """The last entry of history, after everything that has happened so far."""
         await self.writer.flush_history()
         return self.writer.last_seq
-
-    async def size(self) -> int:
-        """The bytes that the database takes."""
-        return await self._database.size()
-
-    @property
-    def dropped(self) -> Dropped:
-        """Of the oldest history."""
-        return self.writer.dropped
 
     async def meta(self) -> dict[str, bytes]:
         """What the database says of its world. Raises Conflict once it is closed."""
@@ -282,7 +270,7 @@ async def _make_independent(path: Path, change: Change, meta: dict[str, bytes]) 
 def _changed(checkpoint: bytes, change: Change) -> bytes:
     state = restore(codec.decode_checkpoint(checkpoint))
     change(state)
-    return codec.encode_checkpoint(capture(state))
+    return codec.encode(capture(state))
 
 
 async def open_store(

@@ -283,8 +283,7 @@ def _messages(rows: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row
 def _chosen(query: RunQuery) -> Conditions:
     """What a query asks of runs, but for their states and its cursor."""
     conditions = Conditions()
-    if query.account_id is not None:
-        conditions.add("workflow_runs.account_id = ?", query.account_id)
+    conditions.given("workflow_runs.account_id = ?", query.account_id)
     if query.runs:
         names = [f"{run_id}@{created_ms}" for run_id, created_ms in query.runs]
         conditions.among("workflow_runs.run_id || '@' || workflow_runs.created_ms", names)
@@ -301,13 +300,9 @@ def _chosen(query: RunQuery) -> Conditions:
         conditions.add(LABELS.format(table="workflow_runs"), json.dumps(query.labels))
     if query.message_ids:
         conditions.add(_OF_MESSAGES, json.dumps(query.message_ids))
-    for text, instant_ms in (
-        ("workflow_runs.created_ms = ?", query.created_ms),
-        ("workflow_runs.created_ms >= ?", query.from_ms),
-        ("workflow_runs.created_ms <= ?", query.to_ms),
-    ):
-        if instant_ms is not None:
-            conditions.add(text, instant_ms)
+    conditions.given("workflow_runs.created_ms = ?", query.created_ms)
+    conditions.given("workflow_runs.created_ms >= ?", query.from_ms)
+    conditions.given("workflow_runs.created_ms <= ?", query.to_ms)
     conditions.matching_runs(query.wanted)
     return conditions
 

@@ -259,10 +259,6 @@ class Writer:
         if self._closing:
             raise Conflict("this world is being reset or removed")
 
-    def fail(self, error: BaseException) -> None:
-        """Write no more: what should have been written was not."""
-        self.failure = error
-
     @property
     def has_state(self) -> bool:
         """Whether it can store the state as a whole."""
@@ -290,7 +286,7 @@ class Writer:
                 if self._closing and not (self._commits or self._readers or self._jobs):
                     return
         except Exception as error:  # An edge: any failure of the writer stops the store.
-            self.fail(error)
+            self.failure = error
             for future in (*self._commits, *self._readers, *(job.done for job in self._jobs)):
                 if not future.done():
                     future.set_exception(files.broken(error))
@@ -332,7 +328,7 @@ class Writer:
         projector = self._projector
         dropped = drop_oldest(connection, self.keep, self.dropped.seq, projector.seq, projector.live_numbers)
         if dropped is not None:
-            connection.execute(schema.WRITE_META, (schema.DROPPED, codec.encode_dropped(dropped)))
+            connection.execute(schema.WRITE_META, (schema.DROPPED, b"%d %d" % (dropped.seq, dropped.at_ms)))
         return dropped or self.dropped
 
     def _write_progress(self, connection: sqlite3.Connection, last_seq: int) -> None:
@@ -359,7 +355,7 @@ class Writer:
         assert self._capture is not None
         backlog = self._backlog
         # Without an await in between: the state is exactly what the facts appended so far made of it.
-        encoded, covers = codec.encode_checkpoint(self._capture()), backlog.appended
+        encoded, covers = codec.encode(self._capture()), backlog.appended
         rows = self._projector.rows_of(backlog.take_to_project().facts)
 
         def write(connection: sqlite3.Connection) -> Dropped:
@@ -416,7 +412,7 @@ class Writer:
             if self.failure is None and self._database.is_file and self._capture is not None:
                 await (self.checkpoint() if self._ends_with_checkpoint else self._write_history())
         except (sqlite3.Error, files.UnusableDatabase) as error:
-            self.fail(error)
+            self.failure = error
         finally:
             self._capture = None
 

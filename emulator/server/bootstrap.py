@@ -28,7 +28,6 @@ from emulator.engine.limits import Limits
 from emulator.fixtures import files as fixture_files
 from emulator.fixtures.document import Fixtures
 from emulator.server import application
-from emulator.server.exchanges import Shutdown
 from emulator.server.settings import Settings, SettingsError
 from emulator.telemetry.counts import Counts
 from emulator.wire import dialect as dialects
@@ -55,11 +54,6 @@ class Emulation:
     app: Router
     client: HttpClient
     tracing: Tracing | None = None
-
-    @property
-    def shutdown(self) -> Shutdown:
-        """What the calls under way are answered when the server around it ends."""
-        return Shutdown(self.worlds)
 
     async def close(self) -> int:
         """Finish or record what is in flight, and close files and connections; how many attempts were cut off."""
@@ -105,7 +99,11 @@ async def start(
             **({"add_headers": span_ids.of(world).injected} if injects else {}),
         ),
     )
-    control = _control_options(settings)
+    control = ControlOptions(
+        token=settings.read_control_token() or None,
+        inspector=Inspector(settings.inspector),
+        is_strict=settings.strict,
+    )
     app = _application(settings, worlds, control)
     tracing = _tracing(span_ids, control.counts) if _asks_for_spans(os.environ) else None
     worlds.keeps_traceparents = injects or tracing is not None
@@ -188,17 +186,8 @@ def _limits(settings: Settings) -> Limits:
     return Limits(settle_s=min(default.settle_s, settings.settle_s), patience_s=settings.settle_s)
 
 
-def _control_options(settings: Settings) -> ControlOptions:
-    """Raises SettingsError."""
-    return ControlOptions(
-        token=settings.read_control_token() or None,
-        inspector=Inspector(settings.inspector),
-        is_strict=settings.strict,
-    )
-
-
 def _application(settings: Settings, worlds: Worlds, control: ControlOptions) -> Router:
-    """The application that serves the worlds. Raises SettingsError."""
+    """The application that serves the worlds."""
     allowed_origins = AllowedOrigins(
         control_hosts=settings.control_hosts,
         public_hosts=settings.public_hosts,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from urllib.parse import unquote
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emulator.api.callers import known_caller
@@ -16,7 +14,7 @@ from emulator.api.endpoint import DISCONNECT, IS_END_OF_SERVER, Answer
 from emulator.api.next_steps import with_next_step
 from emulator.core.errors import Refused
 from emulator.core.world_setup import DEFAULT
-from emulator.wire.parts import RequestParts, read_parts
+from emulator.wire.parts import read_parts
 from emulator.wire.times import iso
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
@@ -38,15 +36,15 @@ class WholeExchanges:
 
     Once `stop` is set, an endless answer gets a disconnect of its client. The servers
     themselves only wait for it, and cut it off when their grace is over. A call that has no answer
-    a moment later is cut off, and `shutdown` answers in its place. An answer whose client does not take
-    it loses its connection a moment before the grace is over: a server that cancels a task logs a
+    a moment later is cut off, and gets `answer_at_the_end`. An answer whose client does not take it
+    loses its connection a moment before the grace is over: a server that cancels a task logs a
     traceback for it.
     """
 
-    def __init__(self, app: ASGIApp, stop: asyncio.Event, shutdown: Shutdown | None = None) -> None:
+    def __init__(self, app: ASGIApp, stop: asyncio.Event, worlds: Worlds | None = None) -> None:
         self._app = app
         self._stop = stop
-        self._shutdown = shutdown
+        self._worlds = worlds
         # The tasks of the exchanges whose answer has not begun, and of those that were cut off.
         self._unanswered: set[asyncio.Task[object]] = set()
         self._cut_off: set[asyncio.Task[object]] = set()
@@ -66,8 +64,9 @@ class WholeExchanges:
 
     async def _end(self) -> None:
         await self._stop.wait()
-        if self._shutdown is not None:
-            self._shutdown.begin()
+        for world in () if self._worlds is None else self._worlds.all():
+            # Calls that only wait for the deliveries they caused answer now.
+            world.driver.release_waiting_calls()
         await asyncio.sleep(_CUT_OFF_AFTER_S)
         for task in self._unanswered:
             self._cut_off.add(task)
@@ -113,15 +112,11 @@ class WholeExchanges:
             if task not in self._cut_off:
                 raise
             task.uncancel()
-            await self._answer_in_its_place(scope, receive, send)
+            await answer_at_the_end(self._worlds, scope)(scope, receive, send)
         finally:
             self._unanswered.discard(task)
             self._cut_off.discard(task)
             del self._running[task]
-
-    async def _answer_in_its_place(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _ending(scope, TEXT) if self._shutdown is None else self._shutdown.answer(scope)
-        await answer(scope, receive, send)
 
     async def _next_or_stop(self, receive: Receive) -> Message:
         loop = asyncio.get_running_loop()
@@ -148,51 +143,27 @@ def _with_path_alone(scope: Scope) -> Scope:
     return {**scope, "raw_path": path, "path": unquote(path.decode("latin-1"))}
 
 
-# -- shutdown: what the calls under way are answered when their server ends -------------------
-
-STATUS = 503
-TEXT = "the server is stopping"
-
-
-def _ending(scope: Scope, text: str) -> Response:
-    return Answer(with_next_step({"error": text}, scope["path"], STATUS), STATUS)
+def answer_at_the_end(worlds: Worlds | None, scope: Scope) -> Answer:
+    """The answer to a call that is cut off as its server ends: where the clock of its world stands (D-291)."""
+    world = None if worlds is None else _world_of(worlds, scope)
+    where = "" if world is None else f", the clock stands at {iso(world.clock.now_ms)}"
+    return Answer(with_next_step({"error": f"the server is stopping{where}"}, scope["path"], 503), 503)
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    """The end of a server, as the worlds behind it see it."""
-
-    worlds: Worlds
-
-    def begin(self) -> None:
-        """Let calls answer now that only wait for the deliveries they caused."""
-        for world in self.worlds.all():
-            world.driver.release_waiting_calls()
-
-    def answer(self, scope: Scope) -> Response:
-        """The answer to a call that is cut off: where the clock of its world stands (D-291)."""
-        world = self._world_of(scope)
-        where = "" if world is None else f", the clock stands at {iso(world.clock.now_ms)}"
-        return _ending(scope, f"{TEXT}{where}")
-
-    def _world_of(self, scope: Scope) -> World | None:
-        """The world that a call is about, None if it names none."""
-        try:
-            parts = read_parts(
-                method=scope["method"],
-                raw_path=scope.get("raw_path") or scope["path"].encode(),
-                query_string=scope["query_string"],
-                raw_headers=scope["headers"],
-                body=b"",
-                client_ip="",
-            )
-            return self._by_name(parts) if parts.path.startswith("/_emulator") else self._by_credentials(parts)
-        except Refused:
-            return None
-
-    def _by_name(self, parts: RequestParts) -> World:
-        return self.worlds.get(dict(parts.query).get("world", DEFAULT))
-
-    def _by_credentials(self, parts: RequestParts) -> World | None:
-        caller = known_caller(self.worlds, parts)
+def _world_of(worlds: Worlds, scope: Scope) -> World | None:
+    """The world that a call is about, None if it names none."""
+    try:
+        parts = read_parts(
+            method=scope["method"],
+            raw_path=scope.get("raw_path") or scope["path"].encode(),
+            query_string=scope["query_string"],
+            raw_headers=scope["headers"],
+            body=b"",
+            client_ip="",
+        )
+        if parts.path.startswith("/_emulator"):
+            return worlds.get(dict(parts.query).get("world", DEFAULT))
+        caller = known_caller(worlds, parts)
         return None if caller is None else caller.world
+    except Refused:
+        return None

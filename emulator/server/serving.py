@@ -17,8 +17,9 @@ from typing import TypeVar
 from starlette.types import ASGIApp
 
 from emulator.server.connections import Certificate, ConnectionLimits
-from emulator.server.exchanges import Shutdown, WholeExchanges
+from emulator.server.exchanges import WholeExchanges
 from emulator.wire import dialect as dialects
+from emulator.worlds.registry import Worlds
 
 T = TypeVar("T")
 
@@ -77,12 +78,12 @@ async def serve(
     server: str,
     stop: asyncio.Event,
     certificate: Certificate | None = None,
-    shutdown: Shutdown | None = None,
+    worlds: Worlds | None = None,
     limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then end within a second. The listener is closed at the end.
 
-    `shutdown` answers the calls that are under way then.
+    Calls that are under way then are answered with where the clocks of these worlds stand.
 
     With a certificate https alone is served, with HTTP/2 for clients that offer it to hypercorn;
     without one hypercorn takes HTTP/2 from clients that begin with it or ask for it (h2c).
@@ -92,7 +93,7 @@ async def serve(
     else:
         from emulator.server import uvicorn_server as chosen  # type: ignore[no-redef]  # the same function of both
     _read_ahead()
-    exchanges = WholeExchanges(app, stop, shutdown)
+    exchanges = WholeExchanges(app, stop, worlds)
     async with _muted_after(stop), exchanges.ended_after_stop():
         await chosen.serve(exchanges, listener, stop, certificate, limits or ConnectionLimits())
 

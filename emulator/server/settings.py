@@ -184,14 +184,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check ranges, choices and types. Raises SettingsError."""
-        self._check_types()
+        for entry in fields(self):
+            value, kind = getattr(self, entry.name), type(entry.default)
+            fits = all(isinstance(each, str) for each in value) if kind is tuple else isinstance(value, kind)
+            if not fits and "choices" not in entry.metadata:
+                expected = "texts" if kind is tuple else _EXPECTED[kind]
+                raise SettingsError(f"{entry.name}: expected {expected}, got {value!r}")
         # Each raises for a value that is none.
         _ = self.rate, self.chaos_level, self.settle_s, self.kept, self.control_hosts, self.public_hosts
         _ = self.origins, self.proxies, self.mount_timeout_s
         for entry in fields(self):
             value, limits = getattr(self, entry.name), entry.metadata
-            if "least" in limits and not isinstance(value, int):
-                raise SettingsError(f"{entry.name}: expected a whole number, got {value!r}")
             if "least" in limits and not limits["least"] <= value <= limits["most"]:
                 raise SettingsError(
                     f"{entry.name}: expected a number from {limits['least']} to {limits['most']}, got {value}"
@@ -200,8 +203,6 @@ class Settings:
                 raise SettingsError(f"{entry.name}: expected a value such as {entry.default}, got an empty text")
             if isinstance(value, str) and "\0" in value:
                 raise SettingsError(f"{entry.name}: expected a text without NUL characters, got {value!r}")
-            if isinstance(entry.default, bool) and not isinstance(value, bool):
-                raise SettingsError(f"{entry.name}: expected true or false, got {value!r}")
             if "choices" in limits and value not in limits["choices"]:
                 raise SettingsError(f"{entry.name}: expected one of {', '.join(limits['choices'])}, got {value!r}")
 
@@ -209,37 +210,17 @@ class Settings:
             for host in getattr(self, name):
                 _check_host(name, host)
 
-    def _check_types(self) -> None:
-        for entry in fields(self):
-            value, limits = getattr(self, entry.name), entry.metadata
-            if isinstance(entry.default, str) and not isinstance(value, str) and "choices" not in limits:
-                raise SettingsError(f"{entry.name}: expected a text, got {value!r}")
-            if isinstance(entry.default, tuple) and not all(isinstance(each, str) for each in value):
-                raise SettingsError(f"{entry.name}: expected texts, got {value!r}")
-
     @property
     def rate(self) -> float:
         """How fast virtual time passes: 0 is frozen, 1 real time. Raises SettingsError."""
         if self.clock in ("frozen", "realtime"):
             return 0.0 if self.clock == "frozen" else 1.0
-        try:
-            rate = float(self.clock)
-        except ValueError:
-            rate = math.nan
-        if not 0 <= rate <= 1_000_000:
-            raise SettingsError(f"clock: expected 'realtime', 'frozen' or a rate from 0 to 1000000, got {self.clock!r}")
-        return rate
+        return _number("clock", self.clock, 1_000_000, "'realtime', 'frozen' or a rate from 0 to 1000000")
 
     @property
     def chaos_level(self) -> float:
         """How much goes wrong, from 0 to 1 (D-423). Raises SettingsError."""
-        try:
-            level = float(self.chaos)
-        except ValueError:
-            level = math.nan
-        if not 0 <= level <= 1:
-            raise SettingsError(f"chaos: expected a number from 0 (nothing) to 1, got {self.chaos!r}")
-        return level
+        return _number("chaos", self.chaos, 1, "a number from 0 (nothing) to 1")
 
     @property
     def settle_s(self) -> float:
@@ -320,6 +301,17 @@ def check_variables(environment: Mapping[str, str]) -> None:
             continue
         meant = [f" (did you mean {PREFIX}{each}?)" for each in near(own, (*settings, *OTHER_VARIABLES))]
         raise SettingsError(f"{name}: no such setting{''.join(meant)}; it is a variable of the environment")
+
+
+def _number(setting: str, text: str, most: int, expected: str) -> float:
+    """A number from 0 to `most`. Raises SettingsError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= most:
+        raise SettingsError(f"{setting}: expected {expected}, got {text!r}")
+    return number
 
 
 def _real_time_s(setting: str, text: str) -> float:

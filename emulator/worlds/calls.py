@@ -70,68 +70,44 @@ class RefusedCalls:
     """The latest refused calls and deduplicated publishes, oldest first. Numbers continue when they are emptied."""
 
     def __init__(self) -> None:
-        self._calls: deque[RefusedCall] = deque(maxlen=MAX_LIMIT)
-        self._deduplicated: deque[DeduplicatedPublish] = deque(maxlen=MAX_LIMIT)
+        self.calls: deque[RefusedCall] = deque(maxlen=MAX_LIMIT)
+        self.deduplicated: deque[DeduplicatedPublish] = deque(maxlen=MAX_LIMIT)
         self.last_seq = 0
         # How many publishes were refused so far, single ones and items of batches.
         self.publishes: Counter[str] = Counter()
 
     def add(self, call: RefusedCall) -> None:
-        self._calls.append(call)
+        self.calls.append(call)
         self.last_seq = call.seq
         publishes = _PUBLISHES.match(call.path)
         if publishes is not None:
             self.publishes["batch" if publishes["batch"] else "publish"] += 1
 
-    def add_deduplicated(self, publish: DeduplicatedPublish) -> None:
-        self._deduplicated.append(publish)
-
-    def latest_deduplicated(self, limit: int) -> list[DeduplicatedPublish]:
-        return list(self._deduplicated)[-limit:]
-
-    def latest(self, limit: int) -> list[RefusedCall]:
-        return list(self._calls)[-limit:]
-
     def after(self, seq: int) -> list[RefusedCall]:
         """Those that came behind a number, as far as they are kept."""
-        return [call for call in self._calls if call.seq > seq] if self.last_seq > seq else []
+        return [call for call in self.calls if call.seq > seq] if self.last_seq > seq else []
 
     def clear(self) -> None:
-        self._calls.clear()
-        self._deduplicated.clear()
+        self.calls.clear()
+        self.deduplicated.clear()
 
 
 # As many different ones are kept.
 _MOST = 1_000
 
 
-class ContractMismatch(Record):
-    """What is wrong with a request, by the operation it is for, and in how many calls it was found."""
-
-    operation: str
-    mismatch: str
-    count: int
-
-
 class Mismatches:
-    """The different mismatches of one world, in the order in which they were first found."""
+    """The different mismatches of one world, in the order in which they were first found.
+
+    `counts` says in how many calls each was found, by the operation that the call is for and what is wrong with it.
+    """
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, operation: str, mismatch: str) -> None:
-        key = (operation, mismatch)
-        if key in self._counts or len(self._counts) < _MOST:
-            self._counts[key] = self._counts.get(key, 0) + 1
-
-    def all(self) -> list[ContractMismatch]:
-        return [
-            ContractMismatch(operation=operation, mismatch=mismatch, count=count)
-            for (operation, mismatch), count in self._counts.items()
-        ]
-
-    def clear(self) -> None:
-        self._counts.clear()
+        if (operation, mismatch) in self.counts or len(self.counts) < _MOST:
+            self.counts[operation, mismatch] += 1
 
 
 class Bursts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -24,7 +25,6 @@ from emulator.fixtures.document import InvalidFixtures, read_fixtures
 from emulator.journal.database import Pool
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.store import Store
-from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json, JsonObject
 from emulator.wire.names import read_field
 from emulator.wire.parts import user_of
@@ -60,11 +60,15 @@ class Worlds:
         self._identifiers = Identifiers()
         self.observers: list[Observer] = [self._learn]
         self._first = first
+        self.dialect = options.dialect
+        # Whether the worlds are there again after a restart.
+        self.keeps_state = options.keeps_state
         self._options = options
         self._new_transport = new_transport
         self._worlds: dict[str, World] = {}
         self._pool = Pool()
-        self._unusable: dict[str, str] = {}
+        # Why worlds could not be opened at the start, by their ids.
+        self.unusable: dict[str, str] = {}
         # Why worlds that are closed by now had stopped, by their ids.
         self.failures: dict[str, str] = {}
         # The ids by what a file system that ignores case makes of them (D-296).
@@ -77,15 +81,6 @@ class Worlds:
         # What the database of the default world held at the start, None without anything.
         self.kept: KeptWorld | None = None
 
-    @property
-    def dialect(self) -> Dialect:
-        return self._options.dialect
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether the worlds are there again after a restart."""
-        return self._options.keeps_state
-
     def __len__(self) -> int:
         return len(self._worlds)
 
@@ -95,8 +90,8 @@ class Worlds:
     def get(self, world_id: str) -> World:
         """Raises NotFound for a world that does not exist, WorldBroken for one that could not be opened."""
         world = self._worlds.get(world_id)
-        if world_id in self._unusable:
-            raise WorldBroken(self._unusable[world_id])
+        if world_id in self.unusable:
+            raise WorldBroken(self.unusable[world_id])
         if world is None:
             raise NotFound("world", world_id)
         return world
@@ -152,8 +147,8 @@ class Worlds:
                 opened.append(await self._open(replace(self._first, id=world_id)))
             except UnusableDatabase as error:
                 self._files[world_id.lower()] = world_id
-                self._unusable[world_id] = f"the world {world_id} cannot be opened: {error}"
-                logger.error("%s", self._unusable[world_id])
+                self.unusable[world_id] = f"the world {world_id} cannot be opened: {error}"
+                logger.error("%s", self.unusable[world_id])
         # Nothing is sent before it is certain that the server starts.
         for world in opened:
             world.start()
@@ -208,7 +203,7 @@ class Worlds:
         except BaseException:
             self._forget(setup.id)
             await store.close()
-            if self._options.keeps_state:
+            if self.keeps_state:
                 self._options.remove_database(setup.id)
             raise
         return self._found(world)
@@ -217,20 +212,20 @@ class Worlds:
         """The id of a world to be made, chosen here if none is wanted. Raises InvalidInput, Conflict."""
         world_id = wanted or self._unused_id()
         read_field("id", world_id, parse_world_name)
-        if self._options.keeps_state:
+        if self.keeps_state:
             read_field("id", world_id, parse_name_in_files)
         if world_id in self._worlds:
             raise Conflict(f"world {world_id} exists already")
-        if world_id in self._unusable:
+        if world_id in self.unusable:
             raise Conflict(f"world {world_id} exists already, and cannot be opened; delete it first")
         twin = self._files.get(world_id.lower())
-        if twin is not None and self._options.keeps_state:
+        if twin is not None and self.keeps_state:
             raise Conflict(f"world {twin} exists already, and some file systems would keep both in one file")
         return world_id
 
     def _unused_id(self) -> str:
         self._made += 1
-        while (name := f"world-{self._made}") in self._worlds or name in self._unusable:
+        while (name := f"world-{self._made}") in self._worlds or name in self.unusable:
             self._made += 1
         return f"world-{self._made}"
 
@@ -241,7 +236,7 @@ class Worlds:
         await self._whole(lambda: self._delete(world_id))
 
     async def _delete(self, world_id: str) -> None:
-        if self._unusable.pop(world_id, None) is not None:
+        if self.unusable.pop(world_id, None) is not None:
             self._files.pop(world_id.lower(), None)
             self._options.remove_world(world_id)
             return
@@ -252,7 +247,7 @@ class Worlds:
         self._identifiers.forget(world_id)
         await world.close()
         self._note_failure(world)
-        if self._options.keeps_state:
+        if self.keeps_state:
             await asyncio.to_thread(self._options.remove_world, world_id)
 
     async def _whole(self, change: Callable[[], Coroutine[None, None, T]]) -> T:
@@ -283,12 +278,7 @@ class Worlds:
     def troubles(self) -> dict[str, str]:
         """Why worlds do not work, by their ids; those that could not be opened included."""
         found = ((world.id, world.problem()) for world in self._worlds.values())
-        return {**{world_id: text for world_id, text in found if text is not None}, **self._unusable}
-
-    @property
-    def unusable(self) -> Mapping[str, str]:
-        """Why worlds could not be opened at the start, by their ids."""
-        return self._unusable
+        return {**{world_id: text for world_id, text in found if text is not None}, **self.unusable}
 
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
@@ -319,7 +309,7 @@ class Worlds:
         self, setup: WorldSetup, pace: PacedClock, store: Store, state: State, transport: DeliveryTransport
     ) -> World:
         if setup.keep_history is not None:
-            store.keep(setup.keep_history)
+            store.writer.keep = setup.keep_history
         return World(
             replace(setup, fixtures=None),
             pace,
@@ -387,7 +377,7 @@ class Worlds:
 
     async def undo(self, world: World) -> None:
         """Put a world back to where its last undoable advance began (D-435). Raises Conflict as `restore_snapshot`."""
-        await world.uninterrupted(self._restore(world, None))
+        await world.uninterrupted(self._restore(world, world.undo))
 
     async def restore_snapshot(self, world: World, name: str) -> None:
         """Put a world back to a snapshot of it or of another one.
@@ -395,9 +385,11 @@ class Worlds:
         Raises NotFound, and Conflict during an advance or if another world has a token of the
         snapshot; nothing has changed then.
         """
-        await world.uninterrupted(self._restore(world, name))
+        await world.uninterrupted(self._restore(world, partial(world.restore_snapshot, name)))
 
-    async def _restore(self, world: World, name: str | None) -> None:
+    async def _restore(
+        self, world: World, restore: Callable[[Callable[[StateView], None]], Coroutine[None, None, None]]
+    ) -> None:
         def check(state: StateView) -> None:
             taken = self._identifiers.found_elsewhere(tokens_of(*accounts_of(state)), world.id)
             if taken is not None:
@@ -405,10 +397,7 @@ class Worlds:
                 raise Conflict(f"an account of the world {other} has a token of the snapshot; delete or reset it first")
 
         async with self._tokens_lock:
-            if name is None:
-                await world.undo(check)
-            else:
-                await world.restore_snapshot(name, check)
+            await restore(check)
 
     async def change_account(self, world: World, account: Account) -> None:
         """Put a changed record in place. Raises Conflict if one of its tokens is another account's."""

@@ -26,7 +26,6 @@ from emulator.journal.database import MEMORY, Pool
 from emulator.journal.snapshots import Meta
 from emulator.journal.store import Store, open_store
 from emulator.journal.writer import DEFAULT_THRESHOLDS
-from emulator.queries.reports import Credentials
 from emulator.wire.dialect import Dialect
 
 # Built here, and not by whichever thread reads a snapshot first (D-552).
@@ -108,28 +107,6 @@ async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tupl
     return setup, clock, state
 
 
-def login_of(setup: WorldSetup) -> tuple[str, str]:
-    """User name and password of the management API."""
-    return setup.owner, token_text(setup.secret_key, "management", 1, 40)
-
-
-def credentials_of(state: StateView, login: tuple[str, str]) -> Credentials:
-    """All a client needs to use a world, as its first account."""
-    account = next(iter(state.accounts.values())).account
-    username, password = login
-    return Credentials(
-        account_id=account.id,
-        token=account.token,
-        read_only_token=account.read_only_token,
-        current_signing_key=account.signing_keys.current,
-        next_signing_key=account.signing_keys.next,
-        username=username,
-        password=password,
-        search_index_ids=tuple(state.search_indexes),
-        vector_index_ids=tuple(state.vector_indexes),
-    )
-
-
 def put_credentials(state: State, accounts: Iterable[Account]) -> None:
     """Give the accounts of a state the credentials and signing keys of others, in order."""
     for owner, account in zip(state.accounts.values(), accounts, strict=False):
@@ -207,7 +184,7 @@ class WorldOptions(Record):
 
     def snapshots_folder(self, world_id: str) -> Path | None:
         """Where a world keeps its snapshots: beside the database, None without one (D-205)."""
-        return Path(f"{self.db}-snapshots") / world_id if self.keeps_state else None
+        return Path(f"{self.db}-snapshots", world_id) if self.keeps_state else None
 
     def further_worlds(self) -> list[str]:
         """The ids of the worlds, besides the default one, that have a database."""
@@ -215,11 +192,7 @@ class WorldOptions(Record):
 
     def undo_folder(self, world_id: str) -> Path | None:
         """Where a world keeps what it was before its undoable advances, until the server stops."""
-        return self._undo_folder / world_id if self.keeps_state else None
-
-    @property
-    def _undo_folder(self) -> Path:
-        return Path(f"{self.db}-snapshots") / ".undo"
+        return Path(f"{self.db}-snapshots", ".undo", world_id) if self.keeps_state else None
 
     def remove_database(self, world_id: str) -> None:
         files.remove(self._folder / f"{world_id}.db")
@@ -246,7 +219,7 @@ class WorldOptions(Record):
         path = Path(self.db)
         files.tidy(path.parent, path.name)
         files.tidy(self._folder)
-        shutil.rmtree(self._undo_folder, ignore_errors=True)
+        shutil.rmtree(Path(f"{self.db}-snapshots", ".undo"), ignore_errors=True)
         for removed in files.found_in(Path(f"{self.db}-snapshots"), f".*{_REMOVED}"):
             world_id = removed.name[1:].removesuffix(_REMOVED)
             if Path(self.database(world_id)).exists():

@@ -23,29 +23,25 @@ from emulator.statistics.synthetic import IndexProfile
 
 
 class Statistics:
-    """Nothing of it is kept: each answer is computed from the present `state`."""
+    """Nothing of it is kept: each answer is computed from the present `state`, and from what `usage` has recorded."""
 
     def __init__(self, state: StateView, store: Store, epoch_ms: int) -> None:
         self._state = state
-        self._usage = UsageHistory(store)
+        self.usage = UsageHistory(store)
         self._epoch_ms = epoch_ms
-
-    async def clock_set_back(self, to_ms: int) -> None:
-        """The clock of the unused world was set back: recording begins there."""
-        await self._usage.set_back(to_ms)
 
     async def workflows(self, account_id: AccountId, period: str | None) -> WorkflowStatistics:
         """Of the runs of a queue account. Raises NotFound, and InvalidInput naming the period."""
         window = self._window(period)
         account_state(self._state, account_id)
-        return workflow_statistics(window, await self._usage.recorded_workflows(account_id, window))
+        return workflow_statistics(window, await self.usage.recorded_workflows(account_id, window))
 
     async def queue_account(self, account_id: AccountId, period: str | None) -> QueueStatistics:
         """Raises NotFound, and InvalidInput naming the period."""
         window = self._window(period)
         account_state(self._state, account_id)
-        beginning = await self._usage.beginning()
-        recorded = await self._usage.recorded(account_id, window)
+        beginning = await self.usage.beginning()
+        recorded = await self.usage.recorded(account_id, window)
         owner = self._state.accounts[account_id]
         first_record = beginning.accounts.get(account_id, owner.account)
         number = 1 + list(self._state.accounts).index(account_id)

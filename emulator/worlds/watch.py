@@ -46,15 +46,15 @@ class Watch:
         self._refused.clear()
         return ClockMove(from_ms=None, now_ms=now_ms, rate=rate)
 
-    def notice(self, now_ms: int, *, is_moving: bool) -> None:
-        """Something has happened at `now_ms`; `is_moving` during a clock advance."""
+    def notice(self, now_ms: int, refused: Sequence[ScheduleFired] = (), *, is_moving: bool) -> None:
+        """Something has happened at `now_ms`; `is_moving` during a clock advance.
+
+        Firings that made no message are kept here until they are sent: history does not show them.
+        """
         if is_moving and self._moved_from_ms is None:
             self._moved_from_ms = self._now_ms
         self._now_ms = now_ms
-
-    def notice_refused(self, firing: ScheduleFired) -> None:
-        """A schedule fired and made no message. History does not show it, so it is kept here until it is sent."""
-        self._refused.append(firing)
+        self._refused.extend(refused)
 
     def take_refused(self) -> list[ScheduleFired]:
         """The refused firings since the last call; of very many the latest ones."""
@@ -112,9 +112,7 @@ class Watches:
         is_news = is_moving or any(type(fact) is not ClockMoved for fact in produced)
         refused = [fact for fact in produced if isinstance(fact, ScheduleFired) and fact.error is not None]
         for watch in self._watches:
-            watch.notice(now_ms, is_moving=is_moving)
-            for firing in refused:
-                watch.notice_refused(firing)
+            watch.notice(now_ms, refused, is_moving=is_moving)
             if is_news:
                 watch.wake()
 

@@ -13,14 +13,13 @@ from emulator.core import commands
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
 from emulator.core.model.resources import Account
-from emulator.core.record import AccountId
+from emulator.core.record import AccountId, token_text
 from emulator.core.simulation import Simulation
 from emulator.core.state import Fact, State, StateView, account_state
 from emulator.core.world_setup import WorldSetup
 from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
-from emulator.engine.limits import Limits
 from emulator.fixtures.initial_state import begin_anew
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
@@ -34,10 +33,8 @@ from emulator.worlds.setup import (
     WorldOptions,
     accounts_of,
     clock_meta,
-    credentials_of,
     first_anchor,
     give_credentials,
-    login_of,
     put_credentials,
     read_world_meta,
     resume,
@@ -73,7 +70,8 @@ class World:
     ) -> None:
         self.setup = setup
         self.pace = pace
-        self.login = login_of(setup)
+        # User name and password of the management API.
+        self.login = (setup.owner, token_text(setup.secret_key, "management", 1, 40))
         self.transport = transport
         self.snapshots = Snapshots(options.snapshots_folder(setup.id))
         self._undoable = UndoableAdvances(options.undo_folder(setup.id))
@@ -86,6 +84,8 @@ class World:
         self.is_closed = False
         # Why it has stopped last, also if it has recovered since.
         self.failure: str | None = None
+        # How much it does at once, and how long it waits.
+        self.limits = options.limits
         self._options = options
         self._closing = asyncio.Event()
         self._observers = observers
@@ -108,13 +108,13 @@ class World:
             store.writer,
             self.transport,
             self.pace,
-            limits=self._options.limits,
+            limits=self.limits,
             observe=self._observed,
             stopped=self._stopped,
             slipped=SlipWarnings(self.id, self.pace),
         )
         self.clock = WorldClock(
-            self.driver, self.pace, was_set_back=self.statistics.clock_set_back, was_moved=self._clock_was_moved
+            self.driver, self.pace, was_set_back=self.statistics.usage.set_back, was_moved=self._clock_was_moved
         )
         for observer in self._observers:
             observer(self, state, ())
@@ -155,11 +155,6 @@ class World:
         await self.driver.catch_up()
         return self.driver.state
 
-    @property
-    def limits(self) -> Limits:
-        """How much the world does at once, and how long it waits."""
-        return self._options.limits
-
     # -- when it has stopped ----------------------------------------------------------------
 
     def problem(self) -> str | None:
@@ -187,7 +182,7 @@ class World:
         """
         while not self.is_closed and self._store.can_be_opened_again:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._options.limits.mend_after_s):
+                async with asyncio.timeout(self.limits.mend_after_s):
                     await self._closing.wait()
             async with self._lock:
                 if self.is_closed or not self._store.can_be_opened_again:
@@ -239,7 +234,20 @@ class World:
         return account_state(self.state, account_id).account
 
     def credentials(self) -> Credentials:
-        return credentials_of(self.state, self.login)
+        """All a client needs to use the world, as its first account."""
+        account = self.account()
+        username, password = self.login
+        return Credentials(
+            account_id=account.id,
+            token=account.token,
+            read_only_token=account.read_only_token,
+            current_signing_key=account.signing_keys.current,
+            next_signing_key=account.signing_keys.next,
+            username=username,
+            password=password,
+            search_index_ids=tuple(self.state.search_indexes),
+            vector_index_ids=tuple(self.state.vector_indexes),
+        )
 
     # -- snapshots --------------------------------------------------------------------------
 
@@ -384,7 +392,7 @@ class World:
                 raise
             self.setup = setup
             self.refused_calls.clear()
-            self.mismatches.clear()
+            self.mismatches.counts.clear()
             await self._undoable.forget_all()
             self.generation += 1
             self._begin(store, state, History(store))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from emulator.server.exchanges import Shutdown
+from emulator.server.exchanges import answer_at_the_end
 from tests.harness.emulators import EPOCH_MS, InProcess, http_scope, with_emulator
 
 # -- refused calls: what is kept of them, in which world, and what was probably meant (D-332) ------
@@ -215,6 +215,6 @@ async def test_it_says_where_the_clock_of_the_callers_world_stands(
     headers = [("Authorization", header.format(**names))] if header else []
     scope = http_scope("GET", target.format(**names).encode(), headers, "127.0.0.1")
 
-    answer = Shutdown(emulator.emulation.worlds).answer(scope)
+    answer = answer_at_the_end(emulator.emulation.worlds, scope)
 
     assert (answer.status_code, body_of(answer)["error"]) == (503, f"the server is stopping{where}")

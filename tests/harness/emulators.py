@@ -254,7 +254,7 @@ def server(**settings: Any) -> Iterator[Server]:
                 server=wanted.server,
                 stop=stop,
                 certificate=certificate,
-                shutdown=emulation.shutdown,
+                worlds=emulation.worlds,
             )
         finally:
             await emulation.close()

@@ -231,9 +231,9 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "a broken clock": (_with_meta("clock", b'{"rate": 1}'), "damaged: "),
     "a broken fact": (_with_fact(b"\x93\x01"), "damaged: "),
-    "an unknown fact": (_with_fact(codec._ENCODER.encode([("Unheard", {})])), "damaged: "),
+    "an unknown fact": (_with_fact(codec.encode([("Unheard", {})])), "damaged: "),
     "a fact about nothing": (
-        _with_fact(codec._ENCODER.encode([("MessageDelivered", {"message_id": "msg_0", "at_ms": EPOCH_MS})])),
+        _with_fact(codec.encode([("MessageDelivered", {"message_id": "msg_0", "at_ms": EPOCH_MS})])),
         "damaged: ",
     ),
     "a broken message": (_with("UPDATE messages SET definition = ?", b"\x00"), "damaged: "),
