@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from emulator.core.errors import NotFound
 from emulator.core.language.cron import CronSchedule
@@ -69,61 +69,37 @@ def split_waiter_subject(subject: str) -> tuple[AccountId, int, RunId]:
     return account_id, int(number), RunId(run_id)
 
 
-class AccountState:
+class AccountState(Struct, eq=False):
     """Everything that belongs to one account."""
 
-    __slots__ = (
-        "account",
-        "active",
-        "dead_letters",
-        "deduplications",
-        "ended_depths",
-        "ended_runs",
-        "flow_keys",
-        "flow_wait_lists",
-        "global_wait_list",
-        "groups",
-        "queue_lag",
-        "queue_slots",
-        "queue_wait_lists",
-        "queues",
-        "run_messages",
-        "runs",
-        "schedules",
-        "usage_count",
-        "usage_day",
-        "waiting_runs",
-    )
-
-    def __init__(self, account: Account) -> None:
-        self.account = account
-        self.active = 0
-        # Messages accepted on the UTC day `usage_day` (days since the Unix epoch), for the daily quota.
-        self.usage_day = 0
-        self.usage_count = 0
-        self.schedules: dict[ScheduleId, ScheduleProgress] = {}
-        self.groups: dict[GroupName, UrlGroup] = {}
-        self.queues: dict[QueueName, Queue] = {}
-        self.queue_wait_lists: dict[QueueName, WaitList] = {}
-        # Per queue, the messages that hold a slot and how many of (itself, its callbacks) are still going.
-        self.queue_slots: dict[QueueName, dict[MessageId, int]] = {}
-        self.queue_lag: dict[QueueName, int] = {}
-        self.flow_keys: dict[FlowKey, FlowState] = {}
-        self.flow_wait_lists: dict[FlowKey, WaitList] = {}
-        self.global_wait_list = WaitList()
-        # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
-        self.deduplications: dict[str, tuple[MessageId, int]] = {}
-        self.dead_letters: dict[DeadLetterId, DeadLetter] = {}
-        # Workflow runs that have not ended.
-        self.runs: dict[RunId, WorkflowRun] = {}
-        # By their numbers, runs that have ended and have messages that are still to be delivered.
-        self.ended_runs: dict[int, WorkflowRun] = {}
-        # How deep the latest runs that have ended were invoked, for those that they invoke afterwards (D-600).
-        self.ended_depths: dict[RunId, int] = {}
-        # Per number of a run, its live messages; a failure callback outlasts its run.
-        self.run_messages: dict[int, dict[MessageId, None]] = {}
-        # Per event, the numbers of the waiters in the order of waiting, each with its run.
-        self.waiting_runs: dict[str, dict[int, RunId]] = {}
+    account: Account
+    active: int = 0
+    # Messages accepted on the UTC day `usage_day` (days since the Unix epoch), for the daily quota.
+    usage_day: int = 0
+    usage_count: int = 0
+    schedules: dict[ScheduleId, ScheduleProgress] = {}
+    groups: dict[GroupName, UrlGroup] = {}
+    queues: dict[QueueName, Queue] = {}
+    queue_wait_lists: dict[QueueName, WaitList] = {}
+    # Per queue, the messages that hold a slot and how many of (itself, its callbacks) are still going.
+    queue_slots: dict[QueueName, dict[MessageId, int]] = {}
+    queue_lag: dict[QueueName, int] = {}
+    flow_keys: dict[FlowKey, FlowState] = {}
+    flow_wait_lists: dict[FlowKey, WaitList] = {}
+    global_wait_list: WaitList = field(default_factory=WaitList)
+    # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
+    deduplications: dict[str, tuple[MessageId, int]] = {}
+    dead_letters: dict[DeadLetterId, DeadLetter] = {}
+    # Workflow runs that have not ended.
+    runs: dict[RunId, WorkflowRun] = {}
+    # By their numbers, runs that have ended and have messages that are still to be delivered.
+    ended_runs: dict[int, WorkflowRun] = {}
+    # How deep the latest runs that have ended were invoked, for those that they invoke afterwards (D-600).
+    ended_depths: dict[RunId, int] = {}
+    # Per number of a run, its live messages; a failure callback outlasts its run.
+    run_messages: dict[int, dict[MessageId, None]] = {}
+    # Per event, the numbers of the waiters in the order of waiting, each with its run.
+    waiting_runs: dict[str, dict[int, RunId]] = {}
 
     def wait_list(self, hold: Hold) -> WaitList:
         """The list that a held message waits in."""
@@ -290,6 +266,8 @@ class State:
 # -- decisions -----------------------------------------------------------------------------------
 
 R = TypeVar("R")
+K = TypeVar("K", bound=str)
+V = TypeVar("V")
 
 # Each fact is applied before the generator continues, so a decision sees what it has just caused.
 Decision = Generator[Fact, None, R]
@@ -297,10 +275,15 @@ Decision = Generator[Fact, None, R]
 
 def account_state(state: StateView, account_id: AccountId) -> AccountView:
     """An account's state. Raises NotFound for an account this world does not have."""
-    owner = state.accounts.get(account_id)
-    if owner is None:
-        raise NotFound("account", account_id)
-    return owner
+    return found(state.accounts, account_id, "account")
+
+
+def found(things: Mapping[K, V], name: K, kind: str, more: str = "") -> V:
+    """The thing of that name. Raises NotFound, whose text names the kind of thing."""
+    thing = things.get(name)
+    if thing is None:
+        raise NotFound(kind, name, more)
+    return thing
 
 
 def delivered_message(state: StateView, message: Message) -> Message:

@@ -355,7 +355,7 @@ def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
     for name in vars(state).keys() - {"accounts", "timers"}:
         assert getattr(again, name) == getattr(state, name), name
     assert list(again.timers) == list(state.timers)
-    for name in set(owner.__slots__) - {"flow_wait_lists", "queue_wait_lists", "global_wait_list"}:
+    for name in set(owner.__struct_fields__) - {"flow_wait_lists", "queue_wait_lists", "global_wait_list"}:
         assert getattr(again.accounts[ACCOUNT_ID], name) == getattr(owner, name), name
     # The counters of a checkpoint are its own.
     state.counters.messages += 1

@@ -35,10 +35,13 @@ class CivilDate(Record):
 
 
 class Month(Record):
-    """A month by its first day and the number of its days."""
+    """One month of one year, from its first day on. As bit masks have it, weekdays count from Sunday here."""
 
+    number: int
     first_day: int
     length: int
+    first_weekday: int
+    all_days: int
 
     @property
     def days(self) -> range:
@@ -60,11 +63,20 @@ def civil_date(day: int) -> CivilDate:
     )
 
 
+@functools.lru_cache(maxsize=8192)
 def month_of(day: int) -> Month:
     """The month a day lies in."""
-    first_day = day - civil_date(day).day + 1
+    date = civil_date(day)
+    first_day = day - date.day + 1
     # No month has more than 31 days, so this lies in the next one and tells how far.
-    return Month(first_day=first_day, length=32 - civil_date(first_day + 31).day)
+    length = 32 - civil_date(first_day + 31).day
+    return Month(
+        number=date.month,
+        first_day=first_day,
+        length=length,
+        first_weekday=(weekday(first_day) + 1) % 7,
+        all_days=(1 << length) - 1,
+    )
 
 
 def weekday(day: int) -> int:
@@ -110,7 +122,7 @@ class CronCalendar(Record):
         """The first matching label after `label`."""
         label += 1
         day, minute_of_day = divmod(label, DAY_MINUTES)
-        month = _month_of(day)
+        month = month_of(day)
         if self._days_in(month) >> (day - month.first_day) & 1:
             hour, minute = divmod(minute_of_day, 60)
             hours = self.hours >> hour
@@ -121,43 +133,20 @@ class CronCalendar(Record):
         return self._next_day(day + 1) * DAY_MINUTES + _lowest(self.hours) * 60 + _lowest(self.minutes)
 
     def _next_day(self, day: int) -> int:
-        month = _month_of(day)
+        month = month_of(day)
         for _ in range(_MAX_MONTHS):
             if days := self._days_in(month) >> (day - month.first_day):
                 return day + _lowest(days)
             day = month.first_day + month.length
-            month = _month_of(day)
+            month = month_of(day)
         raise AssertionError("parse refused every date that never comes")
 
-    def _days_in(self, month: _Month) -> int:
+    def _days_in(self, month: Month) -> int:
         if not self.months >> (month.number - 1) & 1:
             return 0
         weekdays = self.weekday_patterns[month.first_weekday]
         days = self.days | weekdays if self.either_day else self.days & weekdays
         return days & month.all_days
-
-
-class _Month(Record):
-    """One month of one year; `first_day` counts days since the epoch, `first_weekday` from Sunday."""
-
-    number: int
-    first_day: int
-    length: int
-    first_weekday: int
-    all_days: int
-
-
-@functools.lru_cache(maxsize=8192)
-def _month_of(day: int) -> _Month:
-    """The month in which a day (since the epoch) lies."""
-    month = month_of(day)
-    return _Month(
-        number=civil_date(day).month,
-        first_day=month.first_day,
-        length=month.length,
-        first_weekday=(weekday(month.first_day) + 1) % 7,
-        all_days=(1 << month.length) - 1,
-    )
 
 
 def _lowest(bits: int) -> int:
@@ -166,14 +155,12 @@ def _lowest(bits: int) -> int:
 
 
 # -- time zones ---------------------------------------------------------------------------------
-# Time zones: at which real minute a zone's clock shows a local time that a cron expression matches.
+# At which real minute a zone's clock shows a local time that a cron expression matches.
 #
 # A *minute* is real (UTC), a *label* is what the wall clock of the zone shows, read as if it were UTC;
 # both in whole minutes since the Unix epoch.
 
 MAX_ZONE_LENGTH = 64
-
-
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z][A-Za-z0-9_+-]*){0,2}")
 
 # Names that some systems' databases add: the machine's own zone, and copies that count leap seconds.

@@ -8,8 +8,8 @@ croniter reads the fields, behind a check that is stricter than its own; finding
 ours, because the rules at daylight-saving changes are (D-011) and because a fast-forward takes
 millions of steps.
 
-`cron_calendar` goes from one matching local time to the next, `time_zones` finds the real minutes at
-which a zone's clock shows them. Both count whole minutes since the Unix epoch.
+`calendar.py` goes from one matching local time to the next, and finds the real minutes at which a
+zone's clock shows them. Both count whole minutes since the Unix epoch.
 
 Source: interface document, Svc-Cron, and "Limits" 2 (resolution of one minute). The
 grammar is not shown there and follows the robfig/cron parser (D-012).
@@ -146,10 +146,12 @@ def _compile(fields: tuple[str, ...]) -> CronCalendar:
     # Here and not above: it takes 60 ms to import, and most runs have no schedule.
     from croniter import croniter
 
-    checked = " ".join(_checked_field(text, bounds) for text, bounds in zip(fields, _FIELDS, strict=True))
-    expanded, _ = croniter.expand(checked)
-    masks = [_mask(values, bounds) for values, bounds in zip(expanded, _FIELDS, strict=True)]
-    minutes, hours, days, months, weekdays = masks
+    checked = (
+        ",".join(_checked_item(item, bounds) for item in text.split(","))
+        for text, bounds in zip(fields, _FIELDS, strict=True)
+    )
+    expanded, _ = croniter.expand(" ".join(checked))
+    minutes, hours, days, months, weekdays = map(_mask, expanded, _FIELDS)
     minute_text, hour_text, day_text, month_text, weekday_text = fields
     either_day = not _is_unrestricted(day_text) and not _is_unrestricted(weekday_text)
     if not either_day and not _has_a_date(days, months):
@@ -159,7 +161,9 @@ def _compile(fields: tuple[str, ...]) -> CronCalendar:
         hours=hours,
         days=days,
         months=months,
-        weekday_patterns=tuple(_weekday_pattern(weekdays, first) for first in range(7)),
+        weekday_patterns=tuple(
+            sum(1 << day for day in range(31) if weekdays >> ((first + day) % 7) & 1) for first in range(7)
+        ),
         either_day=either_day,
         # Stepped wildcards too: `*/5` means every fifth minute that really passes (D-011).
         every_minute=minute_text[0] in "*?",
@@ -179,14 +183,6 @@ def _has_a_date(days: int, months: int) -> bool:
     """Whether one of the days exists in one of the months, in a leap year if need be."""
     longest = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     return any(days & (1 << length) - 1 for month, length in enumerate(longest) if months >> month & 1)
-
-
-def _weekday_pattern(weekdays: int, first_weekday: int) -> int:
-    return sum(1 << day for day in range(31) if weekdays >> ((first_weekday + day) % 7) & 1)
-
-
-def _checked_field(text: str, bounds: _Bounds) -> str:
-    return ",".join(_checked_item(item, bounds) for item in text.split(","))
 
 
 def _checked_item(item: str, bounds: _Bounds) -> str:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -34,8 +35,6 @@ MAX_NESTING = 50
 PROBED_RETRIES = 20
 
 _Step = Callable[[list[float], float], None]
-_Unary = Callable[[float], float]
-_Binary = Callable[[float, float], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,18 +104,6 @@ def _exponential(x: float) -> float:
         return math.inf
 
 
-def _square_root(x: float) -> float:
-    return math.sqrt(x) if x >= 0.0 else math.nan
-
-
-def _floor(x: float) -> float:
-    return float(math.floor(x)) if math.isfinite(x) else x
-
-
-def _ceiling(x: float) -> float:
-    return float(math.ceil(x)) if math.isfinite(x) else x
-
-
 def _rounded(x: float) -> float:
     """Halves go away from zero, as in C and Go, and not to the even neighbour as in Python."""
     if not math.isfinite(x):
@@ -125,30 +112,10 @@ def _rounded(x: float) -> float:
     return whole + math.copysign(1.0, x) if abs(x - whole) >= 0.5 else whole
 
 
-def _smaller(x: float, y: float) -> float:
-    return math.nan if math.isnan(x) or math.isnan(y) else min(x, y)
-
-
-def _larger(x: float, y: float) -> float:
-    return math.nan if math.isnan(x) or math.isnan(y) else max(x, y)
-
-
-_UNARY_FUNCTIONS: dict[str, _Unary] = {
-    "exp": _exponential,
-    "sqrt": _square_root,
-    "abs": abs,
-    "floor": _floor,
-    "ceil": _ceiling,
-    "round": _rounded,
-}
-_BINARY_FUNCTIONS: dict[str, _Binary] = {"pow": _power, "min": _smaller, "max": _larger}
-FUNCTION_NAMES = ("pow", "exp", "sqrt", "abs", "floor", "ceil", "round", "min", "max")
-
-
 # --- the stack machine ------------------------------------------------------------------------
 
 
-def _run(program: tuple[_Step, ...] | list[_Step], retried: float) -> float:
+def _run(program: Iterable[_Step], retried: float) -> float:
     stack: list[float] = []
     for step in program:
         step(stack, retried)
@@ -166,14 +133,14 @@ def _push_constant(value: float) -> _Step:
     return push
 
 
-def _apply_unary(function: _Unary) -> _Step:
+def _unary(function: Callable[[float], float]) -> _Step:
     def apply(stack: list[float], retried: float) -> None:
         stack[-1] = function(stack[-1])
 
     return apply
 
 
-def _apply_binary(function: _Binary) -> _Step:
+def _binary(function: Callable[[float, float], float]) -> _Step:
     def apply(stack: list[float], retried: float) -> None:
         right = stack.pop()
         stack[-1] = function(stack[-1], right)
@@ -181,30 +148,25 @@ def _apply_binary(function: _Binary) -> _Step:
     return apply
 
 
-def _add(stack: list[float], retried: float) -> None:
-    right = stack.pop()
-    stack[-1] += right
-
-
-def _subtract(stack: list[float], retried: float) -> None:
-    right = stack.pop()
-    stack[-1] -= right
-
-
-def _multiply(stack: list[float], retried: float) -> None:
-    right = stack.pop()
-    stack[-1] *= right
-
-
-def _negate(stack: list[float], retried: float) -> None:
-    stack[-1] = -stack[-1]
-
-
-_divide = _apply_binary(_quotient)
-_CALLS: dict[str, _Step] = {
-    **{name: _apply_unary(function) for name, function in _UNARY_FUNCTIONS.items()},
-    **{name: _apply_binary(function) for name, function in _BINARY_FUNCTIONS.items()},
+_NEGATE = _unary(operator.neg)
+_OPERATORS = {
+    "+": _binary(operator.add),
+    "-": _binary(operator.sub),
+    "*": _binary(operator.mul),
+    "/": _binary(_quotient),
 }
+_FUNCTIONS = {
+    "pow": _binary(_power),
+    "exp": _unary(_exponential),
+    "sqrt": _unary(lambda x: math.sqrt(x) if x >= 0.0 else math.nan),
+    "abs": _unary(abs),
+    "floor": _unary(lambda x: float(math.floor(x)) if math.isfinite(x) else x),
+    "ceil": _unary(lambda x: float(math.ceil(x)) if math.isfinite(x) else x),
+    "round": _unary(_rounded),
+    "min": _binary(lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else min(x, y)),
+    "max": _binary(lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else max(x, y)),
+}
+_OF_TWO_VALUES = ("pow", "min", "max")
 
 
 # --- the parser -------------------------------------------------------------------------------
@@ -280,20 +242,17 @@ class _Parser:
         self._product()
         while symbol := self._take_any("+-"):
             self._product()
-            self._program.append(_add if symbol == "+" else _subtract)
+            self._program.append(_OPERATORS[symbol])
 
     def _product(self) -> None:
         self._signed()
         while symbol := self._take_any("*/"):
             start = len(self._program)
             self._signed()
-            if symbol == "/":
-                self._refuse_constant_zero(self._program[start:])
-            self._program.append(_multiply if symbol == "*" else _divide)
-
-    def _refuse_constant_zero(self, divisor: list[_Step]) -> None:
-        if _push_retried not in divisor and _run(divisor, 0.0) == 0.0:
-            raise Malformed(f"division by zero in {excerpt(self._text)}")
+            divisor = self._program[start:]
+            if symbol == "/" and _push_retried not in divisor and _run(divisor, 0.0) == 0.0:
+                raise Malformed(f"division by zero in {excerpt(self._text)}")
+            self._program.append(_OPERATORS[symbol])
 
     def _signed(self) -> None:
         is_negative = False
@@ -301,13 +260,16 @@ class _Parser:
             is_negative ^= sign == "-"
         self._atom()
         if is_negative:
-            self._program.append(_negate)
+            self._program.append(_NEGATE)
 
     def _atom(self) -> None:
         token = self._peek()
         if token.kind == "number":
             self._next += 1
-            self._number(token.text)
+            value = float(token.text)
+            if not math.isfinite(value):
+                raise Malformed(f"{excerpt(token.text)} is not a finite number")
+            self._program.append(_push_constant(value))
         elif token.kind == "name":
             self._name(token.text)
         elif self._take_any("("):
@@ -315,23 +277,17 @@ class _Parser:
         else:
             self._refuse("a number, 'retried', a function or '('")
 
-    def _number(self, digits: str) -> None:
-        value = float(digits)
-        if not math.isfinite(value):
-            raise Malformed(f"{excerpt(digits)} is not a finite number")
-        self._program.append(_push_constant(value))
-
     def _name(self, name: str) -> None:
         if name == "retried":
             self._next += 1
             self._program.append(_push_retried)
             return
-        if name not in _CALLS:
-            self._refuse(f"'retried' or one of the functions {', '.join(FUNCTION_NAMES)}")
+        if name not in _FUNCTIONS:
+            self._refuse(f"'retried' or one of the functions {', '.join(_FUNCTIONS)}")
         self._next += 1
         self._expect("(")
-        self._nested(2 if name in _BINARY_FUNCTIONS else 1)
-        self._program.append(_CALLS[name])
+        self._nested(2 if name in _OF_TWO_VALUES else 1)
+        self._program.append(_FUNCTIONS[name])
 
     def _nested(self, count: int) -> None:
         """So many comma-separated sums and the closing parenthesis; the opening one is already taken."""

@@ -18,7 +18,6 @@ from emulator.core.commands import (
     RotateToken,
     SetPlan,
 )
-from emulator.core.errors import NotFound
 from emulator.core.model.resources import Account, IndexType, SearchIndex, SigningKeys
 from emulator.core.plans import INDEX_CAPS, on_plan
 from emulator.core.record import IndexId, Record, queue_token, signing_key, token_text, uuid
@@ -31,7 +30,7 @@ from emulator.core.resource_facts import (
     SigningKeysRotated,
 )
 from emulator.core.rules.attempts import admit_globally
-from emulator.core.state import Decision, StateView, account_state
+from emulator.core.state import Decision, StateView, account_state, found
 
 # -- accounts -----------------------------------------------------------------------------------
 
@@ -138,10 +137,7 @@ def delete_search_index(state: StateView, command: DeleteSearchIndex) -> Decisio
 
 def search_index(state: StateView, index_id: IndexId) -> SearchIndex:
     """Raises NotFound for an index this world does not have."""
-    index = state.search_indexes.get(index_id)
-    if index is None:
-        raise NotFound("search index", index_id)
-    return index
+    return found(state.search_indexes, index_id, "search index")
 
 
 def new_search_index(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -81,7 +81,7 @@ def _answer(
         disturbance=Disturbance(
             is_answered=by_chance,
             latency_ms=added_ms + (latency_ms if is_range else 0),
-            is_postponed=_is_put_back(state, progress, rules),
+            is_postponed=progress.message.policy.queue is None and any(rule.reorder_ms is not None for rule in rules),
         ),
         others=tuple(rule.rule_id for rule in rules[1:]),
     )
@@ -149,24 +149,13 @@ def postponed_until_ms(state: StateView, progress: Progress) -> int | None:
         if decided or not _applies_to(state, rule, progress):
             continue
         decided = rule.answers
-        if rule.reorder_ms is not None and progress.dispatch.postponed < _places(state, rule, progress):
-            return state.now_ms + _put_back_ms(state, rule, progress)
+        postponed = progress.dispatch.postponed
+        # An attempt is put back once for a while, or so often behind the others of the instant.
+        if rule.reorder_ms and postponed == 0:
+            return state.now_ms + 1 + int(_drawn(state, rule, progress, "reorder") * rule.reorder_ms)
+        if rule.reorder_ms == 0 and postponed < 1 + int(_drawn(state, rule, progress, "place") * (_MOST_PLACES - 1)):
+            return state.now_ms
     return None
-
-
-def _places(state: StateView, rule: DestinationRule, progress: Progress) -> int:
-    """How often a rule puts an attempt back: once for a while, or behind the others of the instant so often."""
-    return 1 if rule.reorder_ms else 1 + int(_drawn(state, rule, progress, "place") * (_MOST_PLACES - 1))
-
-
-def _put_back_ms(state: StateView, rule: DestinationRule, progress: Progress) -> int:
-    if not rule.reorder_ms:
-        return 0
-    return 1 + int(_drawn(state, rule, progress, "reorder") * rule.reorder_ms)
-
-
-def _is_put_back(state: StateView, progress: Progress, rules: Iterable[DestinationRule]) -> bool:
-    return progress.message.policy.queue is None and any(rule.reorder_ms is not None for rule in rules)
 
 
 # -- how long it takes ------------------------------------------------------------------------
@@ -206,17 +195,13 @@ def order_rules(state: StateView, command: OrderRules) -> Decision[None]:
     """Each rule is named once, so that one that was added meanwhile gets a place only if one was chosen (D-328)."""
     wanted, there = command.rule_ids, tuple(state.rules)
     if sorted(wanted) != sorted(there):
-        raise InvalidInput("ids", f"expected each of {', '.join(there) or 'no rules'} once, got {_named(wanted)}")
+        expected = f"expected each of {', '.join(there) or 'no rules'} once"
+        raise InvalidInput("ids", f"{expected}, got {', '.join(wanted) or 'none'}")
     if wanted != there:
         yield RulesOrdered(rule_ids=wanted)
 
 
-def _named(rule_ids: tuple[RuleId, ...]) -> str:
-    return ", ".join(rule_ids) or "none"
-
-
 # -- chaos --------------------------------------------------------------------------------------
-# Chaos: the destination rules that one number stands for.
 
 # The longest latency that is added, virtual time.
 _LATEST_MS = 5_000
@@ -239,35 +224,12 @@ def chaos_rules(chaos: Chaos) -> tuple[DestinationRule, ...]:
     if not chaos.level:
         return ()
     level = chaos.level
+    rule = DestinationRule(rule_id=RuleId(""), url="*", method=None, exempt_attempts=chaos.exempt_attempts)
     return (
-        _chaos_rule(chaos, level, duplicate_ms=0),
-        _chaos_rule(chaos, level, reorder_ms=0),
-        _chaos_rule(chaos, level, latest_ms=_LATEST_MS),
-        _chaos_rule(chaos, level / 2, responses=(ScriptedResponse(status=503),)),
-        _chaos_rule(chaos, level / 4, fault=Fault.REFUSED),
-        _chaos_rule(chaos, level / 4, fault=Fault.TIMEOUT),
-    )
-
-
-def _chaos_rule(
-    chaos: Chaos,
-    chance: float,
-    *,
-    duplicate_ms: int | None = None,
-    reorder_ms: int | None = None,
-    latest_ms: int | None = None,
-    responses: tuple[ScriptedResponse, ...] = (),
-    fault: Fault | None = None,
-) -> DestinationRule:
-    return DestinationRule(
-        rule_id=RuleId(""),
-        url="*",
-        method=None,
-        chance=chance,
-        exempt_attempts=chaos.exempt_attempts,
-        duplicate_ms=duplicate_ms,
-        reorder_ms=reorder_ms,
-        latest_ms=latest_ms,
-        responses=responses,
-        fault=fault,
+        replace(rule, chance=level, duplicate_ms=0),
+        replace(rule, chance=level, reorder_ms=0),
+        replace(rule, chance=level, latest_ms=_LATEST_MS),
+        replace(rule, chance=level / 2, responses=(ScriptedResponse(status=503),)),
+        replace(rule, chance=level / 4, fault=Fault.REFUSED),
+        replace(rule, chance=level / 4, fault=Fault.TIMEOUT),
     )

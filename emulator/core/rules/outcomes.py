@@ -35,7 +35,7 @@ from emulator.core.model.messages import (
 from emulator.core.model.options import CallbackOptions, CallType, RunPart
 from emulator.core.model.resources import Disturbance
 from emulator.core.model.workflows import RunState, WorkflowRun
-from emulator.core.record import DeadLetterId, MessageId
+from emulator.core.record import AccountId, DeadLetterId, MessageId
 from emulator.core.record import dead_letter_id as make_dead_letter_id
 from emulator.core.rules import callbacks, destination_rules
 from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
@@ -46,9 +46,8 @@ from emulator.core.rules.runs import SDK_VERSION, active_run, create_message, en
 from emulator.core.state import Decision, StateView, duplicate_subject
 
 # -- duplicates ---------------------------------------------------------------------------------
-# Duplicates: deliveries that a destination rule or a call has made again, as at-least-once delivery allows.
-#
-# A duplicate repeats an attempt that was delivered. It goes where that one went, counts on no limit,
+# Deliveries that a destination rule or a call has made again, as at-least-once delivery allows. A
+# duplicate repeats an attempt that was delivered. It goes where that one went, counts on no limit,
 # and whatever it is answered, its message stays what it is (D-421).
 
 
@@ -116,7 +115,6 @@ def finish_duplicate(state: StateView, command: RecordAttempt) -> Decision[None]
 
 
 # -- calls of a workflow run --------------------------------------------------------------------
-# What the outcome of a call leads to: the next try, the response of a call step, the failure of the run.
 
 NO_WORKFLOW = (
     "detected a non-workflow destination for trigger/invoke. "
@@ -136,7 +134,9 @@ def judged(state: StateView, message: Message, part: RunPart, outcome: AttemptOu
     """
     if not outcome.succeeded or outcome.via is Via.CAPTURE or not part.is_init:
         return outcome
-    if part.detects_workflow and not _is_from_workflow(outcome):
+    # A workflow endpoint's answer names the version of the protocol, behind the dialect's prefix.
+    headers = () if outcome.response is None else outcome.response.headers
+    if part.detects_workflow and not any(name.lower().endswith(SDK_VERSION) for name, _ in headers):
         return replace(outcome, error=NO_WORKFLOW, non_retryable=True)
     run = active_run(state, message)
     if part.awaits_sdk and run is not None and run.awaits_sdk:
@@ -144,13 +144,7 @@ def judged(state: StateView, message: Message, part: RunPart, outcome: AttemptOu
     return outcome
 
 
-def _is_from_workflow(outcome: AttemptOutcome) -> bool:
-    """A workflow endpoint's answer names the version of the protocol, behind the dialect's prefix."""
-    headers = () if outcome.response is None else outcome.response.headers
-    return any(name.lower().endswith(SDK_VERSION) for name, _ in headers)
-
-
-def conclude(state: StateView, progress: Progress, part: RunPart, outcome: AttemptOutcome) -> Decision[None]:
+def _conclude_in_run(state: StateView, progress: Progress, part: RunPart, outcome: AttemptOutcome) -> Decision[None]:
     """An attempt of a message of a run has finished."""
     message = progress.message
     run = active_run(state, message)
@@ -228,12 +222,16 @@ def _fail_run(state: StateView, run: WorkflowRun, progress: Progress, outcome: A
         yield from call_failure_function(
             state, run, message, callback, outcome, progress.dispatch.retried, dead_letter_id
         )
-    owner = state.accounts[run.account_id]
-    # The oldest make room (D-045).
+    yield from _make_room(state, run.account_id)
+
+
+def _make_room(state: StateView, account_id: AccountId) -> Decision[None]:
+    """The oldest dead letters leave a queue that has more than the account may have (D-045)."""
+    owner = state.accounts[account_id]
     excess = len(owner.dead_letters) - owner.account.max_dlq_size
     if excess > 0:
         oldest = tuple(islice(owner.dead_letters, excess))
-        yield DeadLettersRemoved(account_id=run.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size")
+        yield DeadLettersRemoved(account_id=account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size")
 
 
 def call_failure_function(
@@ -295,10 +293,17 @@ def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
 def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
     message = progress.message
     if message.run is not None:
-        yield from _finish_in_run(state, progress, message.run, outcome)
-        return
-    yield _finished(state, progress, outcome)
-    if outcome.succeeded:
+        outcome = judged(state, message, message.run, outcome)
+    yield AttemptFinished(
+        message_id=message.message_id,
+        number=progress.dispatch.retried + 1,
+        started_ms=progress.dispatch.started_ms,
+        at_ms=state.now_ms,
+        outcome=outcome,
+    )
+    if message.run is not None:
+        yield from _conclude_in_run(state, progress, message.run, outcome)
+    elif outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
         yield from schedule_duplicate(state, progress)
     elif progress.dispatch.cancel_requested:
@@ -308,26 +313,10 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
         yield from _fail(state, progress, outcome)
     else:
         yield next_retry(progress, outcome, state.now_ms)
-    if message.policy.callback is not None and (outcome.succeeded or not progress.dispatch.cancel_requested):
+    is_heard = outcome.succeeded or not progress.dispatch.cancel_requested
+    if message.run is None and message.policy.callback is not None and is_heard:
         yield from send_callback(state, message, message.policy.callback, outcome, progress.dispatch.retried)
     yield from admit_waiting(state, message)
-
-
-def _finish_in_run(state: StateView, progress: Progress, part: RunPart, outcome: AttemptOutcome) -> Decision[None]:
-    outcome = judged(state, progress.message, part, outcome)
-    yield _finished(state, progress, outcome)
-    yield from conclude(state, progress, part, outcome)
-    yield from admit_waiting(state, progress.message)
-
-
-def _finished(state: StateView, progress: Progress, outcome: AttemptOutcome) -> AttemptFinished:
-    return AttemptFinished(
-        message_id=progress.message.message_id,
-        number=progress.dispatch.retried + 1,
-        started_ms=progress.dispatch.started_ms,
-        at_ms=state.now_ms,
-        outcome=outcome,
-    )
 
 
 def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
@@ -338,16 +327,9 @@ def _fail(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Deci
         yield from send_callback(
             state, message, message.policy.failure_callback, outcome, progress.dispatch.retried, dead_letter_id
         )
-    owner = state.accounts[message.account_id]
     if message.source.created_by is CreatedBy.CHAT:
         # The client has the answer; another could not be sent (D-312).
         yield DeadLettersRemoved(
             account_id=message.account_id, dead_letter_ids=(dead_letter_id,), at_ms=state.now_ms, cause="deleted"
         )
-    # The oldest make room (D-045).
-    excess = len(owner.dead_letters) - owner.account.max_dlq_size
-    if excess > 0:
-        oldest = tuple(islice(owner.dead_letters, excess))
-        yield DeadLettersRemoved(
-            account_id=message.account_id, dead_letter_ids=oldest, at_ms=state.now_ms, cause="size"
-        )
+    yield from _make_room(state, message.account_id)

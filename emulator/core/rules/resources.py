@@ -25,18 +25,15 @@ from emulator.core.resource_facts import FlowCountersReset, QueueDeleted, QueueW
 from emulator.core.rules import attempts, limits
 from emulator.core.rules.attempts import admit_by_key, admit_from_queue
 from emulator.core.rules.dead_letters import cancel
-from emulator.core.state import AccountView, Decision, StateView, account_state
+from emulator.core.state import AccountView, Decision, StateView, account_state, found
 
 # -- queues -------------------------------------------------------------------------------------
-# Queues: making, pausing and deleting them. Who may start from one is decided in `attempts.py`.
+# Who may start from a queue is decided in `attempts.py`.
 
 
 def queue(state: StateView, account_id: AccountId, name: QueueName) -> Queue:
     """Raises NotFound for a queue that the account does not have."""
-    found = account_state(state, account_id).queues.get(name)
-    if found is None:
-        raise NotFound("queue", name)
-    return found
+    return found(account_state(state, account_id).queues, name, "queue")
 
 
 def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
@@ -62,9 +59,9 @@ def upsert_queue(state: StateView, command: UpsertQueue) -> Decision[None]:
 
 def set_queue_paused(state: StateView, command: SetQueuePaused) -> Decision[None]:
     """Pause or resume a queue that exists; doing it again changes nothing."""
-    found = queue(state, command.account_id, command.name)
-    if found.paused != command.paused:
-        yield QueueWritten(queue=replace(found, paused=command.paused, updated_ms=state.now_ms))
+    present = queue(state, command.account_id, command.name)
+    if present.paused != command.paused:
+        yield QueueWritten(queue=replace(present, paused=command.paused, updated_ms=state.now_ms))
         yield from admit_from_queue(state, command.account_id, command.name)
 
 
@@ -84,15 +81,11 @@ def delete_queue(state: StateView, command: DeleteQueue) -> Decision[None]:
 
 
 # -- flow control keys --------------------------------------------------------------------------
-# Commands on flow control keys: pause, pin, unpin, reset.
 
 
 def flow_key(state: StateView, account_id: AccountId, key: FlowKey) -> FlowState:
     """What a key allows and has let through. Raises NotFound for a key that no message, pin or pause has named yet."""
-    flow = account_state(state, account_id).flow_keys.get(key)
-    if flow is None:
-        raise NotFound("flow control key", key)
-    return flow
+    return found(account_state(state, account_id).flow_keys, key, "flow control key")
 
 
 def set_flow_paused(state: StateView, command: SetFlowPaused) -> Decision[None]:
@@ -139,16 +132,12 @@ def reset_flow(state: StateView, command: ResetFlow) -> Decision[None]:
     """Start the rate period again at this instant, with its count at 0, and start those that wait (D-041)."""
     flow_key(state, command.account_id, command.key)
     yield FlowCountersReset(
-        account_id=command.account_id,
-        key=command.key,
-        at_ms=state.now_ms,
-        parallelism=command.parallelism,
+        account_id=command.account_id, key=command.key, at_ms=state.now_ms, parallelism=command.parallelism
     )
     yield from admit_by_key(state, command.account_id, command.key)
 
 
 # -- URL groups ---------------------------------------------------------------------------------
-# URL groups: their endpoints and their default headers.
 
 
 def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[None]:
@@ -158,7 +147,15 @@ def upsert_endpoints(state: StateView, command: UpsertEndpoints) -> Decision[Non
     group = owner.groups.get(command.name)
     if group is None:
         limits.check_count("maxTopics", len(owner.groups), owner.account.max_topics)
-        group = _new_group(command.account_id, command.name, state.now_ms)
+        group = UrlGroup(
+            name=command.name,
+            account_id=command.account_id,
+            endpoints=(),
+            headers=(),
+            defaults=MessageOptions(),
+            created_ms=state.now_ms,
+            updated_ms=state.now_ms,
+        )
     endpoints = _with(group.endpoints, command.endpoints)
     limit = owner.account.max_endpoints_per_topic
     if len(endpoints) > limit:
@@ -239,29 +236,10 @@ def set_group_defaults(state: StateView, command: SetGroupDefaults) -> Decision[
 
 def url_group(state: StateView, account_id: AccountId, name: GroupName) -> UrlGroup:
     """Raises NotFound for a group that the account does not have."""
-    group = account_state(state, account_id).groups.get(name)
-    if group is None:
-        raise NotFound("topic", name)
-    return group
+    return found(account_state(state, account_id).groups, name, "topic")
 
 
 def destination_group(owner: AccountView, name: GroupName) -> UrlGroup:
     """The group that a publish or a schedule names as its destination (D-262). Raises NotFound."""
-    group = owner.groups.get(name)
-    if group is None:
-        # A URL without its scheme reads as a name.
-        hint = "; a URL begins with http:// or https://" if "." in name else ""
-        raise NotFound("topic", name, hint)
-    return group
-
-
-def _new_group(account_id: AccountId, name: GroupName, now_ms: int) -> UrlGroup:
-    return UrlGroup(
-        name=name,
-        account_id=account_id,
-        endpoints=(),
-        headers=(),
-        defaults=MessageOptions(),
-        created_ms=now_ms,
-        updated_ms=now_ms,
-    )
+    # A URL without its scheme reads as a name.
+    return found(owner.groups, name, "topic", "; a URL begins with http:// or https://" if "." in name else "")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from emulator.core.commands import CancelRun, CancelRuns, FinishRun, PublishItem
-from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, NotFound, PayloadTooLarge, Refused
+from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused
 from emulator.core.message_facts import MessageCreated
 from emulator.core.model.messages import CreatedBy, Message, Phase, Source
 from emulator.core.model.options import CallType, MessageOptions, Method, Redaction, RunPart
@@ -28,10 +28,9 @@ from emulator.core.rules.options import (
     with_defaults,
 )
 from emulator.core.run_facts import RunEnded, StepAccepted
-from emulator.core.state import Decision, StateView, account_state
+from emulator.core.state import Decision, StateView, account_state, found
 
 # -- messages -----------------------------------------------------------------------------------
-# Making the messages of a run.
 
 # A message of a run is tried again three times, whatever the account's plan says for others (D-362).
 DEFAULT_RETRIES = 3
@@ -231,7 +230,6 @@ def refused_as_run_message() -> Iterator[None]:
 
 
 # -- ending -------------------------------------------------------------------------------------
-# The end of a run: its result, cancellation, what waited for it, and who invoked it.
 
 
 def finish_run(state: StateView, command: FinishRun) -> Decision[None]:
@@ -262,17 +260,12 @@ def cancel_runs(state: StateView, command: CancelRuns) -> Decision[int]:
 
 def live_run_of(state: StateView, account_id: AccountId, run_id: RunId) -> WorkflowRun:
     """A run that has not ended. Raises NotFound."""
-    run = account_state(state, account_id).runs.get(run_id)
-    if run is None:
-        raise NotFound("workflow run", run_id)
-    return run
+    return found(account_state(state, account_id).runs, run_id, "workflow run")
 
 
 def _run(state: StateView, account_id: AccountId, run_id: RunId, *, has_existed: bool) -> WorkflowRun | None:
-    run = account_state(state, account_id).runs.get(run_id)
-    if run is None and not has_existed:
-        raise NotFound("workflow run", run_id)
-    return run
+    owner = account_state(state, account_id)
+    return owner.runs.get(run_id) if has_existed else found(owner.runs, run_id, "workflow run")
 
 
 def matches(run: WorkflowRun, wanted: RunFilter) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.commands import DeleteSchedule, PublishItem, SetSchedulePaused, WriteSchedule
-from emulator.core.errors import NotFound, Refused
+from emulator.core.errors import Refused
 from emulator.core.language.cron import parse as parse_cron
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.options import DestinationKind
@@ -20,7 +20,7 @@ from emulator.core.resource_facts import (
 from emulator.core.rules import limits, publishing
 from emulator.core.rules.options import check_answer_is_heard
 from emulator.core.rules.resources import destination_group
-from emulator.core.state import Decision, StateView, account_state, cron_of, split_subject
+from emulator.core.state import Decision, StateView, account_state, cron_of, found, split_subject
 
 
 def write_schedule(state: StateView, command: WriteSchedule) -> Decision[ScheduleId]:
@@ -117,7 +117,4 @@ def plan_firing(state: StateView, schedule: Schedule) -> publishing.PublishPlan:
 
 def schedule(state: StateView, account_id: AccountId, schedule_id: ScheduleId) -> ScheduleProgress:
     """Raises NotFound for a schedule that the account does not have."""
-    progress = account_state(state, account_id).schedules.get(schedule_id)
-    if progress is None:
-        raise NotFound("schedule", schedule_id)
-    return progress
+    return found(account_state(state, account_id).schedules, schedule_id, "schedule")
