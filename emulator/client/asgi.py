@@ -166,6 +166,8 @@ def _answering(app: AsgiApp, is_given_up: Callable[[], bool]) -> AsgiApp:
             raise RuntimeError(f"the application did not start: {failed.get('message', '')}")
         if "lifespan.startup.complete" not in answers:
             raise LifespanNotSupported("the application did not answer its start-up")
+        if failed := answers.get("lifespan.shutdown.failed"):
+            raise RuntimeError(f"the application did not shut down: {failed.get('message', '')}")
         await send({"type": "lifespan.shutdown.complete"})
 
     return answering

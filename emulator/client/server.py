@@ -377,14 +377,14 @@ class Server:
         """Start an application up. Raises as `mount`."""
 
         def broke(error: BaseException) -> None:
-            self.errors_of(world).add(error, url=origin)
+            self.errors_of(world).add(error, url=origin, of_shutdown=True)
 
         try:
             async with self._limited(origin, "start-up"):
                 return await loop.run(lambda: Lifespan.begin(application, broke))
         except BrokeOut as out:
             # The call of `mount` raises the error itself.
-            broke(out.error)
+            self.errors_of(world).add(out.error, url=origin)
             raise EmulatorError(f"the application for {origin} did not start: {out}") from None
 
     @asynccontextmanager
@@ -425,7 +425,7 @@ class Server:
                     await loop.run(lifespan.end)
             except EmulatorError as error:
                 logger.error("%s", error)
-                self.errors_of(world).add(error, url=origin)
+                self.errors_of(world).add(error, url=origin, of_shutdown=True)
 
     async def unmount_all(self, world: str | None = None) -> None:
         """Undo every mount of a world, or of all worlds."""

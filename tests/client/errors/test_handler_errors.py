@@ -259,6 +259,33 @@ def test_what_breaks_out_of_a_lifespan_is_raised_again(name: str, phase: str, em
     well(emu)
 
 
+def failing_shutdown(*, raises: bool) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        if raises:
+            raise ValueError("no connection to close")
+        await send({"type": "lifespan.shutdown.failed", "message": "no connection to close"})
+
+    return app
+
+
+@pytest.mark.parametrize("raises", [True, False], ids=["raised", "answered"])
+def test_a_shutdown_that_fails_fails_the_test(raises: bool) -> None:
+    """D-471."""
+    with pytest.raises(ValueError if raises else RuntimeError, match="no connection to close"), Emulator() as emu:
+        emu.mount(ORIGIN, failing_shutdown(raises=raises))
+
+
+def test_a_reported_shutdown_that_fails_is_listed_only() -> None:
+    """D-471."""
+    with Emulator(handler_errors="report") as emu:
+        emu.mount(ORIGIN, failing_shutdown(raises=True))
+        emu.unmount(ORIGIN)
+        assert str(emu.handler_errors[0].error) == "no connection to close"
+
+
 def test_a_lifespan_that_is_busy_after_its_last_answer_is_not_reported(emu: Emulator) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
@@ -500,7 +527,8 @@ def test_a_lifespan_that_hangs_is_named(phase: str) -> None:
                 emu.mount(ORIGIN, app)
         else:
             emu.mount(ORIGIN, app)
-            emu.unmount(ORIGIN)
+            with pytest.raises(EmulatorError, match=said):
+                emu.unmount(ORIGIN)
             assert said in str(emu.handler_errors[0])
         well(emu)
 
