@@ -10,7 +10,7 @@ from pathlib import Path
 
 from emulator import resources
 from emulator.contract import files
-from emulator.control.llms import REFERENCE, handbook
+from emulator.control.pages import REFERENCE, handbook
 from emulator.core.record import Record
 
 _DECISIONS = ("decisions.md", "own_decisions.md", "fidelity.md")

@@ -23,7 +23,7 @@ from emulator.agents.moving import Publish
 from emulator.agents.tool import Connection, ToolFailed, answer, mended
 from emulator.agents.tools import TOOLS
 from emulator.client.errors import EmulatorError, Refused, Unreachable
-from emulator.control.llms import full_text
+from emulator.control.pages import full_text
 from emulator.version import VERSION
 
 logger = logging.getLogger(__name__)

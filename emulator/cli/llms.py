@@ -17,7 +17,7 @@ from emulator.agents.tools import TOOLS
 from emulator.cli import SECTIONS, main
 from emulator.cli.agents import EXIT_CODES, LOOP
 from emulator.contract import files
-from emulator.control.llms import REFERENCE, SHORT
+from emulator.control.pages import REFERENCE, SHORT
 
 _CONTENTS = """\
 # svc-emulator

@@ -1,4 +1,4 @@
-"""The pages that a person reads: the inspector, the book, the contracts and their reference, and where `/` leads.
+"""What is read: the inspector, the book, the contracts and their reference, where `/` leads, and the texts for agents.
 
 The modules that make the contracts are imported at their first use: without them a server starts faster.
 """
@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 import emulator.inspector
+from emulator import resources
 from emulator.api.endpoint import Answer, no_operation
 from emulator.control.call import OWN_QUERY, PAGE, PUBLIC, ControlCall, ControlPolicy, ControlRoute, Inspector
 from emulator.core.errors import NotInstalled
@@ -129,6 +130,51 @@ def _read_of_book(book: Path, folder: str, name: str) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+# -- what coding agents read ------------------------------------------------------------------
+# `/llms.txt` and `/llms-full.txt`, in short and as a whole. `python -m emulator.cli.llms` makes the files in `docs/`
+# from the commands and the contract; the handbook is the beginning of the second.
+
+SHORT = ("docs", "llms.txt")
+REFERENCE = ("docs", "llms-reference.md")
+# What a user reads; the how-tos, in the folder of that name, follow.
+_HANDBOOK = ("start.md", "tutorial.md", "concepts.md", "symptoms.md", "coming-from.md")
+
+# D-709.
+_READ = ControlPolicy(needs_token=False)
+
+
+def short_text() -> str:
+    """The contents, at most 60 lines."""
+    return resources.path(*SHORT).read_text("utf-8")
+
+
+def handbook() -> tuple[Path, ...]:
+    """The pages of the handbook."""
+    return (
+        *(resources.path("docs", name) for name in _HANDBOOK),
+        *sorted(resources.path("docs", "howto").glob("*.md")),
+    )
+
+
+def full_text() -> str:
+    """The handbook, all commands, and all calls of the control API."""
+    pages = (*handbook(), resources.path(*REFERENCE))
+    return "\n".join(["# svc-emulator\n", *(_without_front(path.read_text("utf-8")) for path in pages)])
+
+
+def _without_front(page: str) -> str:
+    """A page without the settings at its beginning."""
+    return page.split("\n---\n", 1)[-1] if page.startswith("---\n") else page
+
+
+async def get_short(call: ControlCall) -> Response:
+    return PlainTextResponse(await asyncio.to_thread(short_text))
+
+
+async def get_full(call: ControlCall) -> Response:
+    return PlainTextResponse(await asyncio.to_thread(full_text))
+
+
 # -- the contract -----------------------------------------------------------------------------
 
 
@@ -176,9 +222,6 @@ def _own_url(call: ControlCall) -> str:
     return f"http://{call.parts.header('host') or call.parts.header(':authority') or '127.0.0.1:8080'}"
 
 
-REFERENCE = ControlPolicy(reads_query=True, is_page=True)
-
-
 _INSPECTOR = "/_emulator/inspector"
 _REFERENCE = "/_emulator/reference"
 
@@ -199,7 +242,9 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/_emulator/docs/{name}", get_book_file, PAGE),
     ControlRoute("GET", "/_emulator/docs/{folder}/{name}", get_book_file, PAGE),
     ControlRoute("GET", "/_emulator/contract", get_contract, OWN_QUERY),
-    ControlRoute("GET", "/_emulator/reference", get_reference, REFERENCE),
+    ControlRoute("GET", "/_emulator/reference", get_reference, ControlPolicy(reads_query=True, is_page=True)),
+    ControlRoute("GET", "/llms.txt", get_short, _READ),
+    ControlRoute("GET", "/llms-full.txt", get_full, _READ),
     ControlRoute("GET", "/", show_page, PAGE),
     ControlRoute("GET", "/_emulator", show_page, PAGE),
 )

@@ -11,7 +11,7 @@ import pytest
 from emulator import resources
 from emulator.agents.skill import EXAMPLES, PLACES, text
 from emulator.cli import llms
-from emulator.control.llms import REFERENCE, SHORT, full_text
+from emulator.control.pages import REFERENCE, SHORT, full_text
 from tests.cli.shell import in_folder
 from tests.harness.emulators import Server
 

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from emulator.control.spans import MOST_BYTES
+from emulator.control.telemetry import MOST_BYTES
 from emulator.telemetry.otlp import read_json, read_protobuf
 from emulator.telemetry.received import ReceivedSpans
 from emulator.wire.trace_context import read_traceparent

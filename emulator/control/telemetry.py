@@ -1,4 +1,6 @@
-"""`/_emulator/otlp` and `/_emulator/messages/{id}/spans`: the spans of applications, and which delivery caused them."""
+"""`/_emulator/metrics`, `/_emulator/otlp` and `/_emulator/messages/{id}/spans`: metrics as Prometheus reads them, the
+spans of applications, and which delivery caused them.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,40 @@ from starlette.responses import Response
 from emulator.api.endpoint import Answer
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import Count, PositiveNumber, Text, View
-from emulator.core.errors import InvalidInput, Malformed, NotFound, PayloadTooLarge
+from emulator.core.errors import InvalidInput, Malformed, NotFound, NotInstalled, PayloadTooLarge
 from emulator.core.language.text import value_of
 from emulator.core.record import MessageId
+from emulator.core.world_setup import DEFAULT
 from emulator.queries.history import DeliveryQuery
 from emulator.telemetry.received import ReceivedSpan
 from emulator.wire.trace_context import HEADER, SpanContext, read_traceparent
+
+
+async def get_metrics(call: ControlCall) -> Response:
+    """The metrics of all worlds together, or of the world that the query names (D-727).
+
+    Raises NotFound, NotInstalled without the library.
+    """
+    try:
+        from emulator.telemetry.metrics import CONTENT_TYPE, exposition
+    except ImportError as error:
+        raise NotInstalled(f"metrics need prometheus-client (pip install prometheus-client): {error}") from error
+    counts = call.options.counts
+    picked = call.world if call.names_a_world else None
+    worlds = call.worlds.all() if picked is None else (picked,)
+    clock = next((world for world in worlds if world is picked or world.id == DEFAULT), None)
+    size = sum([await world.journal_bytes() for world in worlds])
+    content = exposition(
+        worlds,
+        clock,
+        counts.of_all() if picked is None else counts.of(picked),
+        counts.requests() if picked is None else None,
+        size,
+    )
+    return Response(content, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+
+# -- spans of applications --------------------------------------------------------------------
 
 # Of a request, as it comes and unpacked.
 MOST_BYTES = 4 * 1024 * 1024
@@ -175,6 +205,7 @@ def _ms(ns: int) -> float:
 
 
 ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/_emulator/metrics", get_metrics, WORLD_ONLY),
     ControlRoute("POST", "/_emulator/otlp/v1/traces", receive, WORLD_ONLY, is_streamed=True),
     ControlRoute("GET", "/_emulator/messages/{name}/spans", list_spans, WORLD_ONLY),
 )
