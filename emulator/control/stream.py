@@ -49,8 +49,7 @@ from emulator.core.record import AccountId, MessageId, Record
 from emulator.core.resource_facts import ScheduleFired
 from emulator.journal.history import History
 from emulator.queries.history import Event, HistoryPosition, RecordedDelivery
-from emulator.wire import event_stream
-from emulator.wire.event_stream import ID_HEADER, MAX_LAST, Kind, written
+from emulator.wire.event_stream import ID_HEADER, KEEP_ALIVE, KEEP_ALIVE_S, MAX_LAST, MEDIA_TYPE, OPENING, Kind, written
 from emulator.wire.names import parse_number
 from emulator.wire.query_reader import Pairs, control_query
 from emulator.worlds.registry import Worlds
@@ -72,7 +71,6 @@ _SHORTEST_BREATH_S, _LONGEST_BREATH_S = 0.01, 0.1
 _BREATHS_PER_ROUND = 9
 
 _ID = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<seq>0|[1-9][0-9]{0,14})")
-_PARAMETERS = ("last_event_id", "last", "from", "follow", "redact", "brief")
 
 Emit = Callable[[bytes], Awaitable[None]]
 
@@ -107,24 +105,19 @@ class StreamRequest(Record):
 
 def read_stream_request(pairs: Pairs, last_event_id: str | None) -> StreamRequest:
     """The query, and the header `Last-Event-ID`, which precedes it (D-220, D-222, D-326). Raises: InvalidInput."""
-    given = control_query(pairs, *_PARAMETERS)
-    query_id, last = given.text("last_event_id"), given.one("last", _parse_last, strip=False)
+    given = control_query(pairs, "last_event_id", "last", "from", "follow", "redact", "brief")
+    query_id = given.text("last_event_id")
+    last = given.one("last", lambda text: parse_number(text, "a number of entries", 0, MAX_LAST, digits=7), strip=False)
     by_query = _read_id(query_id, "last_event_id") if query_id else None
     by_header = _read_id(last_event_id, ID_HEADER) if last_event_id else None
-    if given.one_of("from", ("now", "start")) != "start" and last is None:
-        last = 0
     return StreamRequest(
         # A client that connects again repeats its address, and says in the header how far it came since.
         after=by_header or by_query,
-        last=last,
+        last=0 if given.one_of("from", ("now", "start")) != "start" and last is None else last,
         follow=given.flag("follow", default=True),
         redact=given.flag("redact"),
         brief=given.flag("brief"),
     )
-
-
-def _parse_last(text: str) -> int:
-    return parse_number(text, "a number of entries", 0, MAX_LAST, digits=7)
 
 
 def _read_id(text: str, field: str) -> HistoryPosition:
@@ -227,7 +220,7 @@ async def stream(call: ControlCall) -> Response:
 class EventStream(Response):
     """A response that `run` writes for as long as it likes, and that ends at once when its client has gone."""
 
-    media_type = event_stream.MEDIA_TYPE
+    media_type = MEDIA_TYPE
 
     def __init__(self, run: Callable[[Emit], Awaitable[None]], *, stalled_s: float) -> None:
         """A client that takes nothing for `stalled_s` is disconnected."""
@@ -254,8 +247,17 @@ class EventStream(Response):
                     disconnect()
                 raise
 
+        async def run() -> None:
+            # Some servers refuse what is sent to a client that has gone. A TimeoutError is an OSError.
+            with contextlib.suppress(OSError):
+                await self._run(emit)
+
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         loop = asyncio.get_running_loop()
-        tasks = (loop.create_task(_whole(self._run(emit))), loop.create_task(_until_gone(receive)))
+        tasks = (loop.create_task(run()), loop.create_task(until_gone()))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -266,17 +268,6 @@ class EventStream(Response):
             if not task.cancelled():
                 task.result()
         await send({"type": "http.response.body", "body": b""})
-
-
-async def _whole(running: Awaitable[None]) -> None:
-    # Some servers refuse what is sent to a client that has gone, instead of ignoring it. TimeoutError is an OSError.
-    with contextlib.suppress(OSError):
-        await running
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class _Follower:
@@ -297,8 +288,7 @@ class _Follower:
         # An entry beyond the end of history is of another generation too, whatever its id says. What follows
         # one that was dropped may have been dropped as well.
         kept = range(self._world.history.dropped.seq, end.seq + 1)
-        is_known = after is not None and after.generation == end.generation and after.seq in kept
-        if after is not None and is_known:
+        if after is not None and after.generation == end.generation and after.seq in kept:
             self._position = after
         else:
             last = self._wanted.last if after is None else None
@@ -309,7 +299,7 @@ class _Follower:
     async def run(self, emit: Emit) -> None:
         world = self._world
         with world.watches.watch() as watch:
-            await emit(event_stream.OPENING)
+            await emit(OPENING)
             move: ClockMove | None = watch.start(world.clock.now_ms, world.clock.rate)
             refused: list[ScheduleFired] = []
             while not world.is_closed:
@@ -319,7 +309,9 @@ class _Follower:
                         await self._begin_anew()
                         move = watch.start(world.clock.now_ms, world.clock.rate)
                         refused = []
-                    await self._tell_reset(emit)
+                    if self._reset is not None:
+                        await emit(written(Kind.RESET, StreamReset(reason=self._reset), self._position))
+                        self._reset = None
                     is_burst = await self._tell_all(emit, refused, move)
                 except Conflict:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
@@ -331,11 +323,11 @@ class _Follower:
                 shortest_s = _LONGEST_BREATH_S if is_burst else _SHORTEST_BREATH_S
                 breath_s = _BREATHS_PER_ROUND * (time.monotonic() - began_s)
                 await asyncio.sleep(min(max(breath_s, shortest_s), _LONGEST_BREATH_S))
-                while not await watch.wait(event_stream.KEEP_ALIVE_S):
-                    await emit(event_stream.KEEP_ALIVE)
+                while not await watch.wait(KEEP_ALIVE_S):
+                    await emit(KEEP_ALIVE)
                 refused = watch.take_refused()
                 move = watch.take_move(world.clock.now_ms, world.clock.rate)
-            if self._is_deleted:
+            if all(each is not world for each in self._worlds.all()):
                 await emit(written(Kind.END, StreamEnd(reason=EndReason.DELETED)))
             # Otherwise the server ends, and a client that reconnects gets the rest.
 
@@ -345,11 +337,6 @@ class _Follower:
         history_generation = await self._world.history.generation()
         self._position, self._reset = HistoryPosition(generation=history_generation, seq=0), ResetReason.RESET
         self._generation = generation
-
-    async def _tell_reset(self, emit: Emit) -> None:
-        if self._reset is not None:
-            await emit(written(Kind.RESET, StreamReset(reason=self._reset), self._position))
-            self._reset = None
 
     async def _tell_all(self, emit: Emit, refused: list[ScheduleFired], move: ClockMove | None) -> bool:
         """Send what has happened up to now, then which firings were refused and how the clock was moved meanwhile.
@@ -389,10 +376,6 @@ class _Follower:
             await emit(written(Kind.CLOCK, clock, self._position))
         return is_burst
 
-    @property
-    def _is_deleted(self) -> bool:
-        return all(world is not self._world for world in self._worlds.all())
-
 
 class _Piece(Record):
     """Entries of history as followers get them, up to and with entry `last`."""
@@ -423,17 +406,14 @@ class _Pieces:
                 piece, taken = await _make_piece(history, position, entries, wanted)
                 # Of long entries few are read at a time: those that the piece has no place for are read again.
                 self._count = min(_PAGE, 2 * taken + 1)
-                self._keep(key, piece)
+                before = self._made.pop(key, None)
+                self._bytes += len(piece.content) - (0 if before is None else len(before.content))
+                self._made[key] = piece
+                while self._bytes > _KEPT_BYTES and len(self._made) > 1:
+                    _, oldest = self._made.popitem(last=False)
+                    self._bytes -= len(oldest.content)
             self._made.move_to_end(key)
             return piece
-
-    def _keep(self, key: tuple[object, ...], piece: _Piece) -> None:
-        before = self._made.pop(key, None)
-        self._bytes += len(piece.content) - (0 if before is None else len(before.content))
-        self._made[key] = piece
-        while self._bytes > _KEPT_BYTES and len(self._made) > 1:
-            _, oldest = self._made.popitem(last=False)
-            self._bytes -= len(oldest.content)
 
 
 async def _make_piece(
