@@ -183,7 +183,7 @@ def _listed(
 async def list_messages(call: ControlCall) -> MessagePage:
     query = read_message_query(call.parts.query)
     at = as_of(await call.world.current_state())
-    page = await call.world.messages.page(query, at)
+    page = await call.world.logs.page(query, at)
     found = listed(call.world.state, at, page.items)
     return MessagePage(messages=found, cursor=page.cursor, dropped=dropped_view(call.world.history.dropped))
 

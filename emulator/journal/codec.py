@@ -126,10 +126,8 @@ def decode_attempt(
 # -- what must be whole for a world to start --------------------------------------------------
 
 
-def decode_dropped(value: bytes | None) -> Dropped:
-    """Nothing was dropped where nothing is recorded. Raises ValueError."""
-    if value is None:
-        return Dropped()
+def decode_dropped(value: bytes) -> Dropped:
+    """Raises ValueError."""
     seq, at_ms = value.split()
     return Dropped(seq=int(seq), at_ms=int(at_ms))
 

@@ -86,32 +86,6 @@ WHERE events.seq >= ? AND events.state IN ('DELIVERED', 'FAILED', 'CANCELED') OR
 """
 
 
-class MessageListing:
-    """Lists messages, live and ended, after everything that has happened so far is written."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def page(self, query: MessageQuery, at: AsOf) -> Page[MessageProgress]:
-        """One page, the newest first. Raises InvalidInput for a cursor that is none of ours."""
-        conditions = Conditions()
-        conditions.add("messages.number <= ?", at.last_number)
-        conditions.matching(query.wanted, "messages.message_id")
-        if query.phases:
-            _in_phases(conditions, query.phases, at)
-        continue_after(conditions, "messages.number", query.cursor, latest_first=True)
-        statement = _SELECT_MESSAGES % conditions.text
-
-        def read(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
-            rows = connection.execute(statement, [*conditions.parameters, query.limit + 1]).fetchall()
-            return rows, connection.execute(_SELECT_PROGRESS, (json.dumps([row[0] for row in rows]),)).fetchall()
-
-        rows, progress = await self._store.read(read)
-        found = {row[0]: row for row in progress}
-        recorded = [_message_progress(found[number], message_of(definition)) for number, definition in rows]
-        return page_of(recorded, query.limit, lambda each: f"{each.message.created_ms}-{each.message.number}")
-
-
 def _in_phases(conditions: Conditions, phases: frozenset[Phase], at: AsOf) -> None:
     """Messages that are in one of the phases: history does not know those of live messages."""
     texts: list[str] = []
@@ -137,10 +111,29 @@ def _message_progress(row: Row, message: Message) -> MessageProgress:
 
 
 class MessageLogs:
-    """The recorded side of explanations and previews, read after everything that has happened is written."""
+    """Lists of messages, and the recorded side of explanations, read after everything that has happened is written."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    async def page(self, query: MessageQuery, at: AsOf) -> Page[MessageProgress]:
+        """One page of messages, the newest first. Raises InvalidInput for a cursor that is none of ours."""
+        conditions = Conditions()
+        conditions.add("messages.number <= ?", at.last_number)
+        conditions.matching(query.wanted, "messages.message_id")
+        if query.phases:
+            _in_phases(conditions, query.phases, at)
+        continue_after(conditions, "messages.number", query.cursor, latest_first=True)
+        statement = _SELECT_MESSAGES % conditions.text
+
+        def read(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
+            rows = connection.execute(statement, [*conditions.parameters, query.limit + 1]).fetchall()
+            return rows, connection.execute(_SELECT_PROGRESS, (json.dumps([row[0] for row in rows]),)).fetchall()
+
+        rows, progress = await self._store.read(read)
+        found = {row[0]: row for row in progress}
+        recorded = [_message_progress(found[number], message_of(definition)) for number, definition in rows]
+        return page_of(recorded, query.limit, lambda each: f"{each.message.created_ms}-{each.message.number}")
 
     async def find(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""

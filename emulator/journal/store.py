@@ -297,7 +297,7 @@ def replay(connection: sqlite3.Connection) -> StartingPoint:
     found = StartingPoint(
         state=restore(codec.decode_checkpoint(encoded, shared)),
         projector=Projector(int(meta.get(schema.HISTORY_SEQ, b"0"))),
-        dropped=codec.decode_dropped(meta.get(schema.DROPPED)),
+        dropped=codec.decode_dropped(meta.get(schema.DROPPED, b"0 0")),
         backlog=Backlog(covered=int(covers), projected=int(meta.get(schema.PROJECTED, b"0")), written=int(covers)),
     )
     ((last_entry,),) = connection.execute(schema.SELECT_LAST_SEQ)

@@ -124,7 +124,8 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("emulator").setLevel(level.upper())
 
 
-_LOGGED = frozenset((resource_facts.ScheduleFired, message_facts.AttemptStarted, message_facts.AttemptFinished))
+_REFUSED = frozenset((resource_facts.ScheduleFired,))
+_LOGGED = _REFUSED | {message_facts.AttemptStarted, message_facts.AttemptFinished}
 
 
 class VirtualTime(logging.Filter):
@@ -156,21 +157,17 @@ class DeliveryLog:
         }
 
     def __call__(self, world: World, state: StateView, produced: Sequence[Fact]) -> None:
-        if not logger.isEnabledFor(logging.INFO):
-            for fact in produced:
-                if type(fact) is resource_facts.ScheduleFired and fact.error is not None:
-                    _log_refused_firing(world.id, fact, fact.error)
-            return
-        if _LOGGED.isdisjoint(map(type, produced)):
+        is_complete = logger.isEnabledFor(logging.INFO)
+        if (_LOGGED if is_complete else _REFUSED).isdisjoint(map(type, produced)):
             return
         due = {fact.message_id: fact.due_ms for fact in produced if isinstance(fact, message_facts.RetryScheduled)}
         for fact in produced:
             if isinstance(fact, resource_facts.ScheduleFired):
                 if fact.error is not None:
                     _log_refused_firing(world.id, fact, fact.error)
-            elif isinstance(fact, message_facts.AttemptStarted):
+            elif is_complete and isinstance(fact, message_facts.AttemptStarted):
                 self._under_way[world.id, fact.message_id] = state.messages[fact.message_id].message
-            elif isinstance(fact, message_facts.AttemptFinished):
+            elif is_complete and isinstance(fact, message_facts.AttemptFinished):
                 message = self._under_way.pop((world.id, fact.message_id), None)
                 if message is not None:
                     _log_attempt(world.id, message, fact, due.get(fact.message_id))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
@@ -159,27 +158,31 @@ class Worlds:
 
     async def create(self, setup: WorldSetup) -> World:
         """Make a world. Raises InvalidInput for a bad id or fixtures, Conflict for what exists already."""
-        return await self._whole(lambda: self._create(setup))
 
-    async def _create(self, setup: WorldSetup) -> World:
-        world_id = self._free_id(setup.id)
-        with _cannot_be_made(world_id):
-            world = await self._open(replace(setup, id=world_id))
-        world.start()
-        return world
+        def open_new(world_id: str) -> Coroutine[None, None, World]:
+            return self._open(replace(setup, id=world_id))
+
+        return await self._whole(lambda: self._make(setup.id, open_new))
 
     async def fork(self, source: World, wanted: WorldSetup) -> World:
         """Make a second world that continues from where another one is, with the id and token that are wanted (D-434).
 
         Raises as `create`, and Conflict while the clock is being advanced.
         """
-        return await self._whole(lambda: self._fork(source, wanted))
 
-    async def _fork(self, source: World, wanted: WorldSetup) -> World:
-        world_id = self._free_id(wanted.id)
-        setup = replace(source.setup, id=world_id, token=wanted.token)
-        with _cannot_be_made(world_id):
-            world = await self._open_fork(source, setup)
+        def open_fork(world_id: str) -> Coroutine[None, None, World]:
+            return self._open_fork(source, replace(source.setup, id=world_id, token=wanted.token))
+
+        return await self._whole(lambda: self._make(wanted.id, open_fork))
+
+    async def _make(self, wanted_id: str, open_it: Callable[[str], Coroutine[None, None, World]]) -> World:
+        """Make a world under a free id. A database that cannot be written is reported as a refusal."""
+        world_id = self._free_id(wanted_id)
+        try:
+            world = await open_it(world_id)
+        except UnusableDatabase as error:
+            text = f"the world {world_id} cannot be made: {error}"
+            raise InsufficientStorage(text) if error.is_disk_full else WorldBroken(text) from error
         world.start()
         return world
 
@@ -411,13 +414,3 @@ class Worlds:
     def _forget(self, world_id: str) -> None:
         self._callers.forget(world_id)
         self._identifiers.forget(world_id)
-
-
-@contextlib.contextmanager
-def _cannot_be_made(world_id: str) -> Iterator[None]:
-    """Report a database that cannot be written as a refusal."""
-    try:
-        yield
-    except UnusableDatabase as error:
-        text = f"the world {world_id} cannot be made: {error}"
-        raise InsufficientStorage(text) if error.is_disk_full else WorldBroken(text) from error

@@ -23,7 +23,7 @@ from emulator.engine.driver import Driver
 from emulator.fixtures.initial_state import begin_anew
 from emulator.journal.files import UnusableDatabase
 from emulator.journal.history import History
-from emulator.journal.message_logs import MessageListing, MessageLogs
+from emulator.journal.message_logs import MessageLogs
 from emulator.journal.snapshots import SavedWorld, Snapshots
 from emulator.journal.store import Store
 from emulator.journal.workflow_runs import RunLogs
@@ -101,7 +101,6 @@ class World:
         self.history = history
         self.logs = MessageLogs(store)
         self.runs = RunLogs(state, store, history)
-        self.messages = MessageListing(store)
         self.statistics = Statistics(state, store, self.setup.epoch_ms)
         self.driver = Driver(
             Simulation(state),
