@@ -223,11 +223,11 @@ class HandlerErrors:
         message_id: str | None = None,
         at_ms: int | None = None,
         of_check: bool = False,
-        of_shutdown: bool = False,
+        is_unseen: bool = False,
     ) -> None:
         """Keep an exception. Those of the class Exception `of_check`, a check of the receiver, are in its report.
 
-        No response shows an exception `of_shutdown`, so the test has to meet it (D-471).
+        The test has to meet one that `is_unseen`: no response shows it (D-471).
         """
         if of_check and isinstance(error, Exception) and not _is_outcome(error):
             return
@@ -236,7 +236,7 @@ class HandlerErrors:
         if found in self._listed[-1:]:
             return
         _set(error, "__traceback__", _of_application(error.__traceback__))
-        if self._is_for_the_test(error) or (of_shutdown and self.mode == "raise"):
+        if self._is_for_the_test(error) or (is_unseen and self.mode == "raise"):
             hide_from_traceback(error)
             add_note(error, f"It was raised by mounted code: {_where(found)}")
             # A retry that fails in the same way is met together with the first attempt.

@@ -34,6 +34,7 @@ from emulator.wire.urls import read_target
 logger = logging.getLogger(__name__)
 
 _FAILED = "a mounted application failed; the delivery is answered with 500"
+_FAILED_AFTERWARDS = "a mounted application failed after it had answered the delivery with %d"
 
 # What a mounted function may return: nothing for 200, a status, a body, something to send as JSON, or all of it.
 Answer: TypeAlias = Response | int | str | bytes | Mapping[str, Any] | list[Any] | None
@@ -240,20 +241,26 @@ class _Edge:
         """Whether no other delivery of the world may overlap with this one; those of a check of a receiver do."""
         return request.message_id is not None and self.worlds.take_turns(self.world_of(request))
 
-    def failed(self, request: MountedRequest, error: BaseException) -> messages.Response:
-        """Take in an exception. The response has it as text, the log and the test have it whole."""
+    def failed(
+        self, request: MountedRequest, error: BaseException, *, answered: int | None = None
+    ) -> messages.Response:
+        """Take in an exception. The response has it as text, the log and the test have it whole.
+
+        `answered` is the status of a response that was complete before, and remains that of the delivery.
+        """
         # D-336.
+        failed = _FAILED if answered is None else _FAILED_AFTERWARDS % answered
         text = "".join(traceback.format_exception(error))
         if text == self._last:
-            logger.error("%s, as before: %s", _FAILED, _summary(error))
+            logger.error("%s, as before: %s", failed, _summary(error))
         else:
-            logger.error(_FAILED, exc_info=error)
+            logger.error(failed, exc_info=error)
         self._last = text
         response = _plain(500, _summary(error).encode("utf-8", "replace"), "text/plain; charset=utf-8")
-        self.keep(request, error)
+        self.keep(request, error, is_unseen=answered is not None and answered < HTTPStatus.BAD_REQUEST)
         return response
 
-    def keep(self, request: MountedRequest, error: BaseException) -> None:
+    def keep(self, request: MountedRequest, error: BaseException, *, is_unseen: bool = False) -> None:
         """Keep an exception for the test."""
         self.worlds.errors_of(self.world_of(request)).add(
             error,
@@ -261,6 +268,7 @@ class _Edge:
             message_id=request.message_id,
             at_ms=request.at_ms,
             of_check=request.message_id is None,
+            is_unseen=is_unseen,
         )
 
 
@@ -369,12 +377,12 @@ def _asgi(app: AsgiApp, edge: _Edge) -> Callable[[MountedRequest], Awaitable[mes
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            response = edge.failed(request, error)
             status = made.status
             # A web framework answers 500 before it raises, and says less. Half an answer is none.
             says_less = status == HTTPStatus.INTERNAL_SERVER_ERROR or not made.is_over
             if status is None or says_less or not isinstance(error, Exception):
-                return response
+                return edge.failed(request, error)
+            edge.failed(request, error, answered=status)
         else:
             status = made.final_status()
         return messages.Response(status=status, headers=_texts(made.headers), body=made.body)

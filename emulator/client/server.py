@@ -377,7 +377,7 @@ class Server:
         """Start an application up. Raises as `mount`."""
 
         def broke(error: BaseException) -> None:
-            self.errors_of(world).add(error, url=origin, of_shutdown=True)
+            self.errors_of(world).add(error, url=origin, is_unseen=True)
 
         try:
             async with self._limited(origin, "start-up"):
@@ -425,7 +425,7 @@ class Server:
                     await loop.run(lifespan.end)
             except EmulatorError as error:
                 logger.error("%s", error)
-                self.errors_of(world).add(error, url=origin, of_shutdown=True)
+                self.errors_of(world).add(error, url=origin, is_unseen=True)
 
     async def unmount_all(self, world: str | None = None) -> None:
         """Undo every mount of a world, or of all worlds."""

@@ -16,11 +16,14 @@ import flask
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from emulator import AsyncEmulator, Emulator, EmulatorError, EmulatorWarning, HandlerError, Request
+from emulator.client.errors import Mode
 from tests.harness import loops
 
 ORIGIN = "https://app.test"
@@ -257,6 +260,40 @@ def test_what_breaks_out_of_a_lifespan_is_raised_again(name: str, phase: str, em
     [listed] = emu.handler_errors
     assert (type(listed.error), listed.url, listed.message_id, listed.at) == (kind, ORIGIN, None, None)
     well(emu)
+
+
+def fails_after(status: int) -> Starlette:
+    """An application that answers, and then fails in a background task."""
+
+    def remind() -> None:
+        raise ValueError("no mail server")
+
+    async def hook(_: Any) -> PlainTextResponse:
+        return PlainTextResponse("answered", status, background=BackgroundTask(remind))
+
+    return Starlette(routes=[Route("/hook", hook, methods=["POST"])])
+
+
+def test_a_background_task_that_fails_fails_the_test(emu: Emulator, caplog: pytest.LogCaptureFixture) -> None:
+    """D-471."""
+    emu.mount(ORIGIN, fails_after(202))
+    with pytest.raises(ValueError, match="no mail server"):
+        emu.publish(URL, retries=0)
+    assert [(each.status, str(failed.error)) for each in emu.deliveries() for failed in emu.handler_errors] == [
+        (202, "no mail server")
+    ]
+    assert "failed after it had answered the delivery with 202" in caplog.text
+    well(emu)
+
+
+@pytest.mark.parametrize(("status", "mode"), [(503, "raise"), (202, "report")])
+def test_a_background_task_that_fails_is_listed(status: int, mode: Mode) -> None:
+    """D-471."""
+    with Emulator(handler_errors=mode) as emu:
+        emu.mount(ORIGIN, fails_after(status))
+        emu.publish(URL, retries=0)
+        assert [each.status for each in emu.deliveries()] == [status]
+        assert str(emu.handler_errors[0].error) == "no mail server"
 
 
 def failing_shutdown(*, raises: bool) -> Any:
