@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.agents import skill
-from emulator.agents.skill import EXIT_CODES, LOOP
 from emulator.cli.control import Control, on_world
 from emulator.cli.output import CommandFailed, answered
 
 if TYPE_CHECKING:
     from emulator.client.aio.emulator import AsyncEmulator
-
-__all__ = ["EXIT_CODES", "LOOP", "agent", "mcp"]
 
 
 @click.command(epilog="Example: svc-emulator mcp --start")
@@ -109,16 +105,11 @@ def setup(*, clients: tuple[str, ...], dry_run: bool, folder: Path) -> dict[str,
     for each in plans:
         said = "unchanged" if each.is_same else "would write" if dry_run else "wrote"
         if not each.is_same and not dry_run:
-            with _writing(each.path):
+            try:
                 skill.write(each)
+            except OSError as error:
+                text = f"{each.path}: cannot be written: {error.strerror}"
+                raise CommandFailed(text, next="another --folder") from error
         content = None if each.is_same else each.content
         done.append({"client": each.client, "path": str(each.path), "done": said, "content": content})
     return {"files": done}
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CommandFailed(f"{path}: cannot be written: {error.strerror}", next="another --folder") from error

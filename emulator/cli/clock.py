@@ -13,10 +13,10 @@ from typing import Any, ParamSpec
 
 import click
 
-from emulator.cli.control import Control, on_world
+from emulator.cli.control import Control, shown
 from emulator.cli.listings import find_message
 from emulator.cli.options import Duration, Instant, Rate
-from emulator.cli.output import CommandFailed, WrongUsage, answered
+from emulator.cli.output import CommandFailed, WrongUsage
 from emulator.server.logs import runs_for_agent
 from emulator.wire.times import format_duration, iso
 
@@ -79,8 +79,7 @@ def _report_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 @clock.command(epilog="Example: svc-emulator clock show --json")
-@answered(_status_lines)
-@on_world
+@shown(_status_lines)
 def show(control: Control) -> Any:
     """Show the virtual time, its rate, and what is due next."""
     return control.call("GET", "clock")
@@ -120,8 +119,7 @@ _undoable = click.option(
 @click.option("--horizon", type=Duration(), help="With --until, go no further than this. Default: 30d.")
 @_max_deliveries
 @_undoable
-@answered(_report_lines)
-@on_world
+@shown(_report_lines)
 def advance(
     control: Control,
     *,
@@ -162,22 +160,27 @@ def _advance_until(control: Control, until: str, more: str | None, *, undoable: 
         what = more
     if kind == "message" and what:
         what = find_message(control, what.strip())
-    wanted = {"until": f"{kind} {what}".strip(), **_given(**limits, undoable=undoable or None)}
-    return control.call("POST", "clock/advance", wanted, doing="advancing", named={"until": "--until"})
+    return _move(control, "advance", until=f"{kind} {what}".strip(), undoable=undoable, **limits)
+
+
+def _move(control: Control, how: str, *, undoable: bool, **wanted: int | str | None) -> Any:
+    body: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
+    if undoable:
+        body["undoable"] = True
+    doing = "draining" if how == "drain" else "advancing"
+    return control.call("POST", f"clock/{how}", body, doing=doing, named={"until": "--until"})
 
 
 def _advance_by(control: Control, duration: int, max_deliveries: int | None, undoable: bool) -> Any:
     # One that can be taken back has to be a single one.
     if undoable or not sys.stderr.isatty() or runs_for_agent():
-        wanted = _given(by=duration, max_deliveries=max_deliveries, undoable=undoable or None)
-        return control.call("POST", "clock/advance", wanted, doing="advancing")
+        return _move(control, "advance", by=duration, max_deliveries=max_deliveries, undoable=undoable)
     with shown_steps(duration) as steps:
         return steps.advance(control, duration, max_deliveries)
 
 
 @clock.command(epilog="Example: svc-emulator clock undo")
-@answered(lambda world: _status_lines(world["clock"]))
-@on_world
+@shown(lambda world: _status_lines(world["clock"]))
 def undo(control: Control) -> Any:
     """Take the last undoable advance back.
 
@@ -188,8 +191,7 @@ def undo(control: Control) -> Any:
 
 @clock.command("set", epilog="Example: svc-emulator clock set 2026-12-31T23:59:00Z")
 @click.argument("instant", type=Instant())
-@answered(_status_lines)
-@on_world
+@shown(_status_lines)
 def set_(control: Control, *, instant: int) -> Any:
     """Set the clock to INSTANT, ISO 8601. Ahead it does the work on the way; back only in an unused world."""
     return control.call("PUT", "clock", {"now": instant}, doing="advancing")
@@ -197,39 +199,31 @@ def set_(control: Control, *, instant: int) -> Any:
 
 @clock.command("next", epilog="Example: svc-emulator clock next")
 @_undoable
-@answered(_report_lines)
-@on_world
+@shown(_report_lines)
 def next_(control: Control, *, undoable: bool) -> Any:
     """Jump to the next instant at which something is due, and do it."""
-    return control.call("POST", "clock/next", _given(undoable=undoable or None), doing="advancing")
+    return _move(control, "next", undoable=undoable)
 
 
 @clock.command(epilog="Example: svc-emulator clock drain --horizon 30d")
 @click.option("--horizon", type=Duration(), help="Go no further than this. Default: 30d.")
 @_max_deliveries
 @_undoable
-@answered(_report_lines)
-@on_world
+@shown(_report_lines)
 def drain(control: Control, *, horizon: int | None, max_deliveries: int | None, undoable: bool) -> Any:
     """Run until nothing is due but future firings of schedules."""
-    wanted = _given(horizon=horizon, max_deliveries=max_deliveries, undoable=undoable or None)
-    return control.call("POST", "clock/drain", wanted, doing="draining")
+    return _move(control, "drain", horizon=horizon, max_deliveries=max_deliveries, undoable=undoable)
 
 
 @clock.command(epilog="Example: svc-emulator clock rate 60")
 @click.argument("rate", type=Rate())
-@answered(_status_lines)
-@on_world
+@shown(_status_lines)
 def rate(control: Control, *, rate: float) -> Any:
     """Let time pass at RATE, by itself.
 
     0 or frozen, 1 or realtime, 60 for a virtual minute a second.
     """
     return control.call("PUT", "clock", {"rate": rate})
-
-
-def _given(**values: int | None) -> dict[str, int]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 # What a report says that was ended by Ctrl-C, beside the reasons of the server.

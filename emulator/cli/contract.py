@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from emulator.cli.control import DEFAULT_URL
 from emulator.cli.options import Url, read_dialect, settings_options
 from emulator.cli.output import CommandFailed, WrongUsage, columns, counted, print_document, print_json, print_lines
+from emulator.contract import files
+from emulator.contract.diff import Difference, Side, common_paths, compare
 from emulator.contract.document import Api
 from emulator.contract.files import ALL, DocumentFormat, read_apis
 from emulator.server.logs import printable
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import JsonObject
-
-if TYPE_CHECKING:
-    from emulator.contract.diff import Difference
 
 _api = click.option(
     "--api",
@@ -54,13 +53,17 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
             if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{parameter.opts[0]} goes behind {context.invoked_subcommand}", context)
         return
-    from emulator.contract import files
-
-    try:
+    with _unreadable_is_a_failure():
         document = files.document(read_apis(api), read_dialect(dialect), url)
+    print_document(files.written(document, DocumentFormat(form)))
+
+
+@contextlib.contextmanager
+def _unreadable_is_a_failure() -> Iterator[None]:
+    try:
+        yield
     except files.UnreadableContract as error:
         raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
-    print_document(files.written(document, DocumentFormat(form)))
 
 
 # -- diff -------------------------------------------------------------------------------------
@@ -90,9 +93,6 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
     OTHER is compared in the names that it is written in, unless --dialect names others. Exit code 1 if a
     difference breaks a client, 0 if none does.
     """
-    from emulator.contract import files
-    from emulator.contract.diff import Side, compare
-
     try:
         theirs = files.read(other)
     except files.UnreadableContract as error:
@@ -130,13 +130,8 @@ def diff(other: Path, *, api: str | None, clients: str, dialect: str, as_json: b
 
 def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
     """The dialect to compare in, which is said if nobody asked for it (D-295)."""
-    from emulator.contract import files
-    from emulator.contract.files import dialect_of
-
-    try:
-        found = dialect_of(theirs, expected)
-    except files.UnreadableContract as error:
-        raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
+    with _unreadable_is_a_failure():
+        found = files.dialect_of(theirs, expected)
     if found.header_prefix == expected.header_prefix:
         return expected
     source = click.get_current_context().get_parameter_source("dialect")
@@ -149,17 +144,12 @@ def _recognized(other: Path, theirs: JsonObject, expected: Dialect) -> Dialect:
 
 def _ours(theirs: JsonObject, apis: tuple[Api, ...] | None, dialect: Dialect) -> tuple[tuple[Api, ...], JsonObject]:
     """The contract to compare with, and of which APIs it is."""
-    from emulator.contract import files
-    from emulator.contract.diff import common_paths
-
-    try:
+    with _unreadable_is_a_failure():
         if apis is None:
             documents = files.documents(tuple(Api), dialect)
             shared = tuple(each for each, document in documents.items() if common_paths(document, theirs))
             apis = shared or tuple(documents)
         return apis, files.document(apis, dialect, DEFAULT_URL)
-    except files.UnreadableContract as error:
-        raise CommandFailed(str(error), next="again with a file that is an OpenAPI document") from error
 
 
 def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> None:
@@ -169,7 +159,10 @@ def _show_table(found: Sequence[Difference], breaking: Sequence[Difference]) -> 
         key = (each.what, each.theirs, each.ours, " and ".join(sorted(each.breaks)) or "nobody")
         operations.setdefault(key, []).append(each.operation)
     head = ("operation", "difference", "theirs", "ours", "breaks clients of")
-    rows = [(_some(names), *key) for key, names in operations.items()]
+    rows = [
+        (names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", *key)
+        for key, names in operations.items()
+    ]
     if rows and sys.stdout.isatty():
         _show_rich(head, rows)
     elif rows:
@@ -190,7 +183,3 @@ def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             *(Text(printable(cell), style=style if number == len(row) - 1 else "") for number, cell in enumerate(row))
         )
     Console().print(table)
-
-
-def _some(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

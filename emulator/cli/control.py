@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from emulator.cli.options import Url, ca_option, read_settings, settings_options
-from emulator.cli.output import ANOTHER_ADDRESS, START, CommandFailed, WrongUsage, expected_of, progress
+from emulator.cli.output import ANOTHER_ADDRESS, START, CommandFailed, WrongUsage, answered, expected_of, progress
 from emulator.core.world_setup import DEFAULT
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, Settings, SettingsError
@@ -274,6 +274,13 @@ def find_server(*, url: str, world: str, control_token: str, control_token_file:
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     return Control(url=url, world=world or DEFAULT, token=token or None, ca=ca or None)
+
+
+def shown(
+    lines: Callable[[Any], Iterable[str]],
+) -> Callable[[Callable[Concatenate[Control, P], Any]], Callable[P, Any]]:
+    """For a command about one world, whose answer is printed: with `--json` as it is, else as `lines` of it."""
+    return lambda command: answered(lines)(on_world(command))
 
 
 def on_world(command: Callable[Concatenate[Control, P], R]) -> Callable[P, R]:

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import click
 
-from emulator.cli.control import Control, on_world
+from emulator.cli.control import Control, shown
 from emulator.cli.listings import ListingGroup, chosen, find_rule
 from emulator.cli.options import Duration
-from emulator.cli.output import Listing, WrongUsage, answered, counted
+from emulator.cli.output import Listing, WrongUsage, counted
 from emulator.core.model.resources import Fault
 
 
@@ -63,8 +63,7 @@ _RULES = Listing(
 
 
 @destinations.command("list", epilog="Example: svc-emulator destinations list")
-@answered(_RULES)
-@on_world
+@shown(_RULES)
 def list_(control: Control) -> Any:
     """List the rules in their order.
 
@@ -95,8 +94,7 @@ def _added(rule: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--duplicate", is_flag=True, help="Make a delivery again.")
 @click.option("--reorder", is_flag=True, help="Let an attempt leave behind others of its instant.")
 @click.option("--times", type=click.IntRange(min=1), help="Decide so many attempts and no more. Default: all.")
-@answered(_added)
-@on_world
+@shown(_added)
 def add(
     control: Control,
     /,
@@ -153,14 +151,9 @@ def read_headers(given: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def _removed(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{counted(len(answer['removed']), 'destination rule')} removed"
-
-
 @destinations.command(epilog="Example: svc-emulator destinations remove rule_1")
 @chosen("rules", all_help="All of them.")
-@answered(_removed)
-@on_world
+@shown(lambda answer: [f"{counted(len(answer['removed']), 'destination rule')} removed"])
 def remove(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Remove rules.
 

@@ -131,7 +131,7 @@ def written(values: Mapping[str, str], form: Format) -> str:
         case Format.POWERSHELL:
             return "\n".join(f"$env:{name} = {_powershell_value(value)}" for name, value in values.items())
         case Format.FISH:
-            return "\n".join(f"set -gx {name} {_fish_value(value)}" for name, value in values.items())
+            return "\n".join(f"set -gx {name} {_in_single_quotes(value)}" for name, value in values.items())
 
 
 def _powershell_value(value: str) -> str:
@@ -139,16 +139,12 @@ def _powershell_value(value: str) -> str:
     return "'" + re.sub("(['‘’‚‛])", r"\1\1", value) + "'"
 
 
-def _fish_value(value: str) -> str:
-    """In single quotes, in which a backslash escapes itself and the quote."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def _dotenv_value(value: str) -> str:
-    """Quoted only where it has to be, because some readers keep the quotes."""
-    if _PLAIN.fullmatch(value):
-        return value
-    # Single quotes: between double ones readers expand `$`.
+    """Quoted only where it has to be, because some readers keep the quotes; between double ones they expand `$`."""
+    return value if _PLAIN.fullmatch(value) else _in_single_quotes(value)
+
+
+def _in_single_quotes(value: str) -> str:
+    """In fish and .env files a backslash escapes itself and the quote."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

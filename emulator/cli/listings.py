@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
 import click
 
 from emulator.cli.control import Control
-from emulator.cli.output import CommandFailed, WrongUsage, end_of
+from emulator.cli.output import CommandFailed, Row, WrongUsage, end_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,9 +71,9 @@ def asked(wanted: Mapping[str, object]) -> dict[str, str]:
     return {"url" if name == "destination" else name: str(value) for name, value in wanted.items() if value}
 
 
-def every(control: Control, path: str, name: str, **wanted: str) -> list[Mapping[str, Any]]:
+def every(control: Control, path: str, name: str, **wanted: str) -> list[Row]:
     """All entries that match, in the order of the control API, page after page."""
-    found: list[Mapping[str, Any]] = []
+    found: list[Row] = []
     cursor = ""
     while cursor is not None:
         page = control.call("GET", path, query=asked({"limit": 1000, "cursor": cursor, **wanted}))
@@ -82,13 +82,11 @@ def every(control: Control, path: str, name: str, **wanted: str) -> list[Mapping
     return found
 
 
-def firing_line(firing: Mapping[str, Any], time_zone: str) -> str:
+def firing_line(firing: Row, time_zone: str) -> str:
     """When a schedule fires: in UTC, and in its own time zone where that is another."""
     local = "" if time_zone == "UTC" else f"  {click.style(firing['local'], fg='cyan')}"
     return f"{firing['at']}{local}"
 
-
-Row = Mapping[str, Any]
 
 # An end of fewer characters is met by chance too often.
 _LEAST = 4
@@ -109,9 +107,6 @@ _LISTS = {
     "schedule": "svc-emulator schedules list",
     "destination rule": "svc-emulator destinations list",
 }
-
-
-message_argument = click.argument("message", metavar="ID")
 
 
 def is_message_id(text: str) -> bool:
@@ -139,13 +134,13 @@ def message_row(control: Control, text: str) -> Row:
         return found
 
     found = _searched(text, search)
-    return _one("message", text, found, _message_candidate, hint=f"{dropped} (messages --text finds parts)")
+    return _one("message", text, found, _candidate, hint=f"{dropped} (messages --text finds parts)")
 
 
 def find_run(control: Control, text: str) -> Row:
     """The entry of the workflow run that is meant, in the list of runs. Raises CommandFailed."""
     found = _run_of(control, text) or _searched(text, partial(_runs, control))
-    return _one("run", text, found, _run_candidate)
+    return _one("run", text, found, _candidate)
 
 
 def find_message_or_run(control: Control, text: str) -> Row:
@@ -167,15 +162,9 @@ def find_message_or_run(control: Control, text: str) -> Row:
     if found:
         are_runs = {is_run(row) for row in found}
         noun = "message or run" if len(are_runs) == 2 else "run" if True in are_runs else "message"
-        return _one(noun, text, found, lambda row: (_run_candidate if is_run(row) else _message_candidate)(row))
-    with _also_a_run():
-        return message_row(control, text)
-
-
-@contextlib.contextmanager
-def _also_a_run() -> Iterator[None]:
+        return _one(noun, text, found, _candidate)
     try:
-        yield
+        return message_row(control, text)
     except NothingFound as nothing:
         text = nothing.message.replace("no message", "no message or run", 1)
         raise NothingFound(text, next=_LISTS["message or run"]) from nothing
@@ -213,7 +202,11 @@ def find_dead_letter(control: Control, text: str) -> Row:
         whole = [each for each in found if value in (each.get(name) for name in ids)]
         return whole or found
 
-    return _one("dead letter", text, _searched(text, search), _dead_letter_candidate)
+    def candidate(row: Row) -> str:
+        of = f"run {row['workflow_run_id']}" if row["kind"] == "run" else f"message {end_of(row['message_id'])}"
+        return f"{row['dead_letter_id']} {row['failed']} {row['url']} ({of})"
+
+    return _one("dead letter", text, _searched(text, search), candidate)
 
 
 def find_schedule(control: Control, text: str) -> Row:
@@ -225,7 +218,7 @@ def find_schedule(control: Control, text: str) -> Row:
         found = [each for each in schedules if _schedule_name(each).endswith(text)]
     if not found:
         found = [each for each in schedules if text == each["destination"] or text in each["labels"]]
-    return _one("schedule", text, found, _schedule_candidate)
+    return _one("schedule", text, found, lambda row: f"{_schedule_name(row)} to {row['destination']} at {row['cron']}")
 
 
 def find_rule(control: Control, text: str) -> Row:
@@ -268,24 +261,12 @@ def _one(noun: str, text: str, found: Sequence[Row], candidate: Callable[[Row], 
     return found[0]
 
 
-def _message_candidate(row: Row) -> str:
+def _candidate(row: Row) -> str:
+    """A message or a run that may be meant."""
     labels = "".join(f" [{label}]" for label in row["labels"])
-    return f"{end_of(row['message_id'])} {row['created']} {row['state']} {row['url']}{labels}"
-
-
-def _run_candidate(row: Row) -> str:
-    labels = "".join(f" [{label}]" for label in row["labels"])
-    return f"{row['id']} {row['created']} {row['state']} {row['url']}{labels}"
-
-
-def _dead_letter_candidate(row: Row) -> str:
-    of = f"run {row['workflow_run_id']}" if row["kind"] == "run" else f"message {end_of(row['message_id'])}"
-    return f"{row['dead_letter_id']} {row['failed']} {row['url']} ({of})"
+    name = row["id"] if is_run(row) else end_of(row["message_id"])
+    return f"{name} {row['created']} {row['state']} {row['url']}{labels}"
 
 
 def _schedule_name(row: Row) -> str:
     return f"{row['account_id']}/{row['schedule_id']}"
-
-
-def _schedule_candidate(row: Row) -> str:
-    return f"{_schedule_name(row)} to {row['destination']} at {row['cron']}"

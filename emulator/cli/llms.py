@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from emulator import resources
+from emulator.agents.skill import EXIT_CODES, LOOP
 from emulator.agents.tools import TOOLS
 from emulator.cli import SECTIONS, main
-from emulator.cli.agents import EXIT_CODES, LOOP
 from emulator.contract import files
 from emulator.control.pages import REFERENCE, SHORT
 
@@ -61,6 +61,10 @@ def short_text() -> str:
 def reference_text() -> str:
     """Every command with its options, the JSON of its answer, the control API, the tools for MCP clients."""
     context = click.Context(main, info_name="svc-emulator")
+    tools = [
+        f"- `{tool.tool}({', '.join(tool.__struct_fields__)})`: {' '.join((tool.__doc__ or '').split())}"
+        for tool in TOOLS
+    ]
     parts = [
         _FRONT,
         "# Commands\n",
@@ -69,7 +73,8 @@ def reference_text() -> str:
         "# Control API\n",
         *_operations(),
         "# Tools for MCP clients\n",
-        *_tools(),
+        *tools,
+        "",
     ]
     return "\n".join(parts)
 
@@ -121,12 +126,6 @@ def _operations() -> Iterator[str]:
             given = [f"query {', '.join(query)}" if query else "", f"body {', '.join(body)}" if body else ""]
             taken = "; ".join(each for each in given if each)
             yield f"- `{method.upper()} {path}`: {operation['summary']}{f' ({taken})' if taken else ''}"
-    yield ""
-
-
-def _tools() -> Iterator[str]:
-    for tool in TOOLS:
-        yield f"- `{tool.tool}({', '.join(tool.__struct_fields__)})`: {' '.join((tool.__doc__ or '').split())}"
     yield ""
 
 

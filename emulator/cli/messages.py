@@ -11,46 +11,29 @@ from urllib.parse import quote
 
 import click
 
-from emulator.cli.control import Control, on_world
+from emulator.cli import listings
+from emulator.cli.control import Control, shown
 from emulator.cli.destinations import read_headers
-from emulator.cli.listings import (
-    NothingFound,
-    asked,
-    every,
-    find_message,
-    find_message_or_run,
-    find_run,
-    find_schedule,
-    is_message_id,
-    is_run,
-    label_option,
-    limit_option,
-    message_argument,
-    message_row,
-    to_option,
-)
+from emulator.cli.listings import NothingFound, asked, is_message_id, is_run, limit_option
 from emulator.cli.output import (
     CommandFailed,
     Listing,
+    Row,
     WrongUsage,
-    answered,
     counted,
     end_of,
     styled_state,
     styled_status,
 )
-from emulator.cli.runs import cancel_run, is_json, run_line, run_lines, run_shown
+from emulator.cli.runs import cancel_run, content_type_of, run_line, run_lines, run_shown
 from emulator.server.logs import printable
-
-Row = Mapping[str, Any]
 
 # So much of a body is shown, in characters of text or in bytes.
 _TEXT_SHOWN = 4_000
 _BYTES_SHOWN = 256
 _BYTES_A_LINE = 16
 
-
-# -- the list -----------------------------------------------------------------------------------
+_argument = click.argument("message", metavar="ID")
 
 
 def _last(row: Row) -> str:
@@ -76,11 +59,11 @@ _MESSAGES = Listing(
 
 
 @click.command(epilog="Example: svc-emulator messages --state failed --to 'https://api.example.com/*'")
-@to_option("messages")
+@listings.to_option("messages")
 @click.option(
     "--state", metavar="STATE", help="live, ended, or some of pending, held, active, retrying, delivered, ..."
 )
-@label_option
+@listings.label_option
 @click.option("--schedule", metavar="ID", help="Only messages of this schedule.")
 @click.option("--queue", metavar="NAME", help="Only messages of this queue.")
 @click.option(
@@ -92,14 +75,13 @@ _MESSAGES = Listing(
     "--run", metavar="ID", help="Only messages of this workflow run: its id, the end of it, a URL or a label."
 )
 @limit_option
-@answered(_MESSAGES)
-@on_world
+@shown(_MESSAGES)
 def messages(control: Control, /, *, run: str | None, **wanted: Any) -> Any:
     """List messages, live and ended, the newest last.
 
     The end of an id, as the first column has it, is enough for every command that takes one.
     """
-    run_id = None if run is None else find_run(control, run)["id"]
+    run_id = None if run is None else listings.find_run(control, run)["id"]
     return control.call("GET", "messages", query=asked({**wanted, "run": run_id}), named={"state": "--state"})
 
 
@@ -183,11 +165,10 @@ def _binary(encoded: str, *, is_whole: bool) -> Iterator[str]:
 
 
 @click.command(epilog="Example: svc-emulator show EPibtvEg")
-@message_argument
+@_argument
 @click.option("--originals", is_flag=True, help="Show what was sent where the service's logs hide it (Redact-Fields).")
 @click.option("--full", is_flag=True, help="Show bodies to their end, however long they are.")
-@answered(_shown)
-@on_world
+@shown(_shown)
 def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
     """Show a message with its requests and responses, or a run.
 
@@ -195,14 +176,11 @@ def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
     that are not text are shown in hexadecimal. `explain` shows why it is in its state. Of a workflow run, by its
     id, its end, URL or label, it shows what `runs show` does.
     """
-    row = find_message_or_run(control, message)
+    row = listings.find_message_or_run(control, message)
     if is_run(row):
         return run_shown(control, row["id"], originals=originals)
-    redact = str(not originals).lower()
-    return {
-        "message": row,
-        "deliveries": every(control, "deliveries", "deliveries", message_id=row["message_id"], redact=redact),
-    }
+    wanted = {"message_id": row["message_id"], "redact": str(not originals).lower()}
+    return {"message": row, "deliveries": listings.every(control, "deliveries", "deliveries", **wanted)}
 
 
 # -- what changes messages ------------------------------------------------------------------------
@@ -239,18 +217,8 @@ def _published(answer: Mapping[str, Any]) -> Iterator[str]:
     metavar="'NAME: VALUE'",
     help="A header of the call, such as 'Svc-Forward-X-Tenant: a' or 'Content-Type: text/csv'. Several are possible.",
 )
-@answered(_published)
-@on_world
-def publish(
-    control: Control,
-    /,
-    *,
-    destination: str,
-    body: str,
-    headers: tuple[str, ...],
-    label: tuple[str, ...],
-    **options: Any,
-) -> Any:
+@shown(_published)
+def publish(control: Control, /, *, destination: str, body: str, headers: tuple[str, ...], **options: Any) -> Any:
     # D-760.
     """Publish a message to a URL or a URL group.
 
@@ -259,11 +227,9 @@ def publish(
     """
     credentials = control.call("GET", "credentials")
     content = _body_to_send(body)
-    given = _headers_to_send(
-        options | ({"label": label} if label else {}), headers, credentials["dialect"]["header_prefix"]
-    )
+    given = _headers_to_send(options, headers, credentials["dialect"]["header_prefix"])
     if content and not any(name.lower() == "content-type" for name in given):
-        given["Content-Type"] = "application/json" if is_json(content) else "text/plain; charset=utf-8"
+        given["Content-Type"] = content_type_of(content)
     queue = options["queue"]
     path = f"/v2/publish/{destination}" if queue is None else f"/v2/enqueue/{quote(queue, safe='')}/{destination}"
     made = control.of_service("POST", path, credentials["queue"]["account_id"], content=content, headers=given)
@@ -296,7 +262,7 @@ def _headers_to_send(options: Mapping[str, Any], given: tuple[str, ...], prefix:
     from emulator.client.publishing import PublishOptions, option_headers, queue_of
 
     read = {name: ", ".join(values) for name, values in read_headers(given).items()}
-    wanted = cast(PublishOptions, {name: value for name, value in options.items() if value is not None})
+    wanted = cast(PublishOptions, {name: value for name, value in options.items() if value not in (None, ())})
     try:
         queue_of(wanted)
         wanted.pop("queue", None)
@@ -307,29 +273,25 @@ def _headers_to_send(options: Mapping[str, Any], given: tuple[str, ...], prefix:
 
 
 def _cancelled(row: Row) -> Iterator[str]:
-    if is_run(row):
-        yield from run_line(row)
-        return
-    yield f"{row['message_id']} to {row['url']}: {styled_state(row['state'])}"
+    yield run_line(row) if is_run(row) else f"{row['message_id']} to {row['url']}: {styled_state(row['state'])}"
 
 
 @click.command(epilog="Example: svc-emulator cancel EPibtvEg")
-@message_argument
-@answered(_cancelled)
-@on_world
+@_argument
+@shown(_cancelled)
 def cancel(control: Control, *, message: str) -> Any:
     """Cancel a message or a workflow run that has not ended.
 
     ID is its id, the end of it (four characters or more), or a URL or label that no other has.
     """
-    row = find_message_or_run(control, message)
+    row = listings.find_message_or_run(control, message)
     if is_run(row):
         return cancel_run(control, row)
     if row["ended"] is not None:
         text = f"message {row['message_id']} has ended: {row['state']} at {row['ended']}"
         raise CommandFailed(text, next=f"svc-emulator explain {row['message_id']}")
     control.of_service("DELETE", f"/v2/messages/{quote(row['message_id'])}", row["account_id"])
-    return message_row(control, row["message_id"])
+    return listings.message_row(control, row["message_id"])
 
 
 def _redelivered(found: Mapping[str, Any]) -> Iterator[str]:
@@ -343,8 +305,7 @@ def _redelivered(found: Mapping[str, Any]) -> Iterator[str]:
 @click.command(epilog="Example: svc-emulator redeliver EPibtvEg")
 @click.argument("delivery", metavar="ID")
 @click.option("--originals", is_flag=True, help="Show what was sent where the service's logs hide it (Redact-Fields).")
-@answered(_redelivered)
-@on_world
+@shown(_redelivered)
 def redeliver(control: Control, *, delivery: str, originals: bool) -> Any:
     """Send an attempt again now, signed anew, and show the answer.
 
@@ -352,15 +313,15 @@ def redeliver(control: Control, *, delivery: str, originals: bool) -> Any:
     the `seq` of `deliveries --json`. It is a delivery of its own: nothing of the message changes, and no retry,
     callback or dead letter follows.
     """
-    seq = delivery
     if not re.fullmatch("[0-9]{1,15}", delivery):
-        query = {"message_id": find_message(control, delivery), "order": "latestFirst", "limit": "1", "brief": "true"}
+        message_id = listings.find_message(control, delivery)
+        query = {"message_id": message_id, "order": "latestFirst", "limit": "1", "brief": "true"}
         latest = control.call("GET", "deliveries", query=query)["deliveries"]
         if not latest:
-            text = f"no attempt of {query['message_id']} was made yet that could be sent again"
-            raise CommandFailed(text, next=f"svc-emulator explain {query['message_id']}")
-        seq = str(latest[0]["seq"])
-    return control.call("POST", f"deliveries/{seq}/redeliver", query={"redact": str(not originals).lower()})
+            text = f"no attempt of {message_id} was made yet that could be sent again"
+            raise CommandFailed(text, next=f"svc-emulator explain {message_id}")
+        delivery = str(latest[0]["seq"])
+    return control.call("POST", f"deliveries/{delivery}/redeliver", query={"redact": str(not originals).lower()})
 
 
 _DELIVERIES = Listing(
@@ -379,22 +340,20 @@ _DELIVERIES = Listing(
 
 
 @click.command(epilog="Example: svc-emulator deliveries --failed --to 'https://api.example.com/*'")
-@to_option("attempts")
+@listings.to_option("attempts")
 @click.option("--message", metavar="ID", help="Only attempts of this message: its id, the end of it, a URL or a label.")
 @click.option("--failed", "outcome", flag_value="failed", help="Only attempts that failed.")
 @click.option("--succeeded", "outcome", flag_value="succeeded", help="Only attempts that were answered with 2xx.")
 @limit_option
-@answered(_DELIVERIES)
-@on_world
+@shown(_DELIVERIES)
 def deliveries(control: Control, /, *, message: str | None, **wanted: Any) -> Any:
     """List attempts to deliver, the newest last.
 
     `show ID` has the requests and responses whole.
     """
-    message_id = None if message is None else find_message(control, message)
-    return control.call(
-        "GET", "deliveries", query=asked({**wanted, "message_id": message_id, "order": "latestFirst", "redact": "true"})
-    )
+    message_id = None if message is None else listings.find_message(control, message)
+    query = asked({**wanted, "message_id": message_id, "order": "latestFirst", "redact": "true"})
+    return control.call("GET", "deliveries", query=query)
 
 
 _REFUSED = Listing(
@@ -411,8 +370,7 @@ _REFUSED = Listing(
 
 @click.command(epilog="Example: svc-emulator refused --limit 5")
 @limit_option
-@answered(_REFUSED)
-@on_world
+@shown(_REFUSED)
 def refused(control: Control, *, limit: int) -> Any:
     """List the calls that were answered with 4xx, and why.
 
@@ -445,8 +403,7 @@ def explanation_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
 
 @click.command(epilog="Example: svc-emulator explain msg_7YoJx1yPUjzXeVKidtK2Cr2ErPibtvEg9A87ggFqehgRSzhds8Kig")
 @click.argument("id")
-@answered(explanation_lines)
-@on_world
+@shown(explanation_lines)
 def explain(control: Control, *, id: str) -> Any:
     """Explain the state of a message, run or schedule.
 
@@ -463,19 +420,17 @@ def explain(control: Control, *, id: str) -> Any:
 
 def _resolve(control: Control, text: str) -> tuple[str, str]:
     """Whether a message, a schedule or a workflow run is meant, and its id. Raises CommandFailed."""
-    if text and not is_message_id(text):
-        # The whole id of a schedule precedes messages that have it as their label.
-        for schedule in control.call("GET", "schedules")["schedules"]:
-            if schedule["schedule_id"] == text:
-                return "schedules", text
     if is_message_id(text):
         return "messages", text
+    # The whole id of a schedule precedes messages that have it as their label.
+    if text and any(each["schedule_id"] == text for each in control.call("GET", "schedules")["schedules"]):
+        return "schedules", text
     try:
-        row = find_message_or_run(control, text)
+        row = listings.find_message_or_run(control, text)
         return ("runs", row["id"]) if is_run(row) else ("messages", row["message_id"])
     except NothingFound as nothing:
         try:
-            return "schedules", str(find_schedule(control, text)["schedule_id"])
+            return "schedules", str(listings.find_schedule(control, text)["schedule_id"])
         except NothingFound:
             raise NothingFound(
                 nothing.message.replace("no message or run", "no message, run or schedule", 1)

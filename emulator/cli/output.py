@@ -108,8 +108,10 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
 
 
-# How a cell comes from the JSON of its row: a field's name, a format of several fields, or a function of the row.
-Cell: TypeAlias = str | Callable[[Mapping[str, Any]], str]
+# An entry of a list of the control API.
+Row: TypeAlias = Mapping[str, Any]
+# How a cell comes from its row: a field's name, a format of several fields, or a function of the row.
+Cell: TypeAlias = str | Callable[[Row], str]
 
 
 class Listing:

@@ -5,27 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import click
 
-from emulator.cli.control import Control, on_world
-from emulator.cli.listings import (
-    ListingGroup,
-    Row,
-    asked,
-    chosen,
-    every,
-    find_dead_letter,
-    find_schedule,
-    firing_line,
-    label_option,
-    limit_option,
-    to_option,
-)
+from emulator.cli import listings
+from emulator.cli.control import Control, shown
+from emulator.cli.listings import ListingGroup, asked, find_schedule
 from emulator.cli.options import Duration
-from emulator.cli.output import CommandFailed, Listing, WrongUsage, answered, counted, end_of, one_line
+from emulator.cli.output import CommandFailed, Listing, Row, WrongUsage, counted, end_of, one_line
 from emulator.wire.times import format_duration
 
 _argument = click.argument("schedule", metavar="ID")
@@ -64,13 +53,12 @@ def _schedule_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         if each["firings"]:
             yield ""
             yield f"{each['schedule_id']} ({each['time_zone']}):"
-            yield from (f"  {firing_line(firing, each['time_zone'])}" for firing in each["firings"])
+            yield from (f"  {listings.firing_line(firing, each['time_zone'])}" for firing in each["firings"])
 
 
 @schedules.command("list", epilog="Example: svc-emulator schedules list --firings 10")
 @click.option("--firings", type=click.IntRange(0, 100), help="Also the next so many firings of each, in its zone.")
-@answered(_schedule_lines)
-@on_world
+@shown(_schedule_lines)
 def list_schedules(control: Control, *, firings: int | None) -> Any:
     """List the schedules with their last and next firings."""
     return control.call("GET", "schedules", query={"firings": str(firings)} if firings else None)
@@ -83,8 +71,7 @@ def _changed(schedule: Mapping[str, Any]) -> Iterator[str]:
 
 @schedules.command(epilog="Example: svc-emulator schedules pause daily-report")
 @_argument
-@answered(_changed)
-@on_world
+@shown(_changed)
 def pause(control: Control, *, schedule: str) -> Any:
     """Pause the schedule ID: it does not fire before it is resumed."""
     return _act(control, schedule, "PATCH", "/pause")
@@ -92,21 +79,15 @@ def pause(control: Control, *, schedule: str) -> Any:
 
 @schedules.command(epilog="Example: svc-emulator schedules resume daily-report")
 @_argument
-@answered(_changed)
-@on_world
+@shown(_changed)
 def resume(control: Control, *, schedule: str) -> Any:
     """Resume the schedule ID. What it would have fired meanwhile is not made up for."""
     return _act(control, schedule, "PATCH", "/resume")
 
 
-def _schedule_deleted(schedule: Mapping[str, Any]) -> Iterator[str]:
-    yield f"schedule {schedule['schedule_id']} to {schedule['destination']} deleted"
-
-
 @schedules.command("delete", epilog="Example: svc-emulator schedules delete daily-report")
 @_argument
-@answered(_schedule_deleted)
-@on_world
+@shown(lambda each: [f"schedule {each['schedule_id']} to {each['destination']} deleted"])
 def delete_schedule(control: Control, *, schedule: str) -> Any:
     """Delete the schedule ID. Messages that it has made are still delivered."""
     return _act(control, schedule, "DELETE", "")
@@ -115,16 +96,13 @@ def delete_schedule(control: Control, *, schedule: str) -> Any:
 def _act(control: Control, text: str, method: str, action: str) -> Any:
     """Call an operation of the schedule that is meant; its entry afterwards, or as it was if it is gone."""
     found = find_schedule(control, text)
-    account_id, schedule_id = found["account_id"], found["schedule_id"]
-    control.of_service(method, f"/v2/schedules/{quote(schedule_id)}{action}", account_id)
-    for each in control.call("GET", "schedules")["schedules"]:
-        if (each["account_id"], each["schedule_id"]) == (account_id, schedule_id):
-            return each
-    return found
+    ids = found["account_id"], found["schedule_id"]
+    control.of_service(method, f"/v2/schedules/{quote(ids[1])}{action}", ids[0])
+    after = control.call("GET", "schedules")["schedules"]
+    return next((each for each in after if (each["account_id"], each["schedule_id"]) == ids), found)
 
 
 def _waiting(row: Mapping[str, Any]) -> str:
-    """Who waits: how many, and the next ones."""
     if not row["waiting"]:
         return "nobody"
     first = " ".join(end_of(message_id) for message_id in row["next_in_line"][:3])
@@ -154,14 +132,48 @@ def queues() -> None:
 
 
 @queues.command("list", epilog="Example: svc-emulator queues list --json")
-@answered(_QUEUES)
-@on_world
+@shown(_QUEUES)
 def list_queues(control: Control) -> Any:
     """List the queues: paused or not, messages, who waits.
 
     All accounts' queues, with the slots that are taken and the messages that have not ended.
     """
     return control.call("GET", "queues")
+
+
+class _Kind(NamedTuple):
+    """What has a name, waits and can be paused."""
+
+    noun: str
+    # Its list in the shell and in the control API, where its entries are in that, and what its name is called.
+    path: str
+    rows: str
+    field: str
+    # The path of its operations.
+    operations: str
+
+
+_QUEUE = _Kind("queue", "queues", "queues", "name", "/v2/queues")
+_KEY = _Kind("flow control key", "flow-control", "keys", "key", "/v2/flowControl")
+
+
+def _find(control: Control, kind: _Kind, name: str) -> Row | None:
+    """The entry of what has this name, None without one. Raises CommandFailed if several accounts have one."""
+    rows: list[Row] = [row for row in control.call("GET", kind.path)[kind.rows] if row[kind.field] == name]
+    if len(rows) > 1:
+        accounts = ", ".join(sorted(row["account_id"] for row in rows))
+        raise CommandFailed(f"several accounts have {name!r}: {accounts}", next="svc-emulator env")
+    return next(iter(rows), None)
+
+
+def _act_on(control: Control, kind: _Kind, name: str, operation: str, *, is_made: bool = False) -> Any:
+    """Call an operation of what has this name, which `is_made` if there is none (D-760); its entry afterwards."""
+    found = _find(control, kind, name)
+    if found is None and not is_made:
+        raise CommandFailed(f"{kind.noun} {name} not found", next=f"svc-emulator {kind.path} list")
+    account_id = control.own_account() if found is None else found["account_id"]
+    control.of_service("POST", f"{kind.operations}/{quote(name, safe='')}/{operation}", account_id)
+    return _find(control, kind, name)
 
 
 def _queue_now(row: Row) -> Iterator[str]:
@@ -171,31 +183,21 @@ def _queue_now(row: Row) -> Iterator[str]:
 
 @queues.command("pause", epilog="Example: svc-emulator queues pause billing")
 @click.argument("name")
-@answered(_queue_now)
-@on_world
+@shown(_queue_now)
 def pause_queue(control: Control, *, name: str) -> Any:
     """Pause the queue NAME.
 
     It takes messages, and delivers none before it is resumed.
     """
-    return _act_on_queue(control, name, "pause")
+    return _act_on(control, _QUEUE, name, "pause")
 
 
 @queues.command("resume", epilog="Example: svc-emulator queues resume billing")
 @click.argument("name")
-@answered(_queue_now)
-@on_world
+@shown(_queue_now)
 def resume_queue(control: Control, *, name: str) -> Any:
     """Resume the queue NAME with its earliest message."""
-    return _act_on_queue(control, name, "resume")
-
-
-def _act_on_queue(control: Control, name: str, action: str) -> Any:
-    account_id = _account_of(_named(control, "queues", "name", name), name)
-    if account_id is None:
-        raise CommandFailed(f"queue {name} not found", next="svc-emulator queues list")
-    control.of_service("POST", f"/v2/queues/{quote(name, safe='')}/{action}", account_id)
-    return _queue(control, name, account_id)
+    return _act_on(control, _QUEUE, name, "resume")
 
 
 @queues.command("set", epilog="Example: svc-emulator queues set billing --parallelism 2")
@@ -206,41 +208,18 @@ def _act_on_queue(control: Control, name: str, action: str) -> Any:
     help="How many of its messages may be under way at once. Default: as it is, 1 for a new one.",
 )
 @click.option("--paused/--running", default=None, help="Pause or resume it as well. Default: as it is.")
-@answered(_queue_now)
-@on_world
+@shown(_queue_now)
 def set_queue(control: Control, *, name: str, parallelism: int | None, paused: bool | None) -> Any:
     """Set the queue NAME, which is made if there is none."""
-    rows = _named(control, "queues", "name", name)
-    account_id = _account_of(rows, name) or control.own_account()
-    before = next(iter(rows), {"parallelism": 1, "paused": False})
+    before = _find(control, _QUEUE, name) or {"account_id": control.own_account(), "parallelism": 1, "paused": False}
     wanted = {
         "queueName": name,
         "parallelism": before["parallelism"] if parallelism is None else parallelism,
         "paused": before["paused"] if paused is None else paused,
     }
-    control.of_service("POST", "/v2/queues", account_id, content=json.dumps(wanted).encode(), headers=_JSON)
-    return _queue(control, name, account_id)
-
-
-_JSON = {"Content-Type": "application/json"}
-
-
-def _queue(control: Control, name: str, account_id: str) -> Row:
-    return next(row for row in _named(control, "queues", "name", name) if row["account_id"] == account_id)
-
-
-def _named(control: Control, path: str, field: str, name: str) -> list[Row]:
-    """The queues or keys with this name, of whatever account."""
-    rows = control.call("GET", path)["keys" if path == "flow-control" else path]
-    return [row for row in rows if row[field] == name]
-
-
-def _account_of(rows: Sequence[Row], name: str) -> str | None:
-    """Whose they are, None if there are none. Raises CommandFailed for several accounts."""
-    accounts = {str(row["account_id"]) for row in rows}
-    if len(accounts) > 1:
-        raise CommandFailed(f"several accounts have {name!r}: {', '.join(sorted(accounts))}", next="svc-emulator env")
-    return next(iter(accounts), None)
+    content, headers = json.dumps(wanted).encode(), {"Content-Type": "application/json"}
+    control.of_service("POST", _QUEUE.operations, before["account_id"], content=content, headers=headers)
+    return _find(control, _QUEUE, name)
 
 
 def _parallelism(key: Mapping[str, Any]) -> str:
@@ -284,8 +263,7 @@ def flow_control() -> None:
 
 
 @flow_control.command("list", epilog="Example: svc-emulator flow-control list")
-@answered(_key_lines)
-@on_world
+@shown(_key_lines)
 def list_keys(control: Control) -> Any:
     """List the flow control keys: limits, use, who waits."""
     return control.call("GET", "flow-control")
@@ -297,37 +275,31 @@ def _key_now(row: Row) -> Iterator[str]:
     yield f"key {row['key']} {state}, {limits}, {counted(row['waiting'], 'message')} waiting"
 
 
-_key_argument = click.argument("key")
-
-
 @flow_control.command("pause", epilog="Example: svc-emulator flow-control pause user-7")
-@_key_argument
-@answered(_key_now)
-@on_world
+@click.argument("key")
+@shown(_key_now)
 def pause_key(control: Control, *, key: str) -> Any:
     """Pause KEY: its messages wait.
 
     A key that is not there is made.
     """
-    return _act_on_key(control, key, "pause", is_made=True)
+    return _act_on(control, _KEY, key, "pause", is_made=True)
 
 
 @flow_control.command("resume", epilog="Example: svc-emulator flow-control resume user-7")
-@_key_argument
-@answered(_key_now)
-@on_world
+@click.argument("key")
+@shown(_key_now)
 def resume_key(control: Control, *, key: str) -> Any:
     """Resume KEY."""
-    return _act_on_key(control, key, "resume")
+    return _act_on(control, _KEY, key, "resume")
 
 
 @flow_control.command("pin", epilog="Example: svc-emulator flow-control pin user-7 --rate 1 --period 1d")
-@_key_argument
+@click.argument("key")
 @click.option("--parallelism", type=click.INT, help="How many of its attempts may be under way at once.")
 @click.option("--rate", type=click.INT, help="How many of its attempts may begin in a period.")
 @click.option("--period", type=Duration(), help="The period of the rate, such as 1m, in whole seconds.")
-@answered(_key_now)
-@on_world
+@shown(_key_now)
 def pin_key(control: Control, /, *, key: str, period: int | None, **limits: int | None) -> Any:
     """Pin limits of KEY, which win over those of messages.
 
@@ -340,44 +312,29 @@ def pin_key(control: Control, /, *, key: str, period: int | None, **limits: int 
     given = {name: str(value) for name, value in limits.items() if value is not None}
     if not given:
         raise WrongUsage("expected at least one of --parallelism, --rate and --period")
-    return _act_on_key(control, key, f"pin?{urlencode(given)}", is_made=True)
+    return _act_on(control, _KEY, key, f"pin?{urlencode(given)}", is_made=True)
 
 
 @flow_control.command("unpin", epilog="Example: svc-emulator flow-control unpin user-7")
-@_key_argument
-@answered(_key_now)
-@on_world
+@click.argument("key")
+@shown(_key_now)
 def unpin_key(control: Control, *, key: str) -> Any:
     """Let messages set the limits of KEY again.
 
     They stay as they are until one does.
     """
-    return _act_on_key(control, key, "unpin?parallelism=true&rate=true")
+    return _act_on(control, _KEY, key, "unpin?parallelism=true&rate=true")
 
 
 @flow_control.command("reset", epilog="Example: svc-emulator flow-control reset user-7")
-@_key_argument
-@answered(_key_now)
-@on_world
+@click.argument("key")
+@shown(_key_now)
 def reset_key(control: Control, *, key: str) -> Any:
     """Count the attempts of KEY from 0 again.
 
     Those under way and those of this period.
     """
-    return _act_on_key(control, key, "reset")
-
-
-def _act_on_key(control: Control, key: str, action: str, *, is_made: bool = False) -> Any:
-    """Call an operation of a key, which `is_made` if there is none; its entry afterwards."""
-    account_id = _account_of(_named(control, "flow-control", "key", key), key)
-    if account_id is None:
-        # D-760.
-        if not is_made:
-            raise CommandFailed(f"flow control key {key} not found", next="svc-emulator flow-control list")
-        account_id = control.own_account()
-    control.of_service("POST", f"/v2/flowControl/{quote(key, safe='')}/{action}", account_id)
-    rows = _named(control, "flow-control", "key", key)
-    return next(row for row in rows if row["account_id"] == account_id)
+    return _act_on(control, _KEY, key, "reset")
 
 
 _ENDPOINTS = Listing("endpoints", "no URL groups", {"NAME": "group", "ENDPOINT": "name", "URL": "url"})
@@ -393,8 +350,7 @@ def _group_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 @click.command(epilog="Example: svc-emulator groups")
-@answered(_group_lines)
-@on_world
+@shown(_group_lines)
 def groups(control: Control) -> Any:
     """List the URL groups of all accounts with their endpoints."""
     return control.call("GET", "url-groups")
@@ -430,17 +386,16 @@ _DEAD_LETTERS = Listing(
 
 @dead_letters.command("list", epilog="Example: svc-emulator dead-letters list --label nightly")
 @click.option("--kind", type=click.Choice(["message", "run"]), help="Only messages, or only workflow runs.")
-@to_option("messages")
-@label_option
-@limit_option
-@answered(_DEAD_LETTERS)
-@on_world
+@listings.to_option("messages")
+@listings.label_option
+@listings.limit_option
+@shown(_DEAD_LETTERS)
 def list_dead_letters(control: Control, /, **wanted: Any) -> Any:
     """List the dead letters of all accounts, the newest last."""
     return control.call("GET", "dead-letters", query=asked(wanted))
 
 
-_chosen = chosen("dead letters", all_help="All that there are now.")
+_chosen = listings.chosen("dead letters", all_help="All that there are now.")
 
 
 def _retried(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -452,8 +407,7 @@ def _retried(answer: Mapping[str, Any]) -> Iterator[str]:
 
 @dead_letters.command(epilog="Example: svc-emulator dead-letters retry --all")
 @_chosen
-@answered(_retried)
-@on_world
+@shown(_retried)
 def retry(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Publish dead letters again, each as a new message.
 
@@ -468,20 +422,14 @@ def retry(control: Control, *, ids: tuple[str, ...]) -> Any:
             raise CommandFailed(f"{letter['dead_letter_id']} is of run {run}", next=again)
     retried = []
     for letter in letters:
-        path = f"/v2/dlq/retry/{quote(letter['dead_letter_id'])}"
-        made = control.of_service("POST", path, letter["account_id"])
+        made = control.of_service("POST", f"/v2/dlq/retry/{quote(letter['dead_letter_id'])}", letter["account_id"])
         retried.append({"dead_letter_id": letter["dead_letter_id"], "message_id": made["messageId"]})
     return {"retried": retried}
 
 
-def _deleted(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{counted(len(answer['deleted']), 'dead letter')} deleted"
-
-
 @dead_letters.command(epilog="Example: svc-emulator dead-letters delete EPibtvEg")
 @_chosen
-@answered(_deleted)
-@on_world
+@shown(lambda answer: [f"{counted(len(answer['deleted']), 'dead letter')} deleted"])
 def delete(control: Control, *, ids: tuple[str, ...]) -> Any:
     """Delete dead letters, also those of workflow runs.
 
@@ -495,11 +443,8 @@ def delete(control: Control, *, ids: tuple[str, ...]) -> Any:
 
 
 def _resolve(control: Control, ids: Sequence[str], **wanted: str) -> Sequence[Row]:
-    """The dead letters that were named; without ids all that are wanted, the oldest first.
-
-    Raises CommandFailed before any change.
-    """
+    """The dead letters that were named, without ids all that are wanted, the oldest first. Raises CommandFailed."""
     if ids:
-        found = {letter["dead_letter_id"]: letter for letter in (find_dead_letter(control, each) for each in ids)}
-        return list(found.values())
-    return every(control, "dead-letters", "dead_letters", **wanted)[::-1]
+        found = (listings.find_dead_letter(control, each) for each in ids)
+        return list({letter["dead_letter_id"]: letter for letter in found}.values())
+    return listings.every(control, "dead-letters", "dead_letters", **wanted)[::-1]

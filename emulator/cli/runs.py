@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import click
 
-from emulator.cli.control import Control, on_world
+from emulator.cli.control import Control, shown
 from emulator.cli.listings import ListingGroup, asked, find_run, limit_option, to_option
 from emulator.cli.output import (
     CommandFailed,
     Listing,
-    answered,
+    Row,
     columns,
     one_line,
     styled_state,
@@ -23,8 +23,6 @@ from emulator.cli.output import (
 )
 from emulator.core.model.workflows import RunState
 from emulator.wire.times import format_duration
-
-Row = Mapping[str, Any]
 
 # The states by the word that a person types.
 _STATES = {state.value.removeprefix("RUN_").lower(): state.value for state in RunState}
@@ -75,8 +73,7 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--label", metavar="LABEL", help="Only runs that have this label.")
 @click.option("--text", metavar="TEXT", help="Only runs with this in their id, URL or a label, in any case.")
 @limit_option
-@answered(_listed)
-@on_world
+@shown(_listed)
 def list_runs(control: Control, /, *, state: str | None, **wanted: Any) -> Any:
     """List the workflow runs of all accounts, the newest last."""
     query = asked({**wanted, "state": None if state is None else _STATES[state], "count": "true"})
@@ -162,8 +159,7 @@ def _answer(delivery: Row | None) -> Iterator[str]:
 @runs.command(epilog="Example: svc-emulator runs show boarding-7")
 @_argument
 @click.option("--originals", is_flag=True, help="Show what the service's logs hide (Redact-Fields).")
-@answered(run_lines)
-@on_world
+@shown(run_lines)
 def show(control: Control, *, run: str, originals: bool) -> Any:
     """Show a run: steps, what it waits for, what failed it.
 
@@ -172,9 +168,9 @@ def show(control: Control, *, run: str, originals: bool) -> Any:
     return run_shown(control, find_run(control, run)["id"], originals=originals)
 
 
-def run_line(run: Row) -> Iterator[str]:
-    """A run in one line, with its state."""
-    yield f"run {run['id']} at {run['url']}: {styled_state(run['state'])}"
+def run_line(run: Row) -> str:
+    """A run with its state."""
+    return f"run {run['id']} at {run['url']}: {styled_state(run['state'])}"
 
 
 def _shown(run: Row) -> str:
@@ -192,8 +188,7 @@ def cancel_run(control: Control, run: Row) -> Any:
 
 @runs.command(epilog="Example: svc-emulator runs cancel wfr_onboarding-7")
 @_argument
-@answered(run_line)
-@on_world
+@shown(lambda run: [run_line(run)])
 def cancel(control: Control, *, run: str) -> Any:
     """Cancel the active run ID. Its failure function is not called."""
     return cancel_run(control, find_run(control, run))
@@ -226,8 +221,7 @@ def _again(control: Control, text: str, action: str) -> dict[str, Any]:
 
 @runs.command(epilog="Example: svc-emulator runs resume wfr_onboarding-7")
 @_argument
-@answered(_begun)
-@on_world
+@shown(_begun)
 def resume(control: Control, *, run: str) -> Any:
     """Resume the failed run ID from the call that failed.
 
@@ -238,8 +232,7 @@ def resume(control: Control, *, run: str) -> Any:
 
 @runs.command(epilog="Example: svc-emulator runs restart wfr_onboarding-7")
 @_argument
-@answered(_begun)
-@on_world
+@shown(_begun)
 def restart(control: Control, *, run: str) -> Any:
     """Restart the failed run ID from its beginning.
 
@@ -250,8 +243,7 @@ def restart(control: Control, *, run: str) -> Any:
 
 @runs.command("retry-failure", epilog="Example: svc-emulator runs retry-failure wfr_onboarding-7")
 @_argument
-@answered(_begun)
-@on_world
+@shown(_begun)
 def retry_failure(control: Control, *, run: str) -> Any:
     """Call the failure function of run ID again."""
     return _again(control, run, "callback")
@@ -271,8 +263,7 @@ def _notified(answer: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("event_id")
 @click.option("--body", default="", metavar="TEXT", help="What the event carries. Default: nothing.")
 @click.option("--run", metavar="ID", help="Only this run, which may come to wait for it later. Default: all that wait.")
-@answered(_notified)
-@on_world
+@shown(_notified)
 def notify(control: Control, *, event_id: str, body: str, run: str | None) -> Any:
     """Notify workflow runs of an event that they wait for.
 
@@ -281,29 +272,29 @@ def notify(control: Control, *, event_id: str, body: str, run: str | None) -> An
     event = quote(event_id, safe="")
     if run is not None:
         row = find_run(control, run)
-        paths = {row["account_id"]: f"/v2/notify/{quote(row['id'], safe='')}/{event}"}
+        run = row["id"]
+        paths = {row["account_id"]: f"/v2/notify/{quote(run, safe='')}/{event}"}
     else:
-        row = None
         accounts = [each["id"] for each in control.call("GET", "accounts")["accounts"]]
         waiting = [each for each in accounts if control.of_service("GET", f"/v2/waiters/{event}", each)]
         if not waiting:
             text = f"no run waits for {event_id!r}"
             raise CommandFailed(text, next="svc-emulator runs show ID, which says what a run waits for")
         paths = dict.fromkeys(waiting, f"/v2/notify/{event}")
-    kind = "application/json" if is_json(body) else "text/plain; charset=utf-8"
+    headers = {"Content-Type": content_type_of(body)}
     made = [
         each
         for account_id, path in paths.items()
-        for each in control.of_service("POST", path, account_id, content=body.encode(), headers={"Content-Type": kind})
+        for each in control.of_service("POST", path, account_id, content=body.encode(), headers=headers)
     ]
     notified = [{"workflow_run_id": each["workflowRunId"], "message_id": each["messageId"]} for each in made]
-    return {"event_id": event_id, "run_id": None if row is None else row["id"], "notified": notified}
+    return {"event_id": event_id, "run_id": run, "notified": notified}
 
 
-def is_json(text: str | bytes) -> bool:
-    """Whether a body is JSON."""
+def content_type_of(text: str | bytes) -> str:
+    """What a body is sent as, of which nothing else is said: JSON if it is any."""
     try:
         json.loads(text)
     except ValueError:
-        return False
-    return True
+        return "text/plain; charset=utf-8"
+    return "application/json"

@@ -103,25 +103,16 @@ def _start(
     given = {name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT}
     # What is imported and opened at the start never becomes garbage, so collecting then only takes time.
     gc.disable()
-    try:
-        if run is not None:
-            run(settings)
-        else:
-            _run(settings, given, banner, fixtures)
-    finally:
-        gc.enable()
-
-
-def _run(
-    settings: Settings, given: Collection[str], banner: Banner | None, fixtures: Mapping[str, object] | None
-) -> None:
     from emulator.fixtures.files import FixturesError
     from emulator.journal.files import UnusableDatabase
     from emulator.server import serving
     from emulator.server.connections import UnusableCertificate
 
     try:
-        serving.run(lambda: _serve(settings, given, banner, fixtures))
+        if run is not None:
+            run(settings)
+        else:
+            serving.run(lambda: _serve(settings, given, banner, fixtures))
     except SettingsError as error:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
@@ -133,6 +124,8 @@ def _run(
     except KeyboardInterrupt:
         # Before the server has its own handler, or in a loop without any.
         raise click.exceptions.Exit(0) from None
+    finally:
+        gc.enable()
 
 
 async def _serve(

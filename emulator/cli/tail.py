@@ -19,7 +19,7 @@ import click
 
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.listings import find_message_or_run, is_message_id, is_run
-from emulator.cli.output import CommandFailed
+from emulator.cli.output import CommandFailed, styled_status
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
 from emulator.server.logs import printable, printable_styled, wants_colours
@@ -38,6 +38,7 @@ _FROM_START = {"from": "start"}
 _ENTRIES_OF_A_DELIVERY = 4
 _FEWEST = 1_000
 
+_REFUSED = click.style("REFUSED", fg="red")
 _STATE_COLOURS = {"DELIVERED": "green", "ERROR": "red", "FAILED": "red", "RETRY": "yellow", "CANCELED": "yellow"}
 
 
@@ -109,7 +110,6 @@ def tail(
         message_id, run_id = (None, row["id"]) if is_run(row) else (row["message_id"], None)
     wanted = EntryFilter(events=events, message=message_id, run=run_id, url=destination)
     is_coloured = sys.stdout.isatty() and wants_colours()
-    show = _shown_as_json if as_json else _shown
     _end_with_the_pipe()
     if last is None:
         stream = followed(control, _FROM_START if from_start or not follow else {}, follow=follow)
@@ -117,7 +117,8 @@ def tail(
         stream = _with_last(control, wanted, last, follow=follow)
     for event in stream:
         if wanted.includes(event):
-            click.echo(printable_styled(show(event)), color=is_coloured)
+            line = json.dumps({"kind": event.kind, **_object(event)}) if as_json else _shown(event)
+            click.echo(printable_styled(line), color=is_coloured)
         elif event.kind == Kind.RESET:
             _say("the world began anew; what follows is its whole history")
         elif event.kind == Kind.END:
@@ -238,19 +239,11 @@ def _end_with_the_pipe() -> None:
 # -- showing ----------------------------------------------------------------------------------
 
 
-def _shown_as_json(event: StreamEvent) -> str:
-    return json.dumps({"kind": event.kind, **_object(event)})
-
-
 def _shown(event: StreamEvent) -> str:
     data = _object(event)
     match event.kind:
         case Kind.ATTEMPT:
-            response = data["response"]
-            succeeded = response is not None and 200 <= response["status"] < 300
-            result = click.style(
-                str(data["error"] if response is None else response["status"]), fg="green" if succeeded else "red"
-            )
+            result = styled_status(data["response"], data["error"])
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
             target = f"{data['method']} {data['url']}"
             chaos = f" chaos: {data['chaos']['did']}" if "chaos" in data else ""
@@ -261,12 +254,10 @@ def _shown(event: StreamEvent) -> str:
             due = f" (again at {data['next_delivery']})" if data["state"] == "RETRY" else ""
             return f"{data['at']} {state} {data['url']}{due} {data['message_id']}{_run_of(data)}"
         case Kind.FIRING:
-            text = click.style("REFUSED", fg="red")
-            return f"{data['at']} {text} schedule {data['schedule_id']} fired and made no message: {data['error']}"
+            return f"{data['at']} {_REFUSED} schedule {data['schedule_id']} fired and made no message: {data['error']}"
         case Kind.REFUSED:
-            text = click.style("REFUSED", fg="red")
             hint = "" if data["hint"] is None else f" ({data['hint']})"
-            return f"{data['at']} {text} {data['method']} {data['path']} -> {data['status']} {data['error']}{hint}"
+            return f"{data['at']} {_REFUSED} {data['method']} {data['path']} -> {data['status']} {data['error']}{hint}"
         case _:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"

@@ -9,10 +9,10 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from emulator.cli.control import Control, on_world
+from emulator.cli.control import Control, shown
 from emulator.cli.listings import firing_line
 from emulator.cli.options import Instant
-from emulator.cli.output import WrongUsage, answered, print_json, print_lines
+from emulator.cli.output import WrongUsage, print_json, print_lines
 from emulator.control.when import FiringsQuery, RetriesQuery, told_attempts, told_firings
 from emulator.core.errors import InvalidInput
 from emulator.wire.times import format_duration
@@ -56,8 +56,7 @@ def _subject(entry: Mapping[str, Any]) -> str:
 @click.option("--until", type=Instant(), help="Last instant to list, ISO 8601. With it every firing is listed.")
 @click.option("--all", "all_", is_flag=True, help="Also list what ends by age: deduplications, dead letters, messages.")
 @click.option("--limit", type=click.IntRange(min=1, max=10_000), help="List at most so much. Default: 1000.")
-@answered(preview_lines)
-@on_world
+@shown(preview_lines)
 def upcoming(control: Control, *, until: int | None, all_: bool, limit: int | None) -> Any:
     """List the due work to come, in order. None of it is done.
 

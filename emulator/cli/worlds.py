@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 
 from emulator.cli.clock import status_text
-from emulator.cli.control import Control, on_server, on_world
+from emulator.cli.control import Control, on_server, on_world, shown
 from emulator.cli.options import Instant, Rate
 from emulator.cli.output import CommandFailed, answered, columns
 
@@ -33,10 +33,6 @@ def _created(world: Mapping[str, Any]) -> Iterator[str]:
     yield f"world {world['id']} created: clock {status_text(world['clock'])}"
     yield f"token: {world['credentials']['queue']['token']}"
     yield f"variables: svc-emulator env --url {url} --world {world['id']}"
-
-
-def _was_reset(world: Mapping[str, Any]) -> Iterator[str]:
-    yield f"world {world['id']} reset: clock {status_text(world['clock'])}"
 
 
 @worlds.command("list", epilog="Example: svc-emulator worlds list")
@@ -65,8 +61,7 @@ def create(control: Control, /, **wanted: Any) -> Any:
 @worlds.command(epilog="Example: svc-emulator worlds fork what-if --world team-a")
 @click.argument("id", required=False)
 @click.option("--token", help="Token of its account, 8 characters or more. Default: one that follows from the seed.")
-@answered(_created)
-@on_world
+@shown(_created)
 def fork(control: Control, /, **wanted: Any) -> Any:
     """Make a second world that continues from where --world is.
 
@@ -87,8 +82,7 @@ def delete(control: Control, *, id: str) -> Any:
 
 
 @click.command(epilog="Example: svc-emulator reset --world team-a")
-@answered(_was_reset)
-@on_world
+@shown(lambda world: [f"world {world['id']} reset: clock {status_text(world['clock'])}"])
 def reset(control: Control) -> Any:
     """Make a world again as it was created.
 
@@ -110,10 +104,6 @@ def snapshot() -> None:
     """
 
 
-def _saved(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"snapshot {found['name']} saved: {_summary(found)}"
-
-
 def _restored(world: Mapping[str, Any]) -> Iterator[str]:
     name, clock = click.get_current_context().params["name"], world["clock"]
     yield f"world {world['id']} restored from {name}: clock {status_text(clock)}, {clock['pending']} pending"
@@ -126,14 +116,9 @@ def _snapshot_table(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from columns([(each["name"], _summary(each)) for each in found])
 
 
-def _imported(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"snapshot {found['name']} imported: {_summary(found)}"
-
-
 @snapshot.command(epilog="Example: svc-emulator snapshot save before --world team-a")
 @click.argument("name")
-@answered(_saved)
-@on_world
+@shown(lambda found: [f"snapshot {found['name']} saved: {_summary(found)}"])
 def save(control: Control, *, name: str) -> Any:
     """Save the world as it is now, as NAME."""
     return control.call("POST", "snapshots", {"name": name}, doing="saving")
@@ -141,16 +126,14 @@ def save(control: Control, *, name: str) -> Any:
 
 @snapshot.command(epilog="Example: svc-emulator snapshot restore before --world team-a")
 @click.argument("name")
-@answered(_restored)
-@on_world
+@shown(_restored)
 def restore(control: Control, *, name: str) -> Any:
     """Put the world back to what it was when NAME was saved."""
     return control.call("POST", f"snapshots/{_quoted(name)}/restore", doing="restoring")
 
 
 @snapshot.command("list", epilog="Example: svc-emulator snapshot list")
-@answered(_snapshot_table)
-@on_world
+@shown(_snapshot_table)
 def list_snapshots(control: Control) -> Any:
     """List the snapshots of the world."""
     return control.call("GET", "snapshots")
@@ -158,8 +141,7 @@ def list_snapshots(control: Control) -> Any:
 
 @snapshot.command("delete", epilog="Example: svc-emulator snapshot delete before")
 @click.argument("name")
-@answered(lambda found: [f"snapshot {found['name']} deleted"])
-@on_world
+@shown(lambda found: [f"snapshot {found['name']} deleted"])
 def delete_snapshot(control: Control, *, name: str) -> Any:
     """Delete the snapshot NAME."""
     control.call("DELETE", f"snapshots/{_quoted(name)}")
@@ -184,8 +166,7 @@ def export(control: Control, *, name: str, file: Path) -> None:
 @snapshot.command("import", epilog="Example: svc-emulator snapshot import before ./before.db")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
-@answered(_imported)
-@on_world
+@shown(lambda found: [f"snapshot {found['name']} imported: {_summary(found)}"])
 def import_(control: Control, *, name: str, file: Path) -> Any:
     """Keep FILE as the snapshot NAME.
 
@@ -206,11 +187,8 @@ def _read(file: Path) -> Iterator[BinaryIO]:
     if str(file) == _STREAM:
         yield sys.stdin.buffer
         return
-    try:
-        with file.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise CommandFailed(f"{file}: {error.strerror or error}", next="again with another file") from error
+    with _failures_of(file), file.open("rb") as stream:
+        yield stream
 
 
 @contextlib.contextmanager
@@ -220,13 +198,19 @@ def _written(file: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     part = file.with_name(f".{file.name}.part")
-    try:
+    with _failures_of(file):
         try:
             with part.open("wb") as stream:
                 yield stream
             os.replace(part, file)
         finally:
             part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _failures_of(file: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror or error}", next="again with another file") from error
 
