@@ -51,6 +51,7 @@ def test_every_example_in_a_docstring_is_true(module: str) -> None:
 
 def test_all_that_is_promised_can_be_imported() -> None:
     aliases = {"Answer", "Application", "Duration", "Instant", "StepExpected"}
+    assert set(emulator.__all__) <= set(dir(emulator))
     for name in emulator.__all__:
         found = getattr(emulator, name)
         assert name in aliases or found.__name__ == name

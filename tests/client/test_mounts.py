@@ -158,17 +158,6 @@ def test_an_application_is_known_by_what_it_takes(application: Any, interface: I
     assert interface_of(application) is interface
 
 
-def test_what_is_no_application_is_refused(emu: Emulator) -> None:
-    with pytest.raises(TypeError, match="takes 0 arguments"):
-        emu.mount("https://app.test", lambda: None)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="expected an application to mount, got 200"):
-        emu.mount("https://app.test", 200)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="say interface="):
-        emu.mount("https://app.test", cast(Any, dict))
-    with pytest.raises(ValueError, match="interface: expected one of 'asgi', 'wsgi', 'function', got 'cgi'"):
-        emu.mount("https://app.test", lambda request: None, interface="cgi")
-
-
 @pytest.mark.parametrize(
     "origin", ["app.test", "ftp://app.test", "", "https://", "https://*.test", "https://app.test/hook", "http://a?b"]
 )
@@ -204,30 +193,18 @@ async def _end_before_the_answer(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def _no_answer(request: Request) -> Any:
-    return object()
-
-
-def _no_status(request: Request) -> Any:
-    return 99
-
-
-def _response_of_no_status(request: Request) -> Any:
-    return Response(1000)
-
-
 @pytest.mark.parametrize(
     ("application", "interface", "text"),
     [
-        pytest.param(_raise_later, "asgi", "no such user", id="asgi"),
-        pytest.param(_end_before_the_answer, "asgi", "ended before its answer did", id="asgi-without-end"),
-        pytest.param(_raise, "wsgi", "no such user", id="wsgi"),
-        pytest.param(_begin_and_raise, "wsgi", "no such user", id="wsgi-in-the-midst"),
-        pytest.param(_raise, "function", "no such user", id="function"),
-        pytest.param(_raise_later, "function", "no such user", id="async-function"),
-        pytest.param(_no_answer, "function", "expected a status, a body or a Response", id="no-answer"),
-        pytest.param(_no_status, "function", "the status 99, expected one from 200 to 599", id="no-status"),
-        pytest.param(_response_of_no_status, "function", "the status 1000, expected one from", id="no-status-either"),
+        (_raise_later, "asgi", "no such user"),
+        (_end_before_the_answer, "asgi", "ended before its answer did"),
+        (_raise, "wsgi", "no such user"),
+        (_begin_and_raise, "wsgi", "no such user"),
+        (_raise, "function", "no such user"),
+        (_raise_later, "function", "no such user"),
+        (lambda request: object(), "function", "expected a status, a body or a Response"),
+        (lambda request: 99, "function", "the status 99, expected one from 200 to 599"),
+        (lambda request: Response(1000), "function", "the status 1000, expected one from"),
     ],
 )
 def test_an_application_that_fails_answers_500_and_is_logged(

@@ -13,11 +13,13 @@ import pytest
 from qstash import Receiver
 
 from emulator import AsyncEmulator, Emulator, Published, Refused
-from tests.harness import emulators
+from tests.harness.emulators import EPOCH, EPOCH_MS
 from tests.harness.loops import on_loop
 
 APP = "https://app.example.com/hook"
 DAY_MS = 86_400_000
+PARIS = timezone(timedelta(hours=1))
+LIMITS = {"key": "a", "parallelism": 3, "rate": 2, "period": timedelta(minutes=1)}
 DURATION = 'delay: expected a duration such as "1d2h30m" or a timedelta, '
 
 
@@ -30,58 +32,28 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        pytest.param({"delay": timedelta(days=1)}, {"notBefore": emulators.EPOCH_MS + DAY_MS}, id="delay-timedelta"),
-        pytest.param({"delay": 0}, {"notBefore": emulators.EPOCH_MS}, id="delay-zero"),
-        pytest.param({"delay": "1d2h"}, {"notBefore": emulators.EPOCH_MS + DAY_MS + 7_200_000}, id="delay-text"),
-        pytest.param(
-            {"not_before": datetime(2026, 1, 2, 1, tzinfo=timezone(timedelta(hours=1)))},
-            {"notBefore": emulators.EPOCH_MS + DAY_MS},
-            id="not-before-datetime",
-        ),
-        pytest.param(
-            {"not_before": datetime(2026, 1, 2, 0, 0, 0, 1, tzinfo=UTC)},
-            {"notBefore": emulators.EPOCH_MS + DAY_MS + 1000},
-            id="not-before-rounds-up",
-        ),
-        pytest.param(
-            {"not_before": "2026-01-02T00:00:00Z"}, {"notBefore": emulators.EPOCH_MS + DAY_MS}, id="not-before-text"
-        ),
-        pytest.param(
-            {"not_before": (emulators.EPOCH_MS + DAY_MS) // 1000},
-            {"notBefore": emulators.EPOCH_MS + DAY_MS},
-            id="not-before-seconds",
-        ),
-        pytest.param({"retries": 0}, {"maxRetries": 0}, id="retries"),
-        pytest.param({"retry_delay": timedelta(minutes=1)}, {"retryDelayExpression": "60000"}, id="retry-timedelta"),
-        pytest.param({"retry_delay": timedelta(seconds=0.5)}, {"retryDelayExpression": "500"}, id="retry-parts"),
-        pytest.param({"retry_delay": "1m"}, {"retryDelayExpression": "60000"}, id="retry-text"),
-        pytest.param(
-            {"retry_delay": "1000 * (1 + retried)"},
-            {"retryDelayExpression": "1000 * (1 + retried)"},
-            id="retry-formula",
-        ),
-        pytest.param({"method": "put"}, {"method": "PUT"}, id="method"),
-        pytest.param({"label": "one"}, {"labels": ["one"]}, id="label"),
-        pytest.param({"label": ["one", "two"]}, {"labels": ["one", "two"]}, id="labels"),
-        pytest.param({"callback": "https://cb.test/"}, {"callback": "https://cb.test/"}, id="callback"),
-        pytest.param(
-            {"failure_callback": "https://cb.test/"}, {"failureCallback": "https://cb.test/"}, id="failure-callback"
-        ),
-        pytest.param(
-            {"flow_control": {"key": "a", "parallelism": 3, "rate": 2, "period": timedelta(minutes=1)}},
-            {"flowControlKey": "a", "parallelism": 3, "rate": 2, "period": 60},
-            id="flow-control",
-        ),
-        pytest.param({"flow_control": {"key": "a"}}, {"flowControlKey": "a"}, id="flow-control-key"),
-        pytest.param(
-            {"redact": "body"}, {"body": "REDACTED:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}
-        ),
-        pytest.param({"delay": None, "label": None}, {"notBefore": emulators.EPOCH_MS}, id="none"),
-        pytest.param(
-            {"delay": "60s", "headers": {"Svc-Retries": "1"}},
-            {"notBefore": emulators.EPOCH_MS + 60_000, "maxRetries": 1},
-            id="headers-beside",
-        ),
+        ({"delay": timedelta(days=1)}, {"notBefore": EPOCH_MS + DAY_MS}),
+        ({"delay": 0}, {"notBefore": EPOCH_MS}),
+        ({"delay": "1d2h"}, {"notBefore": EPOCH_MS + DAY_MS + 7_200_000}),
+        ({"not_before": datetime(2026, 1, 2, 1, tzinfo=PARIS)}, {"notBefore": EPOCH_MS + DAY_MS}),
+        ({"not_before": datetime(2026, 1, 2, 0, 0, 0, 1, tzinfo=UTC)}, {"notBefore": EPOCH_MS + DAY_MS + 1000}),
+        ({"not_before": "2026-01-02T00:00:00Z"}, {"notBefore": EPOCH_MS + DAY_MS}),
+        ({"not_before": (EPOCH_MS + DAY_MS) // 1000}, {"notBefore": EPOCH_MS + DAY_MS}),
+        ({"retries": 0}, {"maxRetries": 0}),
+        ({"retry_delay": timedelta(minutes=1)}, {"retryDelayExpression": "60000"}),
+        ({"retry_delay": timedelta(seconds=0.5)}, {"retryDelayExpression": "500"}),
+        ({"retry_delay": "1m"}, {"retryDelayExpression": "60000"}),
+        ({"retry_delay": "1000 * (1 + retried)"}, {"retryDelayExpression": "1000 * (1 + retried)"}),
+        ({"method": "put"}, {"method": "PUT"}),
+        ({"label": "one"}, {"labels": ["one"]}),
+        ({"label": ["one", "two"]}, {"labels": ["one", "two"]}),
+        ({"callback": "https://cb.test/"}, {"callback": "https://cb.test/"}),
+        ({"failure_callback": "https://cb.test/"}, {"failureCallback": "https://cb.test/"}),
+        ({"flow_control": LIMITS}, {"flowControlKey": "a", "parallelism": 3, "rate": 2, "period": 60}),
+        ({"flow_control": {"key": "a"}}, {"flowControlKey": "a"}),
+        ({"redact": "body"}, {"body": "REDACTED:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}),
+        ({"delay": None, "label": None}, {"notBefore": EPOCH_MS}),
+        ({"delay": "60s", "headers": {"Svc-Retries": "1"}}, {"notBefore": EPOCH_MS + 60_000, "maxRetries": 1}),
     ],
 )
 def test_a_keyword_says_what_its_header_says(options: Any, shown: dict[str, Any], emu: Emulator) -> None:
@@ -111,20 +83,19 @@ def test_the_headers_are_those_of_the_dialect() -> None:
     [
         ({"delay": "soon"}, "delay: expected a duration such as 10s or 1d10h30m"),
         ({"delay": timedelta(seconds=1.5)}, "delay: expected whole seconds, got"),
-        ({"delay": timedelta(milliseconds=1)}, "delay: expected whole seconds"),
         ({"delay": timedelta(-1)}, "delay: expected 0 or more, got"),
         ({"delay": 90}, 'delay: expected a duration such as "1d2h30m" or a timedelta, got 90 without a unit, '),
         ({"delay": 1.5}, DURATION + "got 1.5 without a unit, did you mean timedelta(seconds=1.5)?"),
         ({"delay": -1}, DURATION + "got -1"),
         ({"delay": float("nan")}, DURATION + "got nan"),
-        ({"delay": True}, DURATION + "got True"),
+        ({"delay": False}, DURATION + "got False"),
         ({"delay": "90"}, "delay: expected a duration such as 10s"),
         ({"retry_delay": 5}, 'retry_delay: expected a duration such as "1d2h30m" or a timedelta, got 5 without'),
         ({"flow_control": {"key": "a", "rate": 1, "period": 1.5}}, "flow_control: period: expected a duration"),
         ({"not_before": datetime(2026, 1, 2)}, "not_before: expected a datetime with a time zone, got"),
         ({"timeout": 0}, "timeout: expected a positive duration"),
         ({"not_before": "tomorrow"}, "not_before: expected ISO 8601 such as"),
-        ({"not_before": emulators.EPOCH_MS}, "not_before: expected Unix seconds from 0 to 253402300799"),
+        ({"not_before": EPOCH_MS}, "not_before: expected Unix seconds from 0 to 253402300799"),
         ({"not_before": float("inf")}, "not_before: expected Unix seconds, got inf"),
         ({"not_before": timedelta(1)}, "not_before: expected a datetime, ISO 8601 or Unix seconds, got"),
         ({"retries": "3"}, "retries: expected a whole number, got '3'"),
@@ -267,29 +238,6 @@ def test_a_batch_is_published_by_one_call(emu: Emulator) -> None:
     assert emu.queues.get("mail").lag == 1
 
 
-@pytest.mark.parametrize(
-    ("messages", "error", "text"),
-    [
-        (APP, TypeError, "messages: expected a list of messages, got 'https://app.example.com/hook'"),
-        ([APP], TypeError, "messages[0]: expected a message such as {'destination': 'https://app.test'}, got "),
-        ([{"destination": APP}, {"url": APP}], TypeError, "messages[1]: no option is named url"),
-        ([{"body": "x"}], TypeError, "messages[0]: expected a destination, got none"),
-        ([{"destination": None}], TypeError, "messages[0]: destination: expected a URL such as "),
-        ([{"destination": APP, "delay": 5}], TypeError, "messages[0]: delay: expected a duration such as"),
-        ([{"destination": APP, "body": b"\xff"}], ValueError, "messages[0]: body: a batch takes text alone"),
-        ([{"destination": APP, "queue": "q", "delay": "1h"}], ValueError, "messages[0]: delay: a queue ignores it"),
-    ],
-)
-def test_a_batch_that_cannot_be_meant_publishes_nothing(
-    emu: Emulator, messages: Any, error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error) as caught:
-        emu.publish_batch(messages)
-
-    assert str(caught.value).startswith(text)
-    assert emu.messages.all() == []
-
-
 def test_a_message_of_a_batch_that_the_service_refuses_is_named(emu: Emulator) -> None:
     with pytest.raises(Refused) as caught:
         emu.publish_batch([{"destination": APP}, {"destination": "nobody"}])
@@ -311,7 +259,7 @@ def test_events_are_listed_with_the_newest_last(emu: Emulator) -> None:
     assert [event.state for event in events] == ["CREATED", "ACTIVE", "ERROR", "RETRY", "ACTIVE", "DELIVERED"]
     failed, retry = events[2:4]
     assert failed.response is not None
-    assert (failed.response.status, retry.next_ms) == (503, emulators.EPOCH_MS + 10_000)
+    assert (failed.response.status, retry.next_ms) == (503, EPOCH_MS + 10_000)
     assert retry.at == datetime(2026, 1, 1, tzinfo=UTC)
     assert (retry.text, retry.labels, retry.flow_control) == ("hello", ("orders",), {"key": "api"})
     assert emu.logs(message_id=published) == events
@@ -326,38 +274,18 @@ def test_all_pages_of_a_log_are_read(emu: Emulator) -> None:
     assert len(emu.logs()) == len(emu.events()) == 150
 
 
-def test_a_filter_that_does_not_exist_is_refused(emu: Emulator) -> None:
-    with pytest.raises(TypeError, match="no option is named stat, did you mean state"):
-        emu.events(stat="DELIVERED")  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match=r"state: expected one of .*, got 'DELIVERD', did you mean 'DELIVERED'"):
-        emu.logs(state="DELIVERD")  # type: ignore[arg-type]
-
-
 # -- signatures -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("sent", "body"), [("hello", "hello"), (b"hello", "hello"), (None, "")])
-def test_a_request_that_a_test_signs_passes_the_clients_receiver(sent: Any, body: str) -> None:
+def test_a_request_that_a_test_signs_passes_the_clients_receiver() -> None:
     with Emulator(dialect="upstash") as emu:
-        headers = emu.sign(APP, sent)
         receiver = Receiver(emu.signing_keys.current, emu.signing_keys.next)
-
-        receiver.verify(signature=headers["Upstash-Signature"], body=body, url=APP)
-        with pytest.raises(Exception, match="Signature verification failed"):
-            receiver.verify(signature=headers["Upstash-Signature"], body="other", url=APP)
-
-
-def test_signed_json_is_the_text_of_json_dumps() -> None:
-    with Emulator(dialect="upstash") as emu:
-        headers = emu.sign(APP, json={"user": 7})
-        receiver = Receiver(emu.signing_keys.current, emu.signing_keys.next)
-        receiver.verify(signature=headers["Upstash-Signature"], body='{"user": 7}', url=APP)
+        for options, body in (({"body": "hello"}, "hello"), ({}, ""), ({"json": {"user": 7}}, '{"user": 7}')):
+            signature = emu.sign(APP, **options)["Upstash-Signature"]
+            receiver.verify(signature=signature, body=body, url=APP)
+            with pytest.raises(Exception, match="Signature verification failed"):
+                receiver.verify(signature=signature, body="other", url=APP)
         assert emu.sign(APP)["Upstash-Signature"] != emu.sign(APP)["Upstash-Signature"]
-
-
-def test_what_is_no_url_is_not_signed(emu: Emulator) -> None:
-    with pytest.raises(ValueError, match=r"url: expected a URL such as https://app.test/hook, got 'app'"):
-        emu.sign("app", "hello")
 
 
 def test_a_rotated_key_signs_the_next_delivery(emu: Emulator) -> None:
@@ -402,27 +330,12 @@ def test_pinned_limits_are_not_changed_by_messages(emu: Emulator) -> None:
     assert (key.pinned_parallelism, key.pinned_rate, key.rate_used) == (False, True, 0)
 
 
-@pytest.mark.parametrize(
-    ("limits", "text"),
-    [
-        ({}, "expected at least one of parallelism, rate and period"),
-        ({"parallelism": "2"}, "parallelism: expected a whole number, got '2'"),
-        ({"rate": True}, "rate: expected a whole number, got True"),
-        ({"rate": 2, "period": 10}, 'period: expected a duration such as "1d2h30m" or a timedelta, got 10 without'),
-    ],
-)
-def test_limits_that_cannot_be_meant_are_refused(emu: Emulator, limits: Any, text: str) -> None:
-    with pytest.raises(TypeError) as caught:
-        emu.flow_control.pin("api", **limits)
-    assert str(caught.value).startswith(text)
-
-
 # -- with awaits ------------------------------------------------------------------------------
 
 
 @on_loop
 async def test_the_asynchronous_emulator_has_them_too() -> None:
-    async with AsyncEmulator(epoch=emulators.EPOCH) as emu:
+    async with AsyncEmulator(epoch=EPOCH) as emu:
         await emu.flow_control.pin("api", parallelism=1)
         [made] = await emu.publish_batch([{"destination": APP, "flow_control": {"key": "api"}}])
         assert [event.state for event in await emu.events(message_id=made)][-1] == "DELIVERED"

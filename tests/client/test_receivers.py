@@ -10,7 +10,6 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -79,32 +78,6 @@ def test_what_an_effect_raises_is_raised(emu: Emulator) -> None:
 
     with pytest.raises(ZeroDivisionError, match="no table"):
         emu.check_receiver(lambda request: 200, effect=effect)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"efect": len}, TypeError, "no option is named efect, did you mean effect?"),
-        ({"method": "HEAD"}, ValueError, "method: expected GET, POST"),
-        ({"method": 5}, TypeError, "method: expected a method such as POST, got 5"),
-        ({"timeout": 0}, ValueError, "timeout: expected seconds"),
-        ({"timeout": "1s"}, TypeError, "timeout: expected seconds of real time, such as 1.5, got '1s'"),
-        ({"timeout": float("nan")}, ValueError, "timeout: expected seconds, an hour at most, got nan"),
-        ({"effect_delay": timedelta(1)}, TypeError, "effect_delay: expected seconds of real time"),
-        ({"effect": 5}, TypeError, "effect: expected a function without arguments that returns the state, got 5"),
-        ({"effect": len}, TypeError, "effect: expected a function without arguments"),
-        ({"callbacks": "no"}, TypeError, "callbacks: expected True or False, got 'no'"),
-        ({"path": 5}, TypeError, "path: expected a text, got 5"),
-        ({"path": "hook"}, ValueError, "path: expected one that begins with a slash"),
-        ({"profile": "php"}, ValueError, "profile: expected one of 'none', 'qstash-python', 'qstash-npm', got 'php'"),
-        ({"body": b"a", "json": 1}, TypeError, "expected body or json, got both"),
-    ],
-)
-def test_a_wrong_option_is_named(emu: Emulator, options: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message.replace("?", r"\?")):
-        emu.check_receiver(lambda request: 200, **options)
-    with pytest.raises(ValueError, match="target: expected a URL"):
-        emu.check_receiver("jobs.test")
 
 
 # -- the thread of the effect -----------------------------------------------------------------
