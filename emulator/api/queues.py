@@ -61,7 +61,7 @@ async def get_flow_key(call: MessagingCall) -> Response:
 
 def _not_left(call: MessagingCall) -> Counter[str]:
     # What is counted as under way has left (D-537).
-    return waiting_to_leave(call.state, call.world.driver.waiting_to_leave())
+    return waiting_to_leave(call.state, call.world.driver.outbox.waiting_to_leave())
 
 
 def _view(call: MessagingCall, flow: FlowState, not_left: Counter[str]) -> Json:

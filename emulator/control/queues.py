@@ -133,7 +133,7 @@ def queues(state: StateView) -> Iterator[ListedQueue]:
 
 
 async def list_flow_keys(call: ControlCall) -> FlowKeyList:
-    state, waiting = await call.world.current_state(), call.world.driver.waiting_to_leave
+    state, waiting = await call.world.current_state(), call.world.driver.outbox.waiting_to_leave
     return FlowKeyList(keys=tuple(flow_keys(state, waiting())), global_=tuple(parallelism(state, waiting())))
 
 

@@ -74,7 +74,7 @@ def not_left(world: World) -> frozenset[MessageId]:
     """The messages whose attempts have started and wait to leave (D-537)."""
     return frozenset(
         each.message.message_id
-        for each in world.driver.waiting_to_leave()
+        for each in world.driver.outbox.waiting_to_leave()
         if not (each.is_duplicate or each.redelivery)
     )
 

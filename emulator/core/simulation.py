@@ -127,15 +127,6 @@ class Simulation:
         self._decisions = decisions
 
     @property
-    def now_ms(self) -> int:
-        return self._state.now_ms
-
-    @property
-    def next_due_ms(self) -> int | None:
-        """The next instant at which anything at all is due, expiries included."""
-        return self._state.timers.next_due_ms()
-
-    @property
     def is_due(self) -> bool:
         """Whether anything is left to do at the present instant: `handle` stopped at its limit."""
         return self._state.timers.due(self._state.now_ms) is not None

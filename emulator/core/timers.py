@@ -113,11 +113,10 @@ class Timers:
 
 
 # -- waiting for a slot -------------------------------------------------------------------------
-# The messages that wait for a slot, first ticket first.
 
 
 class WaitList:
-    """Messages ordered by ticket; leaving from the middle is lazy and cheap."""
+    """Messages that wait for a slot, ordered by ticket; leaving from the middle is lazy and cheap."""
 
     __slots__ = ("_heap", "_tickets")
 

@@ -22,11 +22,10 @@ from emulator.core.record import Record
 from emulator.wire.urls import canonical_host, is_local_name, read_target
 
 # -- looking up names -------------------------------------------------------------------------
-# Asking the operating system for the addresses of names, in threads that do nothing else (D-275).
+# The operating system is asked in threads that do nothing else (D-275).
 #
 # A look-up blocks its thread until the name servers answer, and cannot be cancelled. In the event
 # loop's own pool a few names without an answer would hold everything else up.
-
 
 Infos = list[tuple[Any, ...]]
 # As `socket.getaddrinfo`: name, port and family; what it finds.
@@ -66,14 +65,15 @@ class Lookups:
         self._free = asyncio.Semaphore(threads)
         self._slow_left = slow_threads
 
-    async def find(self, host: str, port: int, family: int) -> Infos:
+    async def find(self, host: str, port: int, family: int) -> list[Resolved]:
         """The addresses of a name. Raises: LookupTimeout, socket.gaierror."""
         try:
             async with asyncio.timeout(self._limit_s):
                 await self._free.acquire()
-                return await asyncio.shield(self._start(host, port, family))
+                infos = await asyncio.shield(self._start(host, port, family))
         except TimeoutError:
             raise LookupTimeout(f"name lookup timed out: {host}") from None
+        return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
 
     def _start(self, host: str, port: int, family: int) -> asyncio.Future[Infos]:
         loop = asyncio.get_running_loop()
@@ -309,7 +309,7 @@ class CheckedResolver:
 
     def __init__(self, policy: EgressPolicy, lookup: Lookup | None = None) -> None:
         self._policy = policy
-        self._lookup = look_up_with(Lookups()) if lookup is None else lookup
+        self._lookup = lookup or Lookups().find
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -338,16 +338,6 @@ class CheckedResolver:
 
     async def close(self) -> None:
         """Nothing to close; the HTTP client asks for it."""
-
-
-def look_up_with(lookups: Lookups) -> Lookup:
-    """A look-up that asks the operating system. Raises: LookupTimeout, socket.gaierror."""
-
-    async def look_up(host: str, port: int, family: socket.AddressFamily) -> list[Resolved]:
-        infos = await lookups.find(host, port, family)
-        return [_resolved(host, str(address[0]), port, found) for found, _, _, _, address in infos]
-
-    return look_up
 
 
 def _resolved(host: str, address: str, port: int, family: int) -> Resolved:

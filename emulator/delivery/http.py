@@ -236,6 +236,9 @@ class HttpClient:
             resolver=cast("AbstractResolver", self._resolver),
             keepalive_timeout=_KEEPALIVE_S,
         )
+        # aiohttp limits a response's number of headers from 3.14 on.
+        has_limit = "max_headers" in inspect.signature(aiohttp.ClientSession).parameters
+        limit: dict[str, Any] = {"max_headers": _MAX_HEADERS} if has_limit else {}
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -244,14 +247,9 @@ class HttpClient:
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
             read_bufsize=_READ_BUFFER,
-            **_limit_of_headers(aiohttp.ClientSession),
+            **limit,
         )
         return self._session
-
-
-def _limit_of_headers(session: type[ClientSession]) -> dict[str, Any]:
-    """The limit of a response's number of headers, which aiohttp has from 3.14 on."""
-    return {"max_headers": _MAX_HEADERS} if "max_headers" in inspect.signature(session).parameters else {}
 
 
 @lru_cache(maxsize=4096)
@@ -309,9 +307,7 @@ def failure_text(error: Exception, target: Target) -> str:
 
 
 def _connecting_failed(error: Exception, target: Target) -> str:
-    if isinstance(error, EgressRefused):
-        return str(error)
-    if isinstance(error, LookupTimeout):
+    if isinstance(error, EgressRefused | LookupTimeout):
         return str(error)
     if isinstance(error, socket.gaierror):
         return name_not_known(target.host)

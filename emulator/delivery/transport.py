@@ -114,7 +114,9 @@ class DeliveryTransport:
         if attempt.message.source.api is not None and rule is None:
             # The model is the service's own and no external destination (D-311).
             if self._llm_url is None:
-                return self._inside(attempt, url, _completion(attempt), Via.CAPTURE)
+                message = attempt.message
+                completion = chat.canned(message.body, message_id=message.message_id, at_ms=attempt.at_ms)
+                return self._inside(attempt, url, completion, Via.CAPTURE)
             url = self._llm_url
         verdict = self._egress.decide(url)
         if verdict is EgressVerdict.NETWORK:
@@ -131,7 +133,10 @@ class DeliveryTransport:
     async def send(self, attempt: Attempt, route: Leaves) -> AttemptOutcome:
         """Make one attempt and wait for its answer, at most the message's timeout. Raises: only cancellation."""
         message = attempt.message
-        headers = self._signed_headers(attempt, route.url)
+        # The signature covers the message's URL, wherever it is sent.
+        signature = sign(attempt, issuer=self._dialect.issuer, wall_ms=self._wall_ms())
+        headers = request_headers(attempt, dialect=self._dialect, signature=signature, url=route.url)
+        headers = self._add_headers(attempt, headers)
         answer: Response | SendFailure
         clock = asyncio.get_running_loop().time
         began_s = clock()
@@ -181,11 +186,6 @@ class DeliveryTransport:
         )
         return Inside(outcome=self._outcome(answer, via, unsent=unsent))
 
-    def _signed_headers(self, attempt: Attempt, url: str) -> Headers:
-        """The request's headers, signed now. The signature covers the message's URL, wherever it is sent."""
-        signature = sign(attempt, issuer=self._dialect.issuer, wall_ms=self._wall_ms())
-        return self._add_headers(attempt, request_headers(attempt, dialect=self._dialect, signature=signature, url=url))
-
     def _outcome(
         self,
         answer: Response | SendFailure,
@@ -195,17 +195,15 @@ class DeliveryTransport:
         unsent: Unsent | None = None,
         took_ms: int | None = None,
     ) -> AttemptOutcome:
-        if isinstance(answer, SendFailure):
-            return AttemptOutcome(
-                response=None, error=answer.text, via=via, request_headers=headers, unsent=unsent, took_ms=took_ms
-            )
+        response, error = (None, answer.text) if isinstance(answer, SendFailure) else (answer, None)
         return AttemptOutcome(
-            response=answer,
-            error=None,
+            response=response,
+            error=error,
             via=via,
             request_headers=headers,
             unsent=unsent,
-            non_retryable=is_non_retryable(answer.headers, answer.status, self._dialect.header_prefix),
+            non_retryable=response is not None
+            and is_non_retryable(response.headers, response.status, self._dialect.header_prefix),
             took_ms=took_ms,
         )
 
@@ -213,10 +211,6 @@ class DeliveryTransport:
 def _deciding(attempt: Attempt) -> ScriptedAnswer | None:
     """What a rule says about where the attempt goes; a rule that only disturbs it says nothing."""
     return attempt.answer if attempt.answer is not None and attempt.answer.decides else None
-
-
-def _completion(attempt: Attempt) -> Response:
-    return chat.canned(attempt.message.body, message_id=attempt.message.message_id, at_ms=attempt.at_ms)
 
 
 def _answer_of(
@@ -273,33 +267,25 @@ Route: TypeAlias = Inside | Leaves
 
 
 # -- answers of rules -------------------------------------------------------------------------
-# What a destination rule answers, and where it forwards to.
-#
 # A rule's latency is not waited for here: it passes on the virtual clock.
 
 
-def scripted_answer(answer: ScriptedAnswer, host: str) -> Response | http.SendFailure | None:
+_FAULTS = {
+    Fault.REFUSED: http.REFUSED,
+    Fault.TIMEOUT: TIMEOUT_ERROR,
+    Fault.RESET: http.RESET,
+    Fault.TLS: http.TLS_FAILED,
+}
+
+
+def scripted_answer(answer: ScriptedAnswer, host: str) -> Response | SendFailure | None:
     """What a rule answers an attempt with, or None if it forwards it. `host` is the destination's."""
     if answer.respond is not None:
         scripted = answer.respond
         return Response(status=scripted.status, headers=scripted.headers, body=scripted.body)
-    return None if answer.fault is None else http.SendFailure(text=_fault_text(answer.fault, host))
-
-
-def _fault_text(fault: Fault, host: str) -> str:
-    match fault:
-        case Fault.REFUSED:
-            return http.REFUSED
-        case Fault.TIMEOUT:
-            return TIMEOUT_ERROR
-        case Fault.RESET:
-            return http.RESET
-        case Fault.DNS:
-            return http.name_not_known(host)
-        case Fault.TLS:
-            return http.TLS_FAILED
-        case unknown:
-            assert_never(unknown)
+    if answer.fault is None:
+        return None
+    return SendFailure(text=http.name_not_known(host) if answer.fault is Fault.DNS else _FAULTS[answer.fault])
 
 
 @lru_cache(maxsize=4096)

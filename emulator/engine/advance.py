@@ -37,12 +37,8 @@ class _Move:
                 self.messages_created += 1
             elif kind is resource_facts.ScheduleFired:
                 self.schedules_fired += 1
-            elif kind is message_facts.AttemptFinished:
-                assert isinstance(fact, message_facts.AttemptFinished)
-                self.deliveries += 1
-                self.succeeded += fact.outcome.succeeded
-            elif kind is message_facts.DuplicateFinished:
-                assert isinstance(fact, message_facts.DuplicateFinished)
+            elif kind is message_facts.AttemptFinished or kind is message_facts.DuplicateFinished:
+                assert isinstance(fact, message_facts.AttemptFinished | message_facts.DuplicateFinished)
                 self.deliveries += 1
                 self.succeeded += fact.outcome.succeeded
 
@@ -170,9 +166,11 @@ class Advance:
         while True:
             if self._outbox.is_waiting:
                 await self._outbox.drain(move.may_start)
-            if move.deliveries >= move.max_deliveries and self._has_work_until(target_ms):
-                move.is_cut_short = True
-                return
+            if move.deliveries >= move.max_deliveries:
+                next_ms = timers.next_work_ms()
+                if self._outbox.is_waiting or (next_ms is not None and next_ms <= target_ms):
+                    move.is_cut_short = True
+                    return
             due_ms = timers.next_due_ms()
             if due_ms is None or due_ms > target_ms:
                 break
@@ -181,10 +179,6 @@ class Advance:
             await self._driver.yield_to_loop()
         if target_ms > self._driver.state.now_ms:
             self._driver.handle(commands.AdvanceClock(to_ms=target_ms))
-
-    def _has_work_until(self, target_ms: int) -> bool:
-        next_ms = self._driver.state.timers.next_work_ms()
-        return self._outbox.is_waiting or (next_ms is not None and next_ms <= target_ms)
 
     async def _report(self, move: _Move, *, idle: bool | None = None, reached: bool | None = None) -> AdvanceReport:
         await self._driver.commit()

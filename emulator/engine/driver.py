@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -72,8 +72,8 @@ class Driver:
         self._slip_after_ms = limits.slip_after_ms
         self._crowded_s = limits.crowded_s
         self._guard = InstantGuard(limits.max_attempts_per_instant, simulation.state)
-        self._outbox = Outbox(self, transport, clock, self._guard, limits)
-        self.advance = Advance(self, self._outbox, clock, self._guard)
+        self.outbox = Outbox(self, transport, clock, self._guard, limits)
+        self.advance = Advance(self, self.outbox, clock, self._guard)
         self._steps = 0
         self._broken: WorldBroken | None = None
         self.is_closed = False
@@ -81,22 +81,8 @@ class Driver:
     # -- reading ----------------------------------------------------------------------------
 
     @property
-    def in_flight(self) -> int:
-        """Attempts that have started and not come back, those that wait to leave included."""
-        return self._outbox.in_flight
-
-    @property
-    def departed(self) -> int:
-        """Attempts that have left and not come back."""
-        return self._outbox.departed
-
-    def waiting_to_leave(self) -> Iterator[Attempt]:
-        """Attempts that have started and have not left, in no order."""
-        return self._outbox.waiting_to_leave()
-
-    @property
     def is_advancing(self) -> bool:
-        return self._outbox.is_held
+        return self.outbox.is_held
 
     @property
     def is_catching_up(self) -> bool:
@@ -112,14 +98,14 @@ class Driver:
         changed; WorldBroken.
         """
         await self.catch_up()
-        was_quiet = self.in_flight == 0
+        was_quiet = self.outbox.in_flight == 0
         reply = self.handle(command)
-        self._outbox.answer_inside()
+        self.outbox.answer_inside()
         # Before the commit, so that a caller that goes away meanwhile holds nothing up.
-        self._outbox.pump()
+        self.outbox.pump()
         await self.commit()
-        if was_quiet and self.in_flight and self._clock.is_frozen and not self.is_advancing:
-            await self._outbox.wait_for_a_moment()
+        if was_quiet and self.outbox.in_flight and self._clock.is_frozen and not self.is_advancing:
+            await self.outbox.wait_for_a_moment()
         return reply
 
     def handle(self, command: Command[R]) -> R:
@@ -157,7 +143,7 @@ class Driver:
             self._journal.append(produced)
             self._start_attempts(produced)
             if not self._clock.is_frozen:
-                self._clock.wake_for(self._simulation.next_due_ms)
+                self._clock.wake_for(self.state.timers.next_due_ms())
             if self._observe is not None:
                 self._observe(self.state, produced)
 
@@ -168,13 +154,13 @@ class Driver:
             kind = type(fact)
             if kind is message_facts.AttemptStarted:
                 assert isinstance(fact, message_facts.AttemptStarted)
-                self._outbox.add(self._attempt(self.state.messages[fact.message_id]))
+                self.outbox.add(self._attempt(self.state.messages[fact.message_id]))
             elif kind is resource_facts.ClockMoved:
                 self._guard.begin()
             elif kind is message_facts.DuplicateStarted:
                 assert isinstance(fact, message_facts.DuplicateStarted)
                 subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)
-                self._outbox.add(self._duplicate(self.state.duplicates[subject]))
+                self.outbox.add(self._duplicate(self.state.duplicates[subject]))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
@@ -236,7 +222,7 @@ class Driver:
 
     async def settle(self) -> None:
         """Return when nothing is in flight. Raises InstantExhausted when that would never be."""
-        await self._outbox.wait_until_quiet()
+        await self.outbox.wait_until_quiet()
 
     # -- time that passes by itself ---------------------------------------------------------
 
@@ -246,12 +232,12 @@ class Driver:
             if self._passes:
                 await self.catch_up()
                 await self.commit()
-                if self._clock.rate > 1 and self._outbox.is_crowded:
-                    if not await self._outbox.wait_for_outcome(self._crowded_s):
+                if self._clock.rate > 1 and self.outbox.is_crowded:
+                    if not await self.outbox.wait_for_outcome(self._crowded_s):
                         # Receivers that do not answer must not stop the clock for good.
                         await self._step_on()
                     continue
-            await self._clock.sleep_until(None if self.is_advancing else self._simulation.next_due_ms)
+            await self._clock.sleep_until(None if self.is_advancing else self.state.timers.next_due_ms())
 
     @property
     def _passes(self) -> bool:
@@ -274,8 +260,8 @@ class Driver:
     async def _catch_up(self, target_ms: int) -> None:
         began_ms = self._clock.wall_ms()
         steps = 0
-        while (due_ms := self._simulation.next_due_ms) is not None and due_ms <= target_ms and self._passes:
-            if self._clock.rate > 1 and self._outbox.is_crowded:
+        while (due_ms := self.state.timers.next_due_ms()) is not None and due_ms <= target_ms and self._passes:
+            if self._clock.rate > 1 and self.outbox.is_crowded:
                 if (target_ms - due_ms) / self._clock.rate > self._slip_after_ms:
                     self._slip()
                 break
@@ -288,39 +274,37 @@ class Driver:
                     self._slip()
                     break
         else:
-            if target_ms > self._simulation.now_ms and self._passes:
+            if target_ms > self.state.now_ms and self._passes:
                 self.handle(commands.AdvanceClock(to_ms=target_ms))
         if steps:
-            self._outbox.pump()
+            self.outbox.pump()
 
     async def _step_to(self, due_ms: int) -> None:
         """Do what is due at an instant, or should have been done then."""
-        self.handle(commands.AdvanceClock(to_ms=max(due_ms, self._simulation.now_ms)))
+        self.handle(commands.AdvanceClock(to_ms=max(due_ms, self.state.now_ms)))
         await self.finish_instant()
-        self._outbox.answer_inside()
+        self.outbox.answer_inside()
 
     async def _yield_to_attempts(self) -> None:
         """Send attempts and yield to other tasks. In real time, wait for outcomes if too much is due."""
-        self._outbox.pump()
+        self.outbox.pump()
         await self.commit()
         await self._wait_for_history()
         await asyncio.sleep(0)
-        while (
-            self._clock.rate <= 1 and self._outbox.is_crowded and await self._outbox.wait_for_outcome(self._crowded_s)
-        ):
+        while self._clock.rate <= 1 and self.outbox.is_crowded and await self.outbox.wait_for_outcome(self._crowded_s):
             self.check()
         self.check()
 
     async def _step_on(self) -> None:
         """Do what is due at one instant, however much is due."""
         async with self._catching_up:
-            due_ms = self._simulation.next_due_ms
+            due_ms = self.state.timers.next_due_ms()
             if self._passes and due_ms is not None and due_ms <= self._clock.now_ms():
                 await self._step_to(due_ms)
-                self._outbox.pump()
+                self.outbox.pump()
 
     def _slip(self) -> None:
-        self._clock.slip(self._simulation.now_ms)
+        self._clock.slip(self.state.now_ms)
         if self._slipped is not None:
             self._slipped()
 
@@ -334,25 +318,21 @@ class Driver:
             if progress.phase is Phase.ACTIVE and progress.dispatch.outcome is None
         ]
         for progress in sorted(under_way, key=lambda each: each.dispatch.started_ms):
-            self._outbox.add(self._attempt(progress))
+            self.outbox.add(self._attempt(progress))
         for duplicate in self.state.duplicates.values():
             if duplicate.started_ms is not None:
-                self._outbox.add(self._duplicate(duplicate))
-        self._outbox.pump()
-
-    def release_waiting_calls(self) -> None:
-        """Let calls answer now that only wait for the deliveries they caused: the server ends."""
-        self._outbox.release_waiting_calls()
+                self.outbox.add(self._duplicate(duplicate))
+        self.outbox.pump()
 
     async def close(self, grace_s: float = 0.5) -> int:
         """Let what is in flight finish for a moment, then stop; the rest is attempted after the next start.
 
         Returns how many attempts were cut off.
         """
-        await self._outbox.finish(grace_s)
+        await self.outbox.finish(grace_s)
         self.is_closed = True
-        cut_off = self.in_flight
-        await self._outbox.cancel()
+        cut_off = self.outbox.in_flight
+        await self.outbox.cancel()
         return cut_off
 
     def stop(self, reason: str, error: BaseException | None = None, *, is_disk_full: bool = False) -> None:
@@ -360,7 +340,7 @@ class Driver:
         if self._broken is None:
             self._broken = WorldBroken(f"this world has stopped: {reason}", is_disk_full=is_disk_full)
             self._stopped(reason, error)
-        self._outbox.stop()
+        self.outbox.stop()
 
     @property
     def broken(self) -> str | None:

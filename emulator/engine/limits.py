@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from weakref import WeakValueDictionary
-
 from emulator.core.errors import InstantExhausted
 from emulator.core.model.messages import Attempt
 from emulator.core.record import Record
@@ -43,20 +40,6 @@ class Limits(Record):
     mend_after_s: float = 1.0
     # A follower of the stream that takes nothing for so long is disconnected (D-563).
     stalled_s: float = 30.0
-
-
-class OriginLimits:
-    """How many attempts may be under way at once, counted for each origin that has or wants one."""
-
-    def __init__(self, per_origin: int) -> None:
-        self._per_origin = per_origin
-        self._origin_limits: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-
-    def at(self, origin: str) -> asyncio.Semaphore:
-        semaphore = self._origin_limits.get(origin)
-        if semaphore is None:
-            semaphore = self._origin_limits[origin] = asyncio.Semaphore(self._per_origin)
-        return semaphore
 
 
 class InstantGuard:

@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from emulator.core.commands import Command, RecordAttempt
 from emulator.core.errors import Conflict, InstantExhausted
@@ -23,7 +24,7 @@ from emulator.core.model.messages import Attempt, AttemptOutcome, Via
 from emulator.core.state import StateView
 from emulator.delivery.transport import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
-from emulator.engine.limits import InstantGuard, Limits, OriginLimits
+from emulator.engine.limits import InstantGuard, Limits
 from emulator.queries.history import waiting_for_slots
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,8 @@ class Outbox:
         self._clock = clock
         self._guard = guard
         self._limits = limits
-        self._origin_limits = OriginLimits(limits.concurrency or _IN_REAL_TIME)
+        # The room of each origin in a running world, as long as an attempt has a place in it or waits for one.
+        self.origin_limits: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._waiting: deque[_Entry] = deque()
         # What the background drain has under way in a frozen world, in start order.
         self._background: deque[_Entry] = deque()
@@ -294,7 +296,8 @@ class Outbox:
         if isinstance(route, Inside):
             outcome = route.outcome
         else:
-            async with self._origin_limits.at(route.origin):
+            room = asyncio.Semaphore(self._limits.concurrency or _IN_REAL_TIME)
+            async with self.origin_limits.setdefault(route.origin, room):
                 outcome = await self._leave(entry, route)
         await self._record_now(entry, outcome)
         self.pump()

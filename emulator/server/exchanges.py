@@ -66,7 +66,7 @@ class WholeExchanges:
         await self._stop.wait()
         for world in () if self._worlds is None else self._worlds.all():
             # Calls that only wait for the deliveries they caused answer now.
-            world.driver.release_waiting_calls()
+            world.driver.outbox.release_waiting_calls()
         await asyncio.sleep(_CUT_OFF_AFTER_S)
         for task in self._unanswered:
             self._cut_off.add(task)

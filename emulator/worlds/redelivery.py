@@ -29,7 +29,7 @@ async def redeliver(world: World, seq: int, given: str) -> tuple[int, RecordedDe
         raise NotFound("delivery", given)
     [attempt] = await world.history.as_sent(page.items)
     message, generation = attempt.message, world.generation
-    wait_s = None if world.driver.in_flight == 0 and not world.driver.is_advancing else world.limits.settle_s
+    wait_s = None if world.driver.outbox.in_flight == 0 and not world.driver.is_advancing else world.limits.settle_s
     with world.watches.watch() as watch:
         watch.start(state.now_ms, world.pace.rate)
         number = await world.submit(Redeliver(message=message, number=attempt.attempt))

@@ -94,7 +94,7 @@ class WorldClock:
             rate=self._pace.rate,
             next_due_ms=state.timers.next_work_ms(),
             pending=len(state.messages),
-            in_flight=self._driver.departed,
+            in_flight=self._driver.outbox.departed,
             slipped_ms=self._pace.slipped_ms,
         )
 

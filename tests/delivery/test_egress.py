@@ -16,7 +16,6 @@ from emulator.delivery.egress import (
     Lookup,
     Lookups,
     Resolved,
-    look_up_with,
 )
 
 LOCAL = [
@@ -215,7 +214,7 @@ def test_localhost_and_names_below_it_are_this_machine_and_ask_nobody(host: str)
 
 def test_the_operating_system_is_asked_for_other_names() -> None:
     infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 80))]
-    assert resolve(EgressPolicy(), "web", look_up_with(Lookups(lambda *_: list(infos)))) == ["10.0.0.7"]
+    assert resolve(EgressPolicy(), "web", Lookups(lambda *_: list(infos)).find) == ["10.0.0.7"]
 
 
 def test_an_address_is_held_against_the_policy_too() -> None:

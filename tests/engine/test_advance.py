@@ -382,7 +382,7 @@ async def test_an_advance_that_waits_for_the_journal_says_so() -> None:
 
     engine.transport.handlers[A] = receive
     publishing = asyncio.create_task(engine.publish(A))
-    while engine.journal.gate.is_set() or engine.driver.in_flight:  # noqa: ASYNC110  # nothing signals it
+    while engine.journal.gate.is_set() or engine.driver.outbox.in_flight:  # noqa: ASYNC110  # nothing signals it
         await asyncio.sleep(0)
     with pytest.raises(Conflict, match=r"all attempts have come back, .* still being written after 0\.01 s"):
         await engine.driver.advance.by(SECOND)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 
 import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InstantExhausted
 from emulator.core.model.messages import Attempt, AttemptOutcome
-from emulator.engine.limits import InstantGuard, OriginLimits
-from tests.harness.engines import Engine, FakeClock
+from emulator.engine.limits import InstantGuard
+from tests.harness.engines import Engine, FakeClock, Gate
 from tests.harness.loops import on_loop, spawn, turns
 from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered
 
@@ -129,16 +128,20 @@ async def test_clock_that_slept_during_an_advance_finds_what_is_due_after_it() -
 # -- attempts on their way: each is routed once, and only those to one origin wait for each other ---
 
 
-def test_attempts_to_one_origin_share_a_room_that_lasts_as_long_as_it_is_used() -> None:
-    limits = OriginLimits(2)
-    semaphore = limits.at("http://a.test")
-    assert limits.at("http://a.test") is semaphore
-    assert limits.at("http://b.test") is not semaphore
+@on_loop
+async def test_attempts_to_one_origin_share_a_room_that_lasts_as_long_as_it_is_used() -> None:
+    engine = Engine(is_frozen=False, concurrency=2)
+    gate = engine.transport.handlers[A] = Gate()
+    for _ in range(3):
+        await engine.publish(A)
+    await turns()
+    assert (engine.transport.under_way, len(engine.driver.outbox.origin_limits)) == (2, 1)
 
-    seen = weakref.ref(semaphore)
-    del semaphore
+    gate.opened.set()
+    await engine.driver.settle()
+    await turns()
 
-    assert seen() is None
+    assert not engine.driver.outbox.origin_limits
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])

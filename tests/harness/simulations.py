@@ -263,7 +263,7 @@ class World:
     def run_until(self, offset_ms: int) -> None:
         """Move the clock to an instant counted from the world's beginning, doing everything due on the way."""
         target_ms = self.began_ms + offset_ms
-        while (due_ms := self.simulation.next_due_ms) is not None and due_ms <= target_ms:
+        while (due_ms := self.simulation.state.timers.next_due_ms()) is not None and due_ms <= target_ms:
             self.do(commands.AdvanceClock(to_ms=due_ms))
         self.do(commands.AdvanceClock(to_ms=target_ms))
 
@@ -412,11 +412,11 @@ class World:
     @property
     def now_ms(self) -> int:
         """The clock, counted from the world's beginning."""
-        return self.simulation.now_ms - self.began_ms
+        return self.simulation.state.now_ms - self.began_ms
 
     @property
     def next_due_ms(self) -> int | None:
-        due_ms = self.simulation.next_due_ms
+        due_ms = self.simulation.state.timers.next_due_ms()
         return None if due_ms is None else due_ms - self.began_ms
 
     @property

@@ -348,7 +348,7 @@ class Worlds(RuleBasedStateMachine):
     @invariant()
     def nobody_waits_without_a_reason(self) -> None:
         owner = self.world.owner
-        now_ms = self.world.simulation.now_ms
+        now_ms = self.world.simulation.state.now_ms
         for progress in self.world.simulation.state.messages.values():
             if progress.phase in (Phase.PENDING, Phase.RETRYING):
                 assert progress.due_ms > now_ms

@@ -19,7 +19,6 @@ from emulator.core.rules import destination_rules
 from emulator.core.state import AccountView, Decision, StateView
 
 # -- flow control -------------------------------------------------------------------------------
-# Which due messages a flow control key lets through, and what its limits become.
 
 
 def reason_to_hold(flow: FlowState, now_ms: int) -> HoldReason | None:

@@ -25,8 +25,6 @@ from emulator.core.rules.options import delivered_headers, headers_over, policy_
 from emulator.core.state import Decision, StateView
 
 # -- responses as the service reads them --------------------------------------------------------
-# Responses as the service reads and reports them.
-#
 # Every delivery asks for gzip (D-102), so the service unpacks what it asked for, as HTTP clients do. The delivery
 # journal keeps the response as it was received.
 

@@ -29,7 +29,6 @@ from emulator.core.rules.options import (
 from emulator.core.state import AccountView, Decision, StateView, account_state
 
 # -- cancelling ---------------------------------------------------------------------------------
-# Cancelling messages, one by one or in bulk, and which messages a bulk filter means.
 
 
 def cancel_message(state: StateView, command: CancelMessage) -> Decision[None]:
@@ -88,9 +87,10 @@ def matches(message: Message, wanted: MessageFilter) -> bool:
         return False
     if wanted.labels and not set(wanted.labels) & set(message.policy.labels):
         return False
-    if wanted.hosts and url_host(message.url).lower() not in {host.lower() for host in wanted.hosts}:
+    # A host has its port with it.
+    if wanted.hosts and urlsplit(message.url).netloc.lower() not in {host.lower() for host in wanted.hosts}:
         return False
-    if wanted.paths and url_path(message.url) not in wanted.paths:
+    if wanted.paths and urlsplit(message.url).path not in wanted.paths:
         return False
     return (
         _passes(wanted.url_groups, message.source.url_group)
@@ -106,18 +106,7 @@ def _passes(wanted: tuple[str, ...], value: str | None) -> bool:
     return not wanted or (value is not None and value in wanted)
 
 
-def url_host(url: str) -> str:
-    """The host of a destination, with its port if it names one."""
-    return urlsplit(url).netloc
-
-
-def url_path(url: str) -> str:
-    """The path of a URL, as the filter `path` compares it."""
-    return urlsplit(url).path
-
-
 # -- dead letters -------------------------------------------------------------------------------
-# Dead letters: deleting, publishing again, and their end by age.
 
 
 def delete_dead_letters(state: StateView, command: DeleteDeadLetters) -> Decision[int]:

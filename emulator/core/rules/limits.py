@@ -162,7 +162,6 @@ def _next_midnight_s(now_ms: int) -> int:
 
 
 # -- how long the API shows what is over --------------------------------------------------------
-# How long the API shows what is over: messages that have ended, and the event log.
 
 # A message that has ended is still found by its id for a minute of the virtual clock (D-009).
 READABLE_AFTER_END_MS = 60_000

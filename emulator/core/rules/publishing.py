@@ -44,7 +44,6 @@ from emulator.core.rules.resources import destination_group
 from emulator.core.state import AccountView, Decision, StateView, account_state
 
 # -- deduplication ------------------------------------------------------------------------------
-# Which messages count as the same one.
 
 DEDUPLICATION_MS = 600_000  # Ten minutes for both kinds (D-023).
 
@@ -74,12 +73,6 @@ def deduplication_key(destination: Destination, body: bytes, options: MessageOpt
     return f"{text}@{endpoint.name or ''}@{endpoint.url}"
 
 
-def earlier_message(owner: AccountView, key: str, now_ms: int) -> MessageId | None:
-    """The message that already stands for this key, if its window has not ended."""
-    found = owner.deduplications.get(key)
-    return found[0] if found is not None and now_ms < found[1] else None
-
-
 # -- publishing ---------------------------------------------------------------------------------
 
 
@@ -98,7 +91,7 @@ class PublishPlan(Record):
 
 def publish(state: StateView, command: Publish) -> Decision[PublishReply]:
     accepted = yield from carry_out(state, plan(state, command.account_id, command.item, created_by=command.created_by))
-    return PublishReply(accepted=accepted, quota=_quota(state, command.account_id))
+    return PublishReply(accepted=accepted, quota=quota(state, command.account_id))
 
 
 def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
@@ -113,10 +106,11 @@ def publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRepl
             results.append(refusal)
             continue
         results.append((yield from carry_out(state, planned)))
-    return BatchReply(items=tuple(results), quota=_quota(state, command.account_id))
+    return BatchReply(items=tuple(results), quota=quota(state, command.account_id))
 
 
-def _quota(state: StateView, account_id: AccountId) -> DailyQuota:
+def quota(state: StateView, account_id: AccountId) -> DailyQuota:
+    """Where a publish has left the account's quota."""
     return limits.daily_quota(account_state(state, account_id), state.now_ms)
 
 
@@ -209,10 +203,10 @@ def _create(
     item, options = planned.item, planned.options
     key = deduplication_key(item.destination, item.body, options, endpoint)
     if key is not None:
-        earlier = earlier_message(owner, key, state.now_ms)
-        if earlier is not None:
-            yield PublishDeduplicated(message_id=earlier, at_ms=state.now_ms)
-            return PublishedMessage(message_id=earlier, url=endpoint.url, deduplicated=True)
+        earlier = owner.deduplications.get(key)
+        if earlier is not None and state.now_ms < earlier[1]:
+            yield PublishDeduplicated(message_id=earlier[0], at_ms=state.now_ms)
+            return PublishedMessage(message_id=earlier[0], url=endpoint.url, deduplicated=True)
     account = owner.account
     now_ms = state.now_ms
     number = state.counters.messages + 1

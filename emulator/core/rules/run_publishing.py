@@ -57,8 +57,7 @@ def _publish(state: StateView, command: Publish) -> Decision[PublishReply]:
     planned = plan(state, command.account_id, command.item, command.created_by)
     published = yield from carry_out(state, planned)
     accepted = Accepted(is_group=False, messages=(published,))
-    owner = account_state(state, command.account_id)
-    return PublishReply(accepted=accepted, quota=limits.daily_quota(owner, state.now_ms))
+    return PublishReply(accepted=accepted, quota=publishing.quota(state, command.account_id))
 
 
 def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchReply]:
@@ -86,8 +85,7 @@ def _publish_batch(state: StateView, command: PublishBatch) -> Decision[BatchRep
             results.append(Accepted(is_group=False, messages=(published,)))
         else:
             results.append((yield from publishing.carry_out(state, each)))
-    owner = account_state(state, command.account_id)
-    return BatchReply(items=tuple(results), quota=limits.daily_quota(owner, state.now_ms))
+    return BatchReply(items=tuple(results), quota=publishing.quota(state, command.account_id))
 
 
 def plan(

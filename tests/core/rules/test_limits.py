@@ -158,16 +158,16 @@ def test_the_soft_limit_is_reported_and_not_enforced() -> None:
     world = World(make_account(max_requests_per_day=1, max_requests_per_day_hard=10))
     for _ in range(3):
         world.publish(URL)
-    quota = limits.daily_quota(world.owner, world.simulation.now_ms)
+    quota = limits.daily_quota(world.owner, world.simulation.state.now_ms)
     assert (quota.limit, quota.remaining, quota.reset_s) == (1, 0, 1_767_312_000)
 
 
 def test_yesterdays_messages_do_not_count_today() -> None:
     world = World()
     world.publish(URL)
-    assert limits.messages_today(world.owner, world.simulation.now_ms) == 1
+    assert limits.messages_today(world.owner, world.simulation.state.now_ms) == 1
     world.run_until(DAY)
-    assert limits.messages_today(world.owner, world.simulation.now_ms) == 0
+    assert limits.messages_today(world.owner, world.simulation.state.now_ms) == 0
 
 
 # -- per second -------------------------------------------------------------------------------

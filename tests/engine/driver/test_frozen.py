@@ -26,7 +26,7 @@ async def test_publish_returns_after_its_callback_came_back_too() -> None:
     await engine.publish(A, callback=callback(B))
 
     assert engine.finished() == [(A, 0), (B, 0)]
-    assert engine.driver.in_flight == 0
+    assert engine.driver.outbox.in_flight == 0
 
 
 @on_loop
@@ -37,7 +37,7 @@ async def test_publish_does_not_wait_for_a_receiver_that_cannot_answer_before() 
     await engine.publish(A)
 
     assert gate.entered.is_set()
-    assert engine.driver.in_flight == 1
+    assert engine.driver.outbox.in_flight == 1
     gate.opened.set()
     await engine.driver.settle()
     assert engine.finished() == [(A, 0)]
@@ -50,7 +50,7 @@ async def test_publish_from_inside_a_receiver_is_accepted_at_once_and_delivered_
 
     async def receive(_: Attempt) -> AttemptOutcome:
         await engine.publish(B)
-        seen.append(f"published while {engine.driver.in_flight} are in flight")
+        seen.append(f"published while {engine.driver.outbox.in_flight} are in flight")
         return answered()
 
     engine.transport.handlers[A] = receive
@@ -90,11 +90,12 @@ async def test_as_many_are_under_way_as_in_real_time(concurrency: int | None, mo
         await engine.driver.submit(publish(A))
     await turns()
 
-    assert (engine.transport.under_way, engine.driver.departed, engine.driver.in_flight) == (most, most, 70)
-    assert len(list(engine.driver.waiting_to_leave())) == 70 - most
+    outbox = engine.driver.outbox
+    assert (engine.transport.under_way, outbox.departed, outbox.in_flight) == (most, most, 70)
+    assert len(list(outbox.waiting_to_leave())) == 70 - most
     gate.opened.set()
     await engine.driver.settle()
-    assert (len(engine.finished()), engine.driver.departed) == (70, 0)
+    assert (len(engine.finished()), engine.driver.outbox.departed) == (70, 0)
 
 
 @on_loop
@@ -124,7 +125,7 @@ async def test_an_advance_sends_one_after_the_other_and_counts_those_that_have_l
     counts: list[tuple[int, int]] = []
 
     async def receive(_: Attempt) -> AttemptOutcome:
-        counts.append((engine.driver.departed, len(list(engine.driver.waiting_to_leave()))))
+        counts.append((engine.driver.outbox.departed, len(list(engine.driver.outbox.waiting_to_leave()))))
         return answered()
 
     engine.transport.handlers.update(dict.fromkeys((A, B, C), receive))
@@ -309,13 +310,13 @@ async def test_message_that_republishes_itself_is_stopped_without_an_advance() -
 
     # Each leaves beside its publisher, so two or three of them are one round.
     assert len(engine.transport.sent) == 15
-    assert engine.driver.in_flight == 1
+    assert engine.driver.outbox.in_flight == 1
 
     # Who publishes something else does not set it going again.
     await engine.publish(B)
     await turns()
     assert len(engine.transport.sent) == 15
-    assert engine.driver.in_flight == 2
+    assert engine.driver.outbox.in_flight == 2
 
 
 @on_loop

@@ -48,7 +48,7 @@ async def test_publish_does_not_wait_for_its_delivery() -> None:
 
     await engine.publish(A)
 
-    assert engine.driver.in_flight == 1
+    assert engine.driver.outbox.in_flight == 1
     gate.opened.set()
     await engine.driver.settle()
     assert engine.finished() == [(A, 0)]
