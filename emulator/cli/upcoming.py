@@ -13,7 +13,7 @@ from emulator.cli.control import Control, shown
 from emulator.cli.listings import firing_line
 from emulator.cli.options import Instant
 from emulator.cli.output import WrongUsage, print_json, print_lines
-from emulator.control.when import FiringsQuery, RetriesQuery, told_attempts, told_firings
+from emulator.control.when import told_attempts, told_firings
 from emulator.core.errors import InvalidInput
 from emulator.wire.times import format_duration
 from emulator.wire.when import MAX_COUNT, MAX_RETRIES
@@ -102,17 +102,10 @@ def when(
     try:
         if expression is not None:
             now_ms = int(time.time() * 1000)
-            firings = FiringsQuery(
-                expression=expression,
-                start_ms=now_ms if start is None else start,
-                count=10 if count is None else count,
-            )
-            view = to_builtins(told_firings(firings))
+            firings = told_firings(expression, now_ms if start is None else start, 10 if count is None else count)
+            view = to_builtins(firings)
         else:
-            steps = RetriesQuery(
-                retry_delay=retry_delay, retries=3 if retries is None else retries, start_ms=start or 0
-            )
-            view = to_builtins(told_attempts(steps))
+            view = to_builtins(told_attempts(retry_delay, 3 if retries is None else retries, start or 0))
             if start is None:
                 view["attempts"] = [{**each, "at": None, "at_ms": None} for each in view["attempts"]]
     except InvalidInput as refused:

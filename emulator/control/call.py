@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,13 +44,6 @@ class ControlCall(Record, gc=True):
     def world(self) -> World:
         """The world that the call is about; see `meant_world`. Raises NotFound."""
         return meant_world(self.worlds, self.parts)
-
-    @property
-    def names_a_world(self) -> bool:
-        """Whether the query or `Authorization` says which world is meant."""
-        token = authorization_token(self.parts)
-        named = any(name == "world" for name, _ in self.parts.query)
-        return named or (token is not None and self.worlds.by_token(token) is not None)
 
     @property
     def name(self) -> str:
@@ -97,10 +91,6 @@ def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, Contr
     return open_call
 
 
-_CONTRACTS = resources.path("contracts")
-_BOOK = resources.path("book")
-
-
 class Inspector(StrEnum):
     """What the web page may do (D-321)."""
 
@@ -120,8 +110,8 @@ class ControlOptions:
 
     token: str | None
     inspector: Inspector = Inspector.ON
-    contracts: Path = _CONTRACTS
-    book: Path = _BOOK
+    contracts: Path = field(default_factory=partial(resources.path, "contracts"))
+    book: Path = field(default_factory=partial(resources.path, "book"))
     is_strict: bool = False
     counts: Counts = field(default_factory=Counts)
     spans: ReceivedSpans = field(default_factory=ReceivedSpans)

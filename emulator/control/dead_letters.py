@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
-from emulator.control.messages import FILTERS, PAGE, read_filter, read_page_limit
+from emulator.control.messages import DEFAULT_LIMIT, FILTERS, MAX_LIMIT, PAGE, read_filter
 from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_number_of, run_of
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.options import Method
@@ -45,7 +45,7 @@ def read_dead_letter_query(given: Query) -> DeadLetterQuery:
     kind = given.one_of("kind", tuple(DeadLetterKind))
     return DeadLetterQuery(
         account_id=None,
-        count=read_page_limit(given),
+        count=given.limit(MAX_LIMIT, DEFAULT_LIMIT),
         cursor=given.text("cursor"),
         latest_first=True,
         wanted=read_filter(given),

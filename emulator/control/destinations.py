@@ -155,12 +155,9 @@ async def order_rules(call: ControlCall) -> RuleList:
 
 
 async def remove_rules(call: ControlCall) -> Response:
-    await call.world.submit(RemoveRules(rule_id=None))
-    return Answer(status=204)
-
-
-async def remove_rule(call: ControlCall) -> Response:
-    await call.world.submit(RemoveRules(rule_id=RuleId(call.name)))
+    """Removes the rule that the path names, or all."""
+    name = call.request.path_parameters.get("name")
+    await call.world.submit(RemoveRules(rule_id=None if name is None else RuleId(name)))
     return Answer(status=204)
 
 
@@ -169,5 +166,5 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("POST", "/_emulator/destinations", add_rule, WORLD_ONLY),
     ControlRoute("PUT", "/_emulator/destinations", order_rules, WORLD_ONLY),
     ControlRoute("DELETE", "/_emulator/destinations", remove_rules, WORLD_ONLY),
-    ControlRoute("DELETE", "/_emulator/destinations/{name}", remove_rule, WORLD_ONLY),
+    ControlRoute("DELETE", "/_emulator/destinations/{name}", remove_rules, WORLD_ONLY),
 )

@@ -39,7 +39,7 @@ from emulator.wire.query_reader import Pairs, Query, control_query
 from emulator.wire.reasons import answered, held_by
 from emulator.wire.redaction import shown_outcome
 
-MAX_LIMIT = 1000
+MAX_LIMIT, DEFAULT_LIMIT = 1000, MessageQuery().limit
 
 FILTERS = ("url", "label", "schedule", "queue", "id", "text", "run")
 PAGE = ("limit", "cursor")
@@ -59,14 +59,8 @@ def read_message_query(pairs: Pairs) -> MessageQuery:
             expected = ", ".join(state.lower() for state in _STATES)
             raise InvalidInput("state", f"expected some of {expected}, got {excerpt(name)}")
         phases |= _STATES[name.strip().upper()]
-    return MessageQuery(
-        limit=read_page_limit(given), cursor=given.text("cursor"), wanted=read_filter(given), phases=phases
-    )
-
-
-def read_page_limit(given: Query) -> int:
-    """How many entries a page may have. Raises: InvalidInput."""
-    return given.limit(MAX_LIMIT, MessageQuery().limit)
+    limit = given.limit(MAX_LIMIT, DEFAULT_LIMIT)
+    return MessageQuery(limit=limit, cursor=given.text("cursor"), wanted=read_filter(given), phases=phases)
 
 
 def read_filter(given: Query) -> HistoryFilter:

@@ -44,23 +44,16 @@ _TYPES = {
 }
 
 
-async def get_page(call: ControlCall) -> Response:
-    return await _file(call, _PAGE)
-
-
-async def get_file(call: ControlCall) -> Response:
-    return await _file(call, call.name)
-
-
-async def get_view(call: ControlCall) -> Response:
-    return await _file(call, f"views/{call.name}")
-
-
-async def _file(call: ControlCall, name: str) -> Response:
-    mode = call.options.inspector
+async def get_file(call: ControlCall, folder: str = "") -> Response:
+    """A file of the inspector; without a name its page."""
+    name, mode = folder + call.request.path_parameters.get("name", _PAGE), call.options.inspector
     # Read at each opening: the page costs nothing before, and its files may be edited while the server runs.
     content = None if mode is Inspector.OFF else await asyncio.to_thread(_read, name, mode)
     return no_operation(call.parts.path) if content is None else _answer(call, name, content)
+
+
+async def get_view(call: ControlCall) -> Response:
+    return await get_file(call, "views/")
 
 
 def _answer(call: ControlCall, name: str, content: bytes, policy: str = CONTENT_SECURITY_POLICY) -> Response:
@@ -143,11 +136,6 @@ _HANDBOOK = ("start.md", "tutorial.md", "concepts.md", "symptoms.md", "coming-fr
 _READ = ControlPolicy(needs_token=False)
 
 
-def short_text() -> str:
-    """The contents, at most 60 lines."""
-    return resources.path(*SHORT).read_text("utf-8")
-
-
 def handbook() -> tuple[Path, ...]:
     """The pages of the handbook."""
     return (
@@ -158,17 +146,14 @@ def handbook() -> tuple[Path, ...]:
 
 def full_text() -> str:
     """The handbook, all commands, and all calls of the control API."""
-    pages = (*handbook(), resources.path(*REFERENCE))
-    return "\n".join(["# svc-emulator\n", *(_without_front(path.read_text("utf-8")) for path in pages)])
-
-
-def _without_front(page: str) -> str:
-    """A page without the settings at its beginning."""
-    return page.split("\n---\n", 1)[-1] if page.startswith("---\n") else page
+    pages = [path.read_text("utf-8") for path in (*handbook(), resources.path(*REFERENCE))]
+    # A page without the settings at its beginning.
+    texts = (page.split("\n---\n", 1)[-1] if page.startswith("---\n") else page for page in pages)
+    return "\n".join(["# svc-emulator\n", *texts])
 
 
 async def get_short(call: ControlCall) -> Response:
-    return PlainTextResponse(await asyncio.to_thread(short_text))
+    return PlainTextResponse(await asyncio.to_thread(resources.path(*SHORT).read_text, "utf-8"))
 
 
 async def get_full(call: ControlCall) -> Response:
@@ -235,7 +220,7 @@ async def show_page(call: ControlCall) -> Response:
 
 
 ROUTES: tuple[ControlRoute, ...] = (
-    ControlRoute("GET", "/_emulator/inspector", get_page, PAGE),
+    ControlRoute("GET", "/_emulator/inspector", get_file, PAGE),
     ControlRoute("GET", "/_emulator/inspector/{name}", get_file, PUBLIC),
     ControlRoute("GET", "/_emulator/inspector/views/{name}", get_view, PUBLIC),
     ControlRoute("GET", "/_emulator/docs", get_book, PAGE),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Count, HeaderValues, Instant, InstantMs, PositiveNumber, Text, View
-from emulator.core.model.messages import Attempt, HoldKind
+from emulator.core.model.messages import HoldKind
 from emulator.core.record import AccountId, MessageId
 from emulator.core.rules.attempts import rate_count, reason_to_hold
 from emulator.core.state import StateView, subject_of
@@ -110,36 +110,43 @@ class UrlGroupList(View):
 
 
 async def list_queues(call: ControlCall) -> QueueList:
-    return QueueList(queues=tuple(queues(await call.world.current_state())))
-
-
-def queues(state: StateView) -> Iterator[ListedQueue]:
-    """The queues of all accounts."""
-    for owner in state.accounts.values():
-        for name, queue in owner.queues.items():
-            waiting = owner.queue_wait_lists[name]
-            yield ListedQueue(
-                name=queue.name,
-                account_id=queue.account_id,
-                parallelism=queue.parallelism,
-                paused=queue.paused,
-                lag=owner.queue_lag[name],
-                holders=tuple(islice(owner.queue_slots[name], MAX_WAITING)),
-                waiting=len(waiting),
-                next_in_line=tuple(islice(waiting, MAX_WAITING)),
-                created_ms=queue.created_ms,
-                updated_ms=queue.updated_ms,
-            )
+    state = await call.world.current_state()
+    queues = (
+        ListedQueue(
+            name=queue.name,
+            account_id=queue.account_id,
+            parallelism=queue.parallelism,
+            paused=queue.paused,
+            lag=owner.queue_lag[name],
+            holders=tuple(islice(owner.queue_slots[name], MAX_WAITING)),
+            waiting=len(owner.queue_wait_lists[name]),
+            next_in_line=tuple(islice(owner.queue_wait_lists[name], MAX_WAITING)),
+            created_ms=queue.created_ms,
+            updated_ms=queue.updated_ms,
+        )
+        for owner in state.accounts.values()
+        for name, queue in owner.queues.items()
+    )
+    return QueueList(queues=tuple(queues))
 
 
 async def list_flow_keys(call: ControlCall) -> FlowKeyList:
-    state, waiting = await call.world.current_state(), call.world.driver.outbox.waiting_to_leave
-    return FlowKeyList(keys=tuple(flow_keys(state, waiting())), global_=tuple(parallelism(state, waiting())))
+    state = await call.world.current_state()
+    # An attempt counts as under way once it has left.
+    not_left = waiting_to_leave(state, call.world.driver.outbox.waiting_to_leave())
+    parallelism = (
+        GlobalParallelism(
+            account_id=owner.account.id,
+            parallelism=owner.account.max_global_parallelism,
+            active=owner.active - not_left[owner.account.id],
+            waiting=len(owner.global_wait_list),
+        )
+        for owner in state.accounts.values()
+    )
+    return FlowKeyList(keys=tuple(_flow_keys(state, not_left)), global_=tuple(parallelism))
 
 
-def flow_keys(state: StateView, attempts: Iterable[Attempt]) -> Iterator[ListedFlowKey]:
-    """The flow control keys of all accounts. `attempts` have started and have not left."""
-    not_left = waiting_to_leave(state, attempts)
+def _flow_keys(state: StateView, not_left: Mapping[str, int]) -> Iterator[ListedFlowKey]:
     lags = Counter(
         subject_of(progress.message.account_id, progress.message.policy.flow_control.key)
         for progress in state.messages.values()
@@ -166,18 +173,6 @@ def flow_keys(state: StateView, attempts: Iterable[Attempt]) -> Iterator[ListedF
                 waiting=len(waiting),
                 next_in_line=tuple(islice(waiting, MAX_WAITING)),
             )
-
-
-def parallelism(state: StateView, attempts: Iterable[Attempt]) -> Iterator[GlobalParallelism]:
-    """The global parallelism of each account. `attempts` have started and have not left."""
-    not_left = waiting_to_leave(state, attempts)
-    for owner in state.accounts.values():
-        yield GlobalParallelism(
-            account_id=owner.account.id,
-            parallelism=owner.account.max_global_parallelism,
-            active=owner.active - not_left[owner.account.id],
-            waiting=len(owner.global_wait_list),
-        )
 
 
 async def list_url_groups(call: ControlCall) -> UrlGroupList:

@@ -12,7 +12,7 @@ from emulator.api.endpoint import Answer
 from emulator.control.call import OWN_QUERY, WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Text, View
 from emulator.core.record import AccountId, MessageId
-from emulator.wire.query_reader import Pairs, control_query
+from emulator.wire.query_reader import control_query
 from emulator.worlds import calls
 from emulator.worlds.calls import MAX_LIMIT
 
@@ -74,13 +74,8 @@ def refused_call_view(call: calls.RefusedCall) -> RefusedCall:
     return RefusedCall(**asdict(call))
 
 
-def read_refused_query(pairs: Pairs) -> int:
-    """How many calls are asked for. Raises: InvalidInput."""
-    return control_query(pairs, "limit").limit(MAX_LIMIT, DEFAULT_LIMIT)
-
-
 async def list_refused(call: ControlCall) -> RefusedList:
-    limit = read_refused_query(call.parts.query)
+    limit = control_query(call.parts.query, "limit").limit(MAX_LIMIT, DEFAULT_LIMIT)
     kept = call.world.refused_calls
     return RefusedList(
         refused=tuple(refused_call_view(each) for each in list(kept.calls)[-limit:]),

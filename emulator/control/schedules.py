@@ -13,11 +13,11 @@ from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, Text, 
 from emulator.core.errors import NotFound, Refused
 from emulator.core.language.calendar import LAST_LOCAL_MS
 from emulator.core.model.options import DestinationKind, Method
-from emulator.core.model.resources import Schedule, ScheduleProgress, ScheduleRunState
+from emulator.core.model.resources import ScheduleProgress, ScheduleRunState
 from emulator.core.record import AccountId, ScheduleId
 from emulator.core.rules.schedules import plan_firing
-from emulator.core.state import StateView, cron_of
-from emulator.wire.query_reader import Pairs, control_query
+from emulator.core.state import cron_of
+from emulator.wire.query_reader import control_query
 from emulator.wire.times import iso, local_iso
 
 MAX_FIRINGS = 100
@@ -61,40 +61,34 @@ class ScheduleList(View):
     schedules: tuple[ListedSchedule, ...]
 
 
-def read_firings(pairs: Pairs) -> int:
-    """How many of its next firings each schedule is to show: `firings`, none without it. Raises: InvalidInput."""
-    return control_query(pairs, "firings").integer("firings", 0, MAX_FIRINGS, 0)
-
-
 async def list_schedules(call: ControlCall) -> ScheduleList:
-    count = read_firings(call.parts.query)
-    return ScheduleList(schedules=tuple(schedules(await call.world.current_state(), count)))
+    # How many of its next firings each schedule is to show; one that is paused has none.
+    count = control_query(call.parts.query, "firings").integer("firings", 0, MAX_FIRINGS, 0)
+    state = await call.world.current_state()
+    found = (_listed(each, count) for owner in state.accounts.values() for each in owner.schedules.values())
+    return ScheduleList(schedules=tuple(found))
 
 
-def schedules(state: StateView, count: int) -> Iterator[ListedSchedule]:
-    """The schedules of all accounts, each with at most `count` firings; one that is paused has none."""
-    for owner in state.accounts.values():
-        for progress in owner.schedules.values():
-            schedule = progress.schedule
-            options = schedule.options
-            yield ListedSchedule(
-                schedule_id=schedule.schedule_id,
-                account_id=schedule.account_id,
-                destination=schedule.destination.text,
-                destination_kind=schedule.destination.kind,
-                method=options.method or Method.POST,
-                cron=schedule.cron,
-                time_zone=cron_of(progress).time_zone,
-                paused=progress.paused,
-                created_ms=schedule.created_ms,
-                next_ms=progress.next_ms,
-                last_ms=progress.last_fired_ms,
-                last_messages=dict(progress.last_states),
-                error=progress.error,
-                labels=options.labels,
-                queue=options.queue,
-                firings=tuple(islice(_firings(progress), count)),
-            )
+def _listed(progress: ScheduleProgress, count: int) -> ListedSchedule:
+    schedule, options = progress.schedule, progress.schedule.options
+    return ListedSchedule(
+        schedule_id=schedule.schedule_id,
+        account_id=schedule.account_id,
+        destination=schedule.destination.text,
+        destination_kind=schedule.destination.kind,
+        method=options.method or Method.POST,
+        cron=schedule.cron,
+        time_zone=cron_of(progress).time_zone,
+        paused=progress.paused,
+        created_ms=schedule.created_ms,
+        next_ms=progress.next_ms,
+        last_ms=progress.last_fired_ms,
+        last_messages=dict(progress.last_states),
+        error=progress.error,
+        labels=options.labels,
+        queue=options.queue,
+        firings=tuple(islice(_firings(progress), count)),
+    )
 
 
 def _firings(progress: ScheduleProgress) -> Iterator[Firing]:
@@ -136,19 +130,14 @@ class ScheduleExplanation(View):
 
 
 async def explain_schedule(call: ControlCall) -> ScheduleExplanation:
-    state = await call.world.current_state()
-    for owner in state.accounts.values():
-        progress = owner.schedules.get(ScheduleId(call.name))
-        if progress is not None:
-            # Of the first account that has one of this id.
-            return explained(state, progress)
-    raise NotFound("schedule", call.name)
-
-
-def explained(state: StateView, progress: ScheduleProgress) -> ScheduleExplanation:
     """The result of the last firing, and what a firing would lead to now. Nothing is published (D-263)."""
-    schedule = progress.schedule
-    refusal: str | None = None
+    state, schedule_id = await call.world.current_state(), ScheduleId(call.name)
+    # Of the first account that has one of this id.
+    found = (owner.schedules[schedule_id] for owner in state.accounts.values() if schedule_id in owner.schedules)
+    progress = next(found, None)
+    if progress is None:
+        raise NotFound("schedule", call.name)
+    schedule, refusal = progress.schedule, None
     try:
         plan_firing(state, schedule)
     except Refused as refused:
@@ -187,8 +176,9 @@ def _result(progress: ScheduleProgress) -> str:
 
 
 def _reasons(progress: ScheduleProgress, refusal: str | None, *, now_ms: int) -> Iterator[ScheduleReason]:
-    schedule = progress.schedule
-    text = f"written by {schedule.caller_ip}, to {_destination(schedule)} at {schedule.cron}"
+    schedule, destination = progress.schedule, progress.schedule.destination
+    group = "URL group " if destination.kind is DestinationKind.GROUP else ""
+    text = f"written by {schedule.caller_ip}, to {group}{destination.text} at {schedule.cron}"
     yield ScheduleReason(at_ms=schedule.created_ms, kind="created", text=text)
     if progress.last_fired_ms is not None:
         yield ScheduleReason(
@@ -205,11 +195,6 @@ def _reasons(progress: ScheduleProgress, refusal: str | None, *, now_ms: int) ->
     if refusal is not None:
         text = f"a firing now would make no message: {refusal}"
         yield ScheduleReason(at_ms=now_ms, kind="would_be_refused", text=text, error=refusal)
-
-
-def _destination(schedule: Schedule) -> str:
-    destination = schedule.destination
-    return f"URL group {destination.text}" if destination.kind is DestinationKind.GROUP else destination.text
 
 
 ROUTES: tuple[ControlRoute, ...] = (

@@ -20,6 +20,7 @@ from emulator.core.record import MessageId
 from emulator.core.world_setup import DEFAULT
 from emulator.queries.history import DeliveryQuery
 from emulator.telemetry.received import ReceivedSpan
+from emulator.wire.parts import authorization_token
 from emulator.wire.trace_context import HEADER, SpanContext, read_traceparent
 
 
@@ -32,8 +33,10 @@ async def get_metrics(call: ControlCall) -> Response:
         from emulator.telemetry.metrics import CONTENT_TYPE, exposition
     except ImportError as error:
         raise NotInstalled(f"metrics need prometheus-client (pip install prometheus-client): {error}") from error
-    counts = call.options.counts
-    picked = call.world if call.names_a_world else None
+    counts, token = call.options.counts, authorization_token(call.parts)
+    is_named = any(name == "world" for name, _ in call.parts.query)
+    is_named = is_named or (token is not None and call.worlds.by_token(token) is not None)
+    picked = call.world if is_named else None
     worlds = call.worlds.all() if picked is None else (picked,)
     clock = next((world for world in worlds if world is picked or world.id == DEFAULT), None)
     size = sum([await world.journal_bytes() for world in worlds])

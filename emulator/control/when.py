@@ -8,49 +8,8 @@ from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Instant, InstantMs, LocalTime, PositiveNumber, View, WholeNumber
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import LATEST_MS
-from emulator.core.record import Record
-from emulator.wire.query_reader import Pairs, control_query
+from emulator.wire.query_reader import control_query
 from emulator.wire.when import MAX_COUNT, MAX_RETRIES, firings, read_ladder, read_schedule
-
-
-class FiringsQuery(Record):
-    """A cron expression, the instant after which its firings are listed, and how many."""
-
-    expression: str
-    start_ms: int
-    count: int
-
-
-class RetriesQuery(Record):
-    """A retry delay, None for the default backoff; how many retries; the instant of the first attempt."""
-
-    retry_delay: str | None
-    retries: int
-    start_ms: int
-
-
-def read_firings(pairs: Pairs, now_ms: int) -> FiringsQuery:
-    """`expression`, `from` (without it now) and `count` (10). Raises: InvalidInput. Source: D-437."""
-    given = control_query(pairs, "expression", "from", "count")
-    expression, start_ms = given.text("expression"), given.instant_ms("from")
-    if expression is None:
-        raise InvalidInput("expression", "missing, expected a cron expression such as 0 9 * * *")
-    return FiringsQuery(
-        expression=expression,
-        start_ms=now_ms if start_ms is None else start_ms,
-        count=given.integer("count", 1, MAX_COUNT, 10),
-    )
-
-
-def read_attempts(pairs: Pairs, now_ms: int) -> RetriesQuery:
-    """`retry_delay`, `retries` (3) and `from` (without it now). Raises: InvalidInput. Source: D-437."""
-    given = control_query(pairs, "retry_delay", "retries", "from")
-    start_ms = given.instant_ms("from")
-    return RetriesQuery(
-        retry_delay=given.text("retry_delay"),
-        retries=given.integer("retries", 0, MAX_RETRIES, 3),
-        start_ms=now_ms if start_ms is None else start_ms,
-    )
 
 
 class ToldFiring(View):
@@ -90,31 +49,34 @@ class ToldAttempts(View):
     attempts: tuple[ToldAttempt, ...]  #: The attempts in order.
 
 
-def told_firings(query: FiringsQuery) -> ToldFirings:
-    """The firings of an expression. Raises InvalidInput for `expression`. Source: D-430."""
-    schedule = read_schedule(query.expression)
+def told_firings(expression: str, start_ms: int, count: int) -> ToldFirings:
+    """So many firings of an expression after an instant. Raises InvalidInput for `expression`. Source: D-430."""
+    schedule = read_schedule(expression)
     return ToldFirings(
         cron=schedule.text,
         time_zone=schedule.time_zone,
-        from_ms=query.start_ms,
+        from_ms=start_ms,
         firings=tuple(
             ToldFiring(at_ms=each.at_ms, local=each.local, explanation=each.explanation)
-            for each in firings(schedule, query.start_ms, query.count)
+            for each in firings(schedule, start_ms, count)
         ),
     )
 
 
-def told_attempts(query: RetriesQuery) -> ToldAttempts:
-    """The attempts by a retry delay. Raises InvalidInput for `retry_delay`, and for `from`. Source: D-431."""
-    steps = read_ladder(query.retry_delay, query.retries)
-    if query.start_ms + steps[-1].after_ms > LATEST_MS:
+def told_attempts(retry_delay: str | None, retries: int, start_ms: int) -> ToldAttempts:
+    """The attempts by a retry delay, None for the default backoff, the first at an instant.
+
+    Raises InvalidInput for `retry_delay`, and for `from`. Source: D-431.
+    """
+    steps = read_ladder(retry_delay, retries)
+    if start_ms + steps[-1].after_ms > LATEST_MS:
         raise InvalidInput("from", "expected an instant from which the attempts end in the year 9999 at the latest")
     return ToldAttempts(
-        retry_delay=query.retry_delay,
+        retry_delay=retry_delay,
         attempts=tuple(
             ToldAttempt(
                 attempt=each.attempt,
-                at_ms=query.start_ms + each.after_ms,
+                at_ms=start_ms + each.after_ms,
                 after_ms=each.after_ms,
                 delay_ms=each.delay_ms,
                 arithmetic=each.arithmetic,
@@ -125,15 +87,24 @@ def told_attempts(query: RetriesQuery) -> ToldAttempts:
 
 
 async def tell_firings(call: ControlCall) -> ToldFirings:
+    """`expression`, `from` (without it now) and `count` (10). Raises: InvalidInput. Source: D-437."""
     state = await call.world.current_state()
-    query = read_firings(call.parts.query, state.now_ms)
+    given = control_query(call.parts.query, "expression", "from", "count")
+    expression, start_ms = given.text("expression"), given.instant_ms("from")
+    if expression is None:
+        raise InvalidInput("expression", "missing, expected a cron expression such as 0 9 * * *")
+    count = given.integer("count", 1, MAX_COUNT, 10)
     # A thousand firings of a rare date take a quarter of a second, which other calls need not wait for.
-    return await asyncio.to_thread(told_firings, query)
+    return await asyncio.to_thread(told_firings, expression, state.now_ms if start_ms is None else start_ms, count)
 
 
 async def tell_attempts(call: ControlCall) -> ToldAttempts:
+    """`retry_delay`, `retries` (3) and `from` (without it now). Raises: InvalidInput. Source: D-437."""
     state = await call.world.current_state()
-    return told_attempts(read_attempts(call.parts.query, state.now_ms))
+    given = control_query(call.parts.query, "retry_delay", "retries", "from")
+    start_ms, retry_delay = given.instant_ms("from"), given.text("retry_delay")
+    retries = given.integer("retries", 0, MAX_RETRIES, 3)
+    return told_attempts(retry_delay, retries, state.now_ms if start_ms is None else start_ms)
 
 
 ROUTES: tuple[ControlRoute, ...] = (

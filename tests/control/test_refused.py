@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.control.refused import read_refused_query
-from emulator.core.errors import InvalidInput
 from emulator.worlds.calls import masked
+from tests.harness.emulators import InProcess, with_emulator
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,11 @@ def test_a_long_path_is_cut() -> None:
     assert masked("/" + "a" * 3_000, "") == "/" + "a" * 1_999 + "..."
 
 
-def test_a_limit_is_read() -> None:
-    assert read_refused_query(()) == 100
-    assert read_refused_query((("limit", "7"), ("world", "w"))) == 7
-    with pytest.raises(InvalidInput, match="limit: expected an integer from 1 to 1000"):
-        read_refused_query((("limit", "0"),))
+@with_emulator()
+async def test_no_more_are_listed_than_asked_for(emulator: InProcess) -> None:
+    for _ in range(101):
+        await emulator.call("GET", "/v2/queues", {"Authorization": "Bearer wrong"})
+    for query, expected in (("", 100), ("?limit=7", 7)):
+        assert len((await emulator.control("GET", f"/refused{query}")).json["refused"]) == expected
+    answer = await emulator.control("GET", "/refused?limit=0")
+    assert answer.json["error"] == "limit: expected an integer from 1 to 1000"

@@ -10,15 +10,14 @@ from click.testing import CliRunner
 from msgspec import to_builtins
 
 from emulator.cli import main
-from emulator.control.when import FiringsQuery, RetriesQuery, told_attempts, told_firings
+from emulator.control.when import told_attempts, told_firings
 from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
 BERLIN = "CRON_TZ=Europe/Berlin 30 2 * * *"
 
 
 def test_firings_are_shown_with_their_local_times() -> None:
-    query = FiringsQuery(expression="CRON_TZ=Europe/Berlin 0 9 * * *", start_ms=0, count=1)
-    assert to_builtins(told_firings(query)) == {
+    assert to_builtins(told_firings("CRON_TZ=Europe/Berlin 0 9 * * *", 0, 1)) == {
         "cron": "CRON_TZ=Europe/Berlin 0 9 * * *",
         "time_zone": "Europe/Berlin",
         "from": "1970-01-01T00:00:00.000Z",
@@ -35,8 +34,7 @@ def test_firings_are_shown_with_their_local_times() -> None:
 
 
 def test_attempts_are_shown_with_their_arithmetic() -> None:
-    query = RetriesQuery(retry_delay="5000", retries=1, start_ms=1_000)
-    assert to_builtins(told_attempts(query))["attempts"] == (
+    assert to_builtins(told_attempts("5000", 1, 1_000))["attempts"] == (
         {
             "attempt": 1,
             "at": "1970-01-01T00:00:01.000Z",
