@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -122,15 +121,9 @@ def test_response_that_says_nothing_is_an_empty_200() -> None:
     assert shown(rule) == {"id": "", "match": {"url": URL}, "respond": {"status": 200}, "used": 0}
 
 
-def test_rule_method_may_be_written_in_any_case() -> None:
-    rule = read_rule({"match": {"url": URL, "method": "post"}, "fault": "tls"})
-    assert rule.method is Method.POST
-
-
-def test_latency_is_read_as_milliseconds_too() -> None:
-    rule = read_rule({"match": {"url": URL}, "fault": "reset", "latency": 1500})
-    assert rule.latency_ms == 1500
-    assert shown(rule)["latency"] == "1s500ms"
+def test_a_method_may_have_any_case_and_a_latency_be_milliseconds() -> None:
+    rule = read_rule({"match": {"url": URL, "method": "post"}, "fault": "reset", "latency": 1500})
+    assert (rule.method, rule.latency_ms, shown(rule)["latency"]) == (Method.POST, 1500, "1s500ms")
 
 
 MATCH: dict[str, Json] = {"url": URL}
@@ -141,17 +134,14 @@ MATCH: dict[str, Json] = {"url": URL}
     [
         pytest.param(None, "body", id="null"),
         pytest.param([], "body", id="list"),
-        pytest.param("rule", "body", id="text"),
         pytest.param({"fault": "dns"}, "match", id="no-match"),
         pytest.param({"match": URL, "fault": "dns"}, "match", id="match-is-text"),
         pytest.param({"match": {}, "fault": "dns"}, "match.url", id="no-url"),
-        pytest.param({"match": {"url": ""}, "fault": "dns"}, "match.url", id="empty-url"),
         *(
             pytest.param({"match": {"url": url}, "fault": "dns"}, "match.url", id=f"never-matches-{url}")
             for url in ("api.example.com/*", "x y", "ftp://*", "http:/x", "https:/", "httpss*", "localhost:3000/hook")
         ),
         pytest.param({"match": {"url": URL, "method": "TRACE"}, "fault": "dns"}, "match.method", id="method"),
-        pytest.param({"match": {"url": URL, "method": None}, "fault": "dns"}, "match.method", id="null-method"),
         pytest.param({"match": {"url": URL, "host": "a"}, "fault": "dns"}, "match.host", id="unknown-in-match"),
         pytest.param({"match": MATCH}, "respond", id="no-answer"),
         pytest.param({"match": MATCH, "duplicate": False}, "respond", id="no-disturbance"),
@@ -165,15 +155,10 @@ MATCH: dict[str, Json] = {"url": URL}
         pytest.param({"match": MATCH, "respond": {}, "fault": "dns"}, "fault", id="two-answers"),
         pytest.param({"match": MATCH, "fault": "dns", "id": "rule_1"}, "id", id="unknown-key"),
         pytest.param({"match": MATCH, "fault": "gone"}, "fault", id="unknown-fault"),
-        pytest.param({"match": MATCH, "fault": 1}, "fault", id="fault-is-number"),
         pytest.param({"match": MATCH, "fault": "dns", "times": 0}, "times", id="times-0"),
         pytest.param({"match": MATCH, "fault": "dns", "times": True}, "times", id="times-true"),
-        pytest.param({"match": MATCH, "fault": "dns", "times": 1.0}, "times", id="times-fraction"),
         pytest.param({"match": MATCH, "fault": "dns", "latency": "soon"}, "latency", id="latency"),
-        pytest.param({"match": MATCH, "fault": "dns", "latency": True}, "latency", id="latency-true"),
-        pytest.param({"match": MATCH, "fault": "dns", "latency": 1.5}, "latency", id="latency-fraction"),
         pytest.param({"match": MATCH, "respond": {}, "latency": "1s"}, "latency", id="latency-in-the-wrong-place"),
-        pytest.param({"match": MATCH, "respond": []}, "respond", id="respond-is-list"),
         pytest.param({"match": MATCH, "respond": {"status": "200"}}, "respond.status", id="status-is-text"),
         pytest.param({"match": MATCH, "respond": {"status": 199}}, "respond.status", id="status-not-final"),
         pytest.param({"match": MATCH, "respond": {"status": 600}}, "respond.status", id="status-too-large"),
@@ -182,25 +167,18 @@ MATCH: dict[str, Json] = {"url": URL}
         pytest.param({"match": MATCH, "respond": {"body": {}}}, "respond.body", id="body-is-object"),
         pytest.param({"match": MATCH, "respond": {"body": "\ud800"}}, "respond.body", id="half-a-surrogate-pair"),
         pytest.param({"match": MATCH, "respond": {"body_base64": "?"}}, "respond.body_base64", id="base64"),
-        pytest.param({"match": MATCH, "respond": {"body_base64": "é"}}, "respond.body_base64", id="base64-not-ascii"),
         pytest.param({"match": MATCH, "respond": {"body_base64": 1}}, "respond.body_base64", id="base64-is-number"),
+        pytest.param({"match": MATCH, "respond": {"body_base64": "é"}}, "respond.body_base64", id="base64-not-ascii"),
         pytest.param(
             {"match": MATCH, "respond": {"body": "", "body_base64": ""}}, "respond.body_base64", id="two-bodies"
         ),
         pytest.param({"match": MATCH, "respond": {"headers": []}}, "respond.headers", id="headers-is-list"),
         pytest.param({"match": MATCH, "respond": {"headers": {"A": 1}}}, "respond.headers.A", id="value-is-number"),
-        pytest.param(
-            {"match": MATCH, "respond": {"headers": {"A": [1]}}}, "respond.headers.A", id="values-are-numbers"
-        ),
         pytest.param({"match": MATCH, "respond": {"headers": {"A": "b\r\nC: d"}}}, "respond.headers.A", id="injection"),
         pytest.param({"match": MATCH, "respond": {"headers": {"A B": "c"}}}, "respond.headers.A B", id="header-name"),
         pytest.param({"match": MATCH, "sequence": []}, "sequence", id="empty-sequence"),
-        pytest.param({"match": MATCH, "sequence": {}}, "sequence", id="sequence-is-object"),
-        pytest.param({"match": MATCH, "sequence": "abc"}, "sequence", id="sequence-is-text"),
         pytest.param({"match": MATCH, "sequence": [{}, {"status": 0}]}, "sequence[1].status", id="in-sequence"),
-        pytest.param({"match": MATCH, "forward_to": ""}, "forward_to", id="empty-origin"),
         pytest.param({"match": MATCH, "forward_to": "localhost:3000"}, "forward_to", id="origin-without-scheme"),
-        pytest.param({"match": MATCH, "forward_to": "http://"}, "forward_to", id="origin-without-host"),
         pytest.param({"match": MATCH, "forward_to": "http://a:99999"}, "forward_to", id="origin-port"),
         pytest.param({"match": MATCH, "forward_to": "http://a/b"}, "forward_to", id="origin-with-path"),
         pytest.param({"match": MATCH, "forward_to": "http://a?b"}, "forward_to", id="origin-with-query"),
@@ -232,15 +210,6 @@ def test_header_of_a_rule_says_what_it_may_be(value: Json, reason: str) -> None:
     assert caught.value.reason == reason
 
 
-texts = st.text(max_size=8)
-values: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(("status", "headers", "body", "body_base64", "latency", "url", "x")), inner)
-    ),
-    max_leaves=8,
-)
 header_values = st.text("abc 1,=", max_size=5)
 responses = st.fixed_dictionaries(
     {},
@@ -268,10 +237,3 @@ def test_rule_that_is_shown_reads_as_the_same_rule(document: dict[str, Json]) ->
     rule = read_rule(document)
     written = {key: value for key, value in shown(rule).items() if key not in ("id", "used")}
     assert read_rule(written) == rule
-
-
-@pytest.mark.slow
-@given(st.dictionaries(st.sampled_from(("match", "respond", "sequence", "forward_to", "fault", "times")), values))
-def test_rule_is_read_or_refused(document: dict[str, Json]) -> None:
-    with suppress(InvalidInput):
-        read_rule(document)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,17 +24,13 @@ from emulator.wire.when import Effect, firings, ladder
         pytest.param("5m", 300_000, id="minutes"),
         pytest.param("2h", 7_200_000, id="hours"),
         pytest.param("10d", 864_000_000, id="days"),
-        pytest.param("1d10h30m", 124_200_000, id="combined"),
         pytest.param("1d1h1m1s", 90_061_000, id="all-units"),
         pytest.param("30m1d", 88_200_000, id="any-order"),
-        pytest.param("90m", 5_400_000, id="beyond-the-next-unit"),
         pytest.param(" \t5s\n", 5_000, id="blanks-around"),
         pytest.param("1.5s", 1_500, id="decimals"),
-        pytest.param("0.1h0.25m", 375_000, id="decimals-of-several-units"),
         pytest.param("3.3333333333333335s", 3_334, id="rounded-up-to-milliseconds"),
         pytest.param("0.00001s", 1, id="more-than-nothing"),
         pytest.param("0.000s", 0, id="nothing-with-decimals"),
-        pytest.param("007s", 7_000, id="leading-zeros"),
         pytest.param("9007199254740s", 9_007_199_254_740_000, id="largest-whole-seconds"),
     ],
 )
@@ -48,30 +42,20 @@ def test_duration_is_the_sum_of_its_terms(text: str, expected_ms: int) -> None:
     "text",
     [
         pytest.param("", id="empty"),
-        pytest.param("  ", id="blank"),
         pytest.param("10", id="no-unit"),
-        pytest.param("1d10", id="last-unit-missing"),
         pytest.param("s", id="no-number"),
         pytest.param("5x", id="unknown-unit"),
         pytest.param("5w", id="weeks"),
         pytest.param("5ms", id="milliseconds"),
         pytest.param("5S", id="upper-case"),
         pytest.param("-5s", id="negative"),
-        pytest.param("+5s", id="plus-sign"),
         pytest.param("1.s", id="no-decimals-behind-the-point"),
         pytest.param(".5s", id="no-digits-before-the-point"),
-        pytest.param("1,5s", id="decimal-comma"),
         pytest.param("1.000000000000000000000s", id="21-decimals"),
-        pytest.param("1e3s", id="exponent"),
         pytest.param("1d 10h", id="blank-inside"),
-        pytest.param("1 d", id="blank-before-unit"),
         pytest.param("1h2h", id="repeated-unit"),
-        pytest.param("1h5m2h", id="repeated-unit-apart"),
         pytest.param("٣s", id="digits-of-other-scripts"),
-        pytest.param("5²s", id="superscript"),
-        pytest.param("1000000000000000s", id="16-digits"),
         pytest.param("0000000000000001s", id="16-digits-of-a-small-number"),
-        pytest.param("999999999999999s", id="15-digits-beyond-exact-integers"),
         pytest.param("9007199254741s", id="just-beyond-exact-integers"),
         pytest.param("9" * 100_000 + "s", id="100-kB"),
     ],
@@ -85,7 +69,6 @@ def test_anything_else_is_no_duration(text: str) -> None:
     ("text", "expected_ms"),
     [
         pytest.param("30", 30_000, id="bare-seconds"),
-        pytest.param("0", 0, id="zero"),
         pytest.param(" 007 ", 7_000, id="leading-zeros"),
         pytest.param("1d1h30m", 91_800_000, id="days"),
         pytest.param("999999999999", 999_999_999_999_000, id="most-digits"),
@@ -111,24 +94,13 @@ def test_refused_duration_says_what_was_expected_and_shows_what_was_got() -> Non
     )
 
 
-def test_refused_duration_shows_at_most_40_characters() -> None:
-    with pytest.raises(Malformed) as refusal:
-        times.parse_duration_ms("x" * 100)
-    assert refusal.value.reason.endswith("got '" + "x" * 40 + "'...")
-
-
 @pytest.mark.parametrize(
     ("text", "expected_s"),
     [
         pytest.param("1", 1, id="shortest"),
-        pytest.param("60", 60, id="bare-number"),
         pytest.param("604800", 604_800, id="longest"),
         pytest.param(" 5 ", 5, id="blanks-around"),
-        pytest.param("1s", 1, id="seconds"),
-        pytest.param("1m", 60, id="minutes"),
         pytest.param("1h30m3s", 5_403, id="combined"),
-        pytest.param("1d", 86_400, id="days"),
-        pytest.param("7d", 604_800, id="a-week"),
     ],
 )
 def test_period_is_seconds_or_a_duration(text: str, expected_s: int) -> None:
@@ -140,17 +112,9 @@ def test_period_is_seconds_or_a_duration(text: str, expected_s: int) -> None:
     [
         pytest.param("", id="empty"),
         pytest.param("0", id="zero"),
-        pytest.param("0s", id="zero-seconds"),
-        pytest.param("-1", id="negative"),
-        pytest.param("1.5", id="decimal"),
+        pytest.param("1.5s", id="a-part-of-a-second"),
         pytest.param("604801", id="a-second-over-a-week"),
-        pytest.param("7d1s", id="a-second-over-a-week-as-duration"),
-        pytest.param("8d", id="8-days"),
         pytest.param("500ms", id="milliseconds"),
-        pytest.param("٣", id="digits-of-other-scripts"),
-        pytest.param("²", id="superscript"),
-        pytest.param("9" * 5000, id="5000-digits"),
-        pytest.param("hour", id="word"),
     ],
 )
 def test_period_outside_a_second_to_a_week_is_malformed(text: str) -> None:
@@ -165,8 +129,6 @@ def test_period_outside_a_second_to_a_week_is_malformed(text: str) -> None:
         pytest.param(1500, 1_500, id="number-is-milliseconds"),
         pytest.param(9_007_199_254_740_991, 9_007_199_254_740_991, id="largest"),
         pytest.param("250ms", 250, id="milliseconds"),
-        pytest.param("1m", 60_000, id="minutes"),
-        pytest.param("10m5ms", 600_005, id="minutes-and-milliseconds"),
         pytest.param("1w", 604_800_000, id="weeks"),
         pytest.param("1w1d2h3m4s5ms", 698_584_005, id="all-units"),
     ],
@@ -184,9 +146,7 @@ def test_control_duration_is_milliseconds_or_text(value: str | int, expected_ms:
         pytest.param(True, id="json-true"),
         pytest.param(False, id="json-false"),
         pytest.param("1500", id="text-without-unit"),
-        pytest.param("1.5", id="decimal-without-unit"),
         pytest.param("", id="empty"),
-        pytest.param("-1s", id="negative-text"),
         pytest.param("5ms5ms", id="repeated-unit"),
     ],
 )
@@ -204,15 +164,12 @@ def test_anything_else_is_no_control_duration(value: str | int) -> None:
         pytest.param(1_000, "1s", id="a-second"),
         pytest.param(1_500, "1.5s", id="one-decimal"),
         pytest.param(1_001, "1.001s", id="three-decimals"),
-        pytest.param(10_000, "10s", id="round-seconds-keep-their-zero"),
         pytest.param(60_000, "1m", id="a-minute"),
         pytest.param(60_250, "1m0.25s", id="minute-and-fraction"),
         pytest.param(148_000, "2m28s", id="minutes-and-seconds"),
         pytest.param(3_600_000, "1h", id="an-hour"),
         pytest.param(3_601_000, "1h1s", id="empty-units-are-left-out"),
-        pytest.param(86_400_000, "1d", id="a-day"),
         pytest.param(95_400_000, "1d2h30m", id="days-hours-minutes"),
-        pytest.param(864_000_000, "10d", id="ten-days"),
         pytest.param(-1_500, "-1.5s", id="negative"),
     ],
 )
@@ -225,37 +182,10 @@ def test_formatted_whole_seconds_read_back(seconds: int) -> None:
     assert times.parse_duration_ms(times.format_duration(seconds * 1000)) == seconds * 1000
 
 
-_FRAGMENTS = st.sampled_from(["0", "1", "25", "999999999", "ms", "s", "m", "h", "d", "w", " ", ".", "-"])
-
-
-_DURATION_LIKE = st.text(max_size=20) | st.lists(_FRAGMENTS, max_size=8).map("".join)
-
-
-@given(text=_DURATION_LIKE)
-def test_any_text_is_a_duration_or_malformed(text: str) -> None:
-    for parse in (times.parse_duration_ms, times.parse_seconds_or_duration_ms):
-        with suppress(Malformed):
-            assert 0 <= parse(text) <= 9_007_199_254_740_991
-
-
-@given(text=_DURATION_LIKE)
-def test_any_text_is_a_period_or_malformed(text: str) -> None:
-    with suppress(Malformed):
-        assert 1 <= times.parse_period_s(text) <= 604_800
-
-
-@given(value=_DURATION_LIKE | st.integers())
-def test_any_value_is_a_control_duration_or_malformed(value: str | int) -> None:
-    with suppress(Malformed):
-        assert 0 <= times.parse_control_duration_ms(value) <= 9_007_199_254_740_991
-
-
 # -- instants as text, both ways -------------------------------------------------------------------
 
 
 FIRST_MS = -62_135_596_800_000
-
-
 LAST_MS = 253_402_300_799_999
 
 
@@ -266,14 +196,12 @@ LAST_MS = 253_402_300_799_999
         pytest.param(1_767_225_600_000, 1_767_225_600_000, id="milliseconds"),
         pytest.param(-1, -1, id="before-the-epoch"),
         pytest.param("2026-01-01T00:00:00Z", 1_767_225_600_000, id="utc"),
-        pytest.param("2026-01-01T00:00:00.000Z", 1_767_225_600_000, id="as-answered"),
         pytest.param("2026-01-01T00:00:00", 1_767_225_600_000, id="naive-is-utc"),
         pytest.param("2026-01-01", 1_767_225_600_000, id="date-alone"),
         pytest.param("2026-01-01 00:00", 1_767_225_600_000, id="blank-and-no-seconds"),
         pytest.param("2026-01-01t00:00:00z", 1_767_225_600_000, id="lower-case"),
         pytest.param("2026-01-01T02:00:00+02:00", 1_767_225_600_000, id="east"),
         pytest.param("2025-12-31T18:30:00-0530", 1_767_225_600_000, id="west-without-colon"),
-        pytest.param("2026-01-01T01:00:00+01", 1_767_225_600_000, id="hours-only"),
         pytest.param("2026-01-01T00:00:00.1234567Z", 1_767_225_600_123, id="fraction-is-cut"),
         pytest.param("2026-01-01T00:00:00,5Z", 1_767_225_600_500, id="comma"),
         pytest.param(" 2026-01-01T00:00:00Z\n", 1_767_225_600_000, id="blanks-around"),
@@ -319,13 +247,6 @@ def test_instant_that_is_none_is_malformed(value: str | int) -> None:
 @given(st.integers(FIRST_MS, LAST_MS))
 def test_instant_survives_the_journey_through_iso(instant_ms: int) -> None:
     assert read_instant_ms(iso(instant_ms)) == instant_ms
-
-
-@pytest.mark.slow
-@given(st.text() | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{0,12}[Z+-]?[0-9:]{0,5}") | st.integers())
-def test_instant_is_read_or_malformed(value: str | int) -> None:
-    with suppress(Malformed):
-        assert FIRST_MS <= read_instant_ms(value) <= LAST_MS
 
 
 @pytest.mark.parametrize(

@@ -112,14 +112,7 @@ def test_a_field_is_read_with_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "field"),
-    [
-        ([], "at"),
-        ({"c": 1}, "at.c"),
-        ({}, "at.a"),
-        ({"a": True}, "at.a"),
-        ({"a": 10}, "at.a"),
-    ],
+    ("value", "field"), [([], "at"), ({"c": 1}, "at.c"), ({}, "at.a"), ({"a": True}, "at.a"), ({"a": 10}, "at.a")]
 )
 def test_a_refusal_names_the_field(value: Json, field: str) -> None:
     with refused(field):
@@ -146,10 +139,7 @@ def test_flags_and_bytes() -> None:
 
 
 _DAILY = QuotaExceeded("quota exceeded", limit=10, remaining=0, reset_s=86_400, daily=True)
-
-
 _BURST = QuotaExceeded("too fast", limit=100, remaining=1, reset_s=5, daily=False)
-
 
 _STATUSES: list[tuple[Refused, int]] = [
     (InvalidInput("Svc-Delay", "expected a duration"), 400),

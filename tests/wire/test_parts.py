@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from emulator.core.errors import InvalidInput, NotAcceptable
 from emulator.wire import dialect, names
@@ -59,14 +57,7 @@ def test_query_is_decoded_like_a_form(query: bytes, expected: Sequence[tuple[str
 
 
 def test_header_names_are_lower_case_and_values_utf8() -> None:
-    parts = read_parts(
-        method="POST",
-        raw_path=b"/",
-        query_string=b"",
-        raw_headers=[(b"X-A", "é".encode()), (b"x-a", b"2")],
-        body=b"",
-        client_ip="",
-    )
+    parts = request(("X-A", "é"), ("x-a", "2"))
     assert parts.headers == (("x-a", "é"), ("x-a", "2"))
     assert parts.header("x-a") == "é"
     assert parts.header("x-b") is None
@@ -79,13 +70,6 @@ def test_header_that_is_not_utf8_is_named() -> None:
         )
 
 
-@settings(deadline=None)
-@given(st.binary())
-def test_every_query_gives_pairs(query: bytes) -> None:
-    for name, value in read_query(query):
-        assert f"{name}={value}".encode()
-
-
 # -- what a request says about media types (D-175) -------------------------------------------------
 
 
@@ -94,37 +78,27 @@ def test_every_query_gives_pairs(query: bytes) -> None:
     [
         "*/*",
         "application/json",
-        "APPLICATION/JSON",
         "application/*",
         "text/html, application/json;q=0.1",
         "text/html,*/*;q=0.8",
         "text/html;q=0, application/json ; q=1.0",
         "*/*;q=0, application/json",
-        "application/json;charset=utf-8",
-        "application/json;q=nonsense",
+        "application/json;charset=utf-8;q=nonsense",
         "",
     ],
 )
 def test_json_is_accepted(accept: str) -> None:
     check_accepts_json(request(("Accept", accept)))
-
-
-def test_without_the_header_everything_is_accepted() -> None:
+    check_accepts_json(request(*(("Accept", each) for each in accept.split(","))))
     check_accepts_json(request())
-
-
-def test_the_header_may_come_in_several_lines() -> None:
-    check_accepts_json(request(("Accept", "text/html"), ("Accept", "application/json")))
 
 
 @pytest.mark.parametrize(
     "accept",
     [
         "text/html",
-        "application/xml, text/*",
         "application/json;q=0",
         "*/*, application/json;q=0",
-        "*/*;q=0",
         "nonsense",
     ],
 )
@@ -167,22 +141,17 @@ def test_a_body_is_not_json(content_type: str) -> None:
 )
 def test_bearer_token_of_the_header(value: str, token: str | None) -> None:
     assert bearer_token(request(("Authorization", value)), dialect.SVC) == token
+    assert bearer_token(request(), dialect.SVC) is None
 
 
 def test_token_parameter_wins_over_the_header() -> None:
     """D-079: a webhook's sender may have credentials of its own for the destination."""
+    assert bearer_token(request(query="queue_token="), dialect.SVC) is None
+    with refused("queue_token"):
+        bearer_token(request(query="queue_token=a&queue_token=b"), dialect.SVC)
     parts = request(("Authorization", "Bearer own"), query="queue_token=a%3D&x=1")
     assert bearer_token(parts, dialect.SVC) == "a="
     assert bearer_token(parts, dialect.load("upstash")) == "own"
-
-
-def test_empty_token_parameter_counts_as_absent() -> None:
-    assert bearer_token(request(query="queue_token="), dialect.SVC) is None
-
-
-def test_token_parameter_given_twice_is_refused() -> None:
-    with refused("queue_token"):
-        bearer_token(request(query="queue_token=a&queue_token=b"), dialect.SVC)
 
 
 @pytest.mark.parametrize(
@@ -199,11 +168,7 @@ def test_token_parameter_given_twice_is_refused() -> None:
 )
 def test_basic_credentials(value: str, expected: BasicCredentials | None) -> None:
     assert basic_credentials(request(("Authorization", value))) == expected
-
-
-def test_no_credentials_at_all() -> None:
     assert basic_credentials(request()) is None
-    assert bearer_token(request(), dialect.SVC) is None
 
 
 # -- names that clients choose (D-076) -------------------------------------------------------------
@@ -234,12 +199,9 @@ def test_flow_key_that_cannot_be_is_refused(raw: str) -> None:
         names.read_flow_key(raw)
 
 
-def test_a_value_is_parsed() -> None:
+def test_a_value_is_parsed_and_its_refusal_names_the_field() -> None:
     assert read_field("period", "1m", parse_period_s) == 60
-
-
-def test_the_refusal_names_the_field_and_keeps_the_reason() -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(
+        InvalidInput, match=r"^period: expected a period from 1 second to 1 week, of whole seconds, got"
+    ):
         read_field("period", "0s", parse_period_s)
-    assert caught.value.field == "period"
-    assert caught.value.reason == "expected a period from 1 second to 1 week, of whole seconds, got '0s'"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from emulator.core.errors import Malformed
 from emulator.core.model.options import Redaction
@@ -22,7 +18,6 @@ NOTHING = Redaction(body=False, all_headers=False, header_names=())
         pytest.param("headers", (False, True, ()), id="headers"),
         pytest.param("header", (False, True, ()), id="header-means-all"),
         pytest.param("header[Authorization]", (False, False, ("authorization",)), id="one-header-in-lower-case"),
-        pytest.param("headers[X-Key]", (False, False, ("x-key",)), id="plural-with-name"),
         pytest.param("header[ X-Key ]", (False, False, ("x-key",)), id="blanks-in-brackets"),
         pytest.param("body,header[Authorization]", (True, False, ("authorization",)), id="list"),
         pytest.param(" body , header[B] ,header[A]", (True, False, ("b", "a")), id="blanks-and-order"),
@@ -42,15 +37,10 @@ def test_redaction_lists_body_and_headers(text: str, expected: tuple[bool, bool,
         pytest.param("url", "'url'", id="unknown-item"),
         pytest.param("Body", "'Body'", id="items-are-case-sensitive"),
         pytest.param("body,,header", "''", id="empty-item"),
-        pytest.param("body,", "''", id="trailing-comma"),
-        pytest.param("body header", "'body header'", id="blank-for-comma"),
         pytest.param("header[]", r"'header\[\]'", id="empty-brackets"),
-        pytest.param("header[ ]", r"'header\[ \]'", id="blank-brackets"),
         pytest.param("header[A", r"'header\[A'", id="unclosed"),
         pytest.param("header[A]x", r"'header\[A\]x'", id="text-after-brackets"),
-        pytest.param("header [A]", r"'header \[A\]'", id="blank-before-brackets"),
         pytest.param("header[A,B]", r"'header\[A'", id="two-names-in-brackets"),
-        pytest.param("header[[A]]", r"'header\[\[A\]\]'", id="double-brackets"),
         pytest.param("header[Ä]", r"'header\[Ä\]'", id="not-a-header-name"),
         pytest.param("body[A]", r"'body\[A\]'", id="part-of-the-body"),
     ],
@@ -105,14 +95,3 @@ def test_every_text_has_a_hash(value: str) -> None:
     redaction = Redaction(body=False, all_headers=True, header_names=())
     ((_, shown),) = redact_headers((("X-Note", value),), redaction)
     assert len(shown) == 73
-
-
-_ITEMS = st.sampled_from(["body", "header", "headers", "header[A]", "headers[b-c]", "header[", "]", " ", "header[]"])
-
-
-@given(text=st.text(max_size=20) | st.lists(_ITEMS, max_size=5).map(",".join))
-def test_any_text_is_a_redaction_or_malformed(text: str) -> None:
-    with suppress(Malformed):
-        redaction = parse_redaction(text)
-        assert redaction != NOTHING
-        assert all(name and name == name.lower() for name in redaction.header_names)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from emulator.core.errors import InvalidInput, Refused
+from emulator.core.errors import InvalidInput
 from emulator.core.model.options import Destination, DestinationKind
 from emulator.wire import dialect, urls
 from tests.wire.request_parts import refused
@@ -34,7 +30,7 @@ def _group(text: str) -> Destination:
         "http://[::ffff:1.2.3.4]",
         "http://web_app",
         "http://example.com./",
-        "https://example.com?x=1",
+        "https://example.com?x=1&svc-delay=5s&queue_token=x",
         "https://example.com/?a=http://other/?b=@:c",
         "https://example.com/a@b:c",
         "https://example.com/" + "a" * (8192 - len("https://example.com/")),
@@ -48,7 +44,8 @@ def test_url_is_kept_as_typed(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["orders", "a.b-c_D.9", "g" * 256, "https"])
 def test_other_names_are_url_groups(text: str) -> None:
-    assert urls.read_destination(text, "", dialect.SVC) == _group(text)
+    # Its query goes nowhere.
+    assert urls.read_destination(text, "a=1&svc-delay=5s", dialect.SVC) == _group(text)
     assert urls.read_batch_destination(text, dialect.SVC) == _group(text)
 
 
@@ -76,27 +73,13 @@ def test_service_parameters_have_the_dialects_names() -> None:
     assert found == _url("https://h.test?queue_token=own&svc-x=1")
 
 
-def test_query_of_a_publish_to_a_group_goes_nowhere() -> None:
-    assert urls.read_destination("orders", "a=1&svc-delay=5s", dialect.SVC) == _group("orders")
-
-
-def test_batch_destination_keeps_its_whole_query() -> None:
-    text = "https://h.test/?svc-delay=5s&queue_token=x"
-    assert urls.read_batch_destination(text, dialect.SVC) == _url(text)
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "example.com/path",
-        "example.com:80",
         "https%3A%2F%2Fexample.com",
-        "https:/example.com",
         "//example.com",
-        "/https://example.com",
         "ftp://example.com",
-        "mailto:me@example.com",
-        "javascript:alert(1)",
         " https://example.com",
         "g" * 257,
         "grüße",
@@ -107,47 +90,36 @@ def test_destination_without_a_scheme_says_how_to_add_one(text: str) -> None:
         urls.read_destination(text, "", dialect.SVC)
     assert caught.value.field == "destination"
     assert "invalid destination url: endpoint has invalid scheme, add http:// or https://" in caught.value.text
+    with pytest.raises(InvalidInput, match="endpoint has invalid scheme"):
+        urls.check_url("endpoints[0].url", text)
 
 
-def test_empty_destination() -> None:
-    with pytest.raises(InvalidInput) as caught:
+def test_empty_destination_and_its_query() -> None:
+    with pytest.raises(InvalidInput, match=r"^destination: a non-empty destination must be provided$"):
         urls.read_destination("", "a=1", dialect.SVC)
-    assert caught.value.text == "destination: a non-empty destination must be provided"
+    with refused("destination"):
+        urls.read_destination("https://h.test", "a=é".encode().decode("latin-1"), dialect.SVC)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         pytest.param("https://user:pw@example.com", "no user and password", id="user"),
-        pytest.param("https://@example.com/", "no user and password", id="empty-user"),
         pytest.param("https://example.com/#top", "no fragment", id="fragment"),
-        pytest.param("https://example.com/?a=1#", "no fragment", id="empty-fragment"),
         pytest.param("https://example.com/" + "a" * 10_240, "at most 8192 characters", id="10-kB"),
         pytest.param("https://", "expected a host", id="no-host"),
-        pytest.param("https:///path", "expected a host", id="no-host-but-path"),
         pytest.param("https://:80/", "expected a host", id="port-only"),
-        pytest.param("https://?a=1", "expected a host", id="query-only"),
         pytest.param("https://h:0/", "expected a port from 1 to 65535", id="port-0"),
         pytest.param("https://h:65536/", "expected a port from 1 to 65535", id="port-too-large"),
         pytest.param("https://h:/", "expected a port from 1 to 65535", id="port-empty"),
-        pytest.param("https://h:" + "9" * 5000, "expected a port from 1 to 65535", id="port-of-5000-digits"),
-        pytest.param("https://h:8x/", "expected a host", id="port-of-letters"),
         pytest.param("https://h:1:2/", "expected a host", id="two-ports"),
         pytest.param("https://exa mple.com", "visible ASCII", id="blank"),
-        pytest.param("https://example.com/a b", "visible ASCII", id="blank-in-path"),
-        pytest.param("https://example.com/\x00", "visible ASCII", id="nul"),
         pytest.param("https://example.com/a\r\nX: y", "visible ASCII", id="line-break"),
-        pytest.param("https://example.com/\x7f", "visible ASCII", id="delete"),
         pytest.param("https://exämple.com", "visible ASCII", id="non-ascii-host"),
-        pytest.param("https://example.com/é", "visible ASCII", id="non-ascii-path"),
-        pytest.param("https://h\\@evil.test/", "no user and password", id="backslash"),
-        pytest.param("https://h%41/", "expected a host", id="encoded-host"),
-        pytest.param("https://[::1/", "expected a host", id="open-bracket"),
         pytest.param("https://[::1::]/", "IPv6 address", id="bad-address"),
         pytest.param("https://[fe80::1%25eth0]/", "expected a host", id="zone"),
         pytest.param("https://a..b/", "a host name", id="empty-label"),
         pytest.param("https://.a/", "a host name", id="leading-period"),
-        pytest.param("https://./", "a host name", id="period"),
         pytest.param("https://-a/", "a host name", id="leading-hyphen"),
         pytest.param("https://" + "a" * 64 + ".test/", "a host name", id="label-of-64"),
         pytest.param("https://" + ".".join(["a" * 60] * 5), "a host name", id="name-over-253"),
@@ -166,17 +138,6 @@ def test_url_that_nothing_could_be_sent_to_is_refused(text: str, reason: str) ->
     assert len(caught.value.text) < 300
 
 
-def test_query_is_checked_with_the_destination() -> None:
-    with refused("destination"):
-        urls.read_destination("https://h.test", "a=é".encode().decode("latin-1"), dialect.SVC)
-
-
-def test_group_name_is_no_url() -> None:
-    with pytest.raises(InvalidInput) as caught:
-        urls.check_url("endpoints[0].url", "orders")
-    assert "invalid scheme" in caught.value.reason
-
-
 @pytest.mark.parametrize(
     ("name", "url"),
     [
@@ -191,12 +152,3 @@ def test_api_destination_is_the_services_own_model(name: str, url: str) -> None:
     for text in ("api/email", "api/llm/", "API/llm", "api/"):
         with pytest.raises(InvalidInput):
             urls.read_destination(text, "", dialect.load(name))
-
-
-@pytest.mark.slow
-@settings(deadline=None)
-@given(rest=st.one_of(st.binary(), st.binary().map(lambda tail: b"https://h" + tail)), query=st.binary())
-def test_any_bytes_give_a_destination_or_a_refusal(rest: bytes, query: bytes) -> None:
-    with suppress(Refused):
-        found = urls.read_destination(rest.decode("latin-1"), query.decode("latin-1"), dialect.SVC)
-        assert found.text.startswith(rest.decode("latin-1"))

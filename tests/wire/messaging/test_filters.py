@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from urllib.parse import quote
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from emulator.core.commands import CancelMessages
-from emulator.core.errors import Refused
 from emulator.core.model.messages import EventState, MessageFilter
 from emulator.core.record import AccountId
 from emulator.queries.history import DeadLetterQuery, EventQuery
 from emulator.wire import dialect, filters
-from emulator.wire.parts import read_parts
 from tests.wire.request_parts import refused, request
 
 _SVC = dialect.load("svc")
@@ -56,11 +49,8 @@ def _dead_letters(query: str = "", *, body: bytes = b"", method: str = "GET") ->
 )
 def test_cancel_filters(query: str, wanted: MessageFilter) -> None:
     assert _cancellation(query) == CancelMessages(account_id=_ACCOUNT, wanted=wanted, count=None)
-
-
-def test_cancel_count() -> None:
-    assert _cancellation("count=500&messageIds=a").count == 500
-    assert _cancellation("count=").count is None
+    assert _cancellation(f"{query}&count=500").count == 500
+    assert _cancellation(f"{query}&count=").count is None
 
 
 @pytest.mark.parametrize(
@@ -98,28 +88,20 @@ def test_an_empty_list_of_a_filter_does_not_cancel_everything(name: str) -> None
     [
         ("labels=a", b"", "labels"),
         ("messageId=a", b"", "messageId"),
-        ("Label=a", b"", "Label"),
         ("label=", b"", "label"),
         ("label=,%20,", b"", "label"),
         ("messageIds=a&label=", b"", "label"),
         ("messageIds=a&fromDate=soon", b"", "fromDate"),
         ("count=0", b"", "count"),
         ("count=501", b"", "count"),
-        ("count=-1", b"", "count"),
-        ("count=x", b"", "count"),
         ("count=1&count=2", b"", "count"),
-        ("fromDate=2024-01-01", b"", "fromDate"),
         ("fromDate=9007199254740992", b"", "fromDate"),
         ("toDate=-1", b"", "toDate"),
-        ("toDate=" + "9" * 5000, b"", "toDate"),
-        ("toDate=1&toDate=2", b"", "toDate"),
         ("", b'{"labels":["a"]}', "labels"),
         ("", b'{"messageIds":[1]}', "messageIds[0]"),
         ("", b'{"fromDate":"x"}', "fromDate"),
-        ("", b'{"fromDate":-1}', "fromDate"),
         ("", b'{"count":0}', "count"),
         ("", b"[]", "body"),
-        ("", b"{", "body"),
     ],
 )
 def test_wrong_cancel_filter_is_named(query: str, body: bytes, field: str) -> None:
@@ -132,7 +114,7 @@ def test_wrong_cancel_filter_is_named(query: str, body: bytes, field: str) -> No
 
 
 def test_event_query_by_default() -> None:
-    assert _events() == EventQuery(account_id=_ACCOUNT, count=1000, latest_first=True)
+    assert _events() == _events("cursor=") == EventQuery(account_id=_ACCOUNT, count=1000, latest_first=True)
     logs = filters.read_event_query(request(), _SVC, _ACCOUNT, maximum=filters.MAX_LOGS)
     assert logs == EventQuery(account_id=_ACCOUNT, count=100, latest_first=True)
 
@@ -183,14 +165,11 @@ def test_states(query: str, states: tuple[EventState, ...], *, in_progress: bool
     [
         ("count=1001", "count"),
         ("count=0", "count"),
-        ("cursor=abc", "cursor"),
-        ("cursor=1-", "cursor"),
         ("cursor=1-2-3", "cursor"),
         ("cursor=" + "1" * 40 + "-1", "cursor"),
         ("order=newest", "order"),
         ("state=DONE", "state"),
         ("state=", "state"),
-        ("fromDate=x", "fromDate"),
     ],
 )
 def test_wrong_event_parameter_is_named(query: str, field: str) -> None:
@@ -198,14 +177,11 @@ def test_wrong_event_parameter_is_named(query: str, field: str) -> None:
         _events(query)
 
 
-def test_empty_cursor_is_the_first_page() -> None:
-    assert _events("cursor=").cursor is None
-
-
 # --- the dead letter queue ----------------------------------------------------------------------
 
 
 def test_dead_letter_query_by_default() -> None:
+    assert _dead_letters("source=workflow") is None
     assert _dead_letters() == DeadLetterQuery(account_id=_ACCOUNT, count=100, latest_first=False)
 
 
@@ -235,14 +211,12 @@ def test_dead_letter_query_with_everything() -> None:
     )
 
 
-def test_workflow_entries_do_not_exist() -> None:
-    assert _dead_letters("source=workflow") is None
-
-
 def test_deletion_may_list_ids_in_its_body() -> None:
     found = _dead_letters("dlqIds=3-0", body=b'{"dlqIds":["1-0"]}', method="DELETE")
     assert found is not None
     assert found.dead_letter_ids == ("3-0", "1-0")
+    # The bodies of other requests are not read.
+    assert _dead_letters(body=b"not json", method="POST") == _dead_letters()
 
 
 def test_deletion_of_an_empty_list_deletes_nothing() -> None:
@@ -251,21 +225,14 @@ def test_deletion_of_an_empty_list_deletes_nothing() -> None:
     assert _dead_letters(body=b"", method="DELETE") is not None
 
 
-def test_body_of_other_requests_is_not_read() -> None:
-    assert _dead_letters(body=b"not json", method="POST") == _dead_letters()
-
-
 @pytest.mark.parametrize(
     ("query", "field"),
     [
         ("host=a.test", "host"),
-        ("path=/a", "path"),
         ("nonsense=1", "nonsense"),
-        ("messageIds=1", "messageIds"),
         ("count=101", "count"),
         ("responseStatus=5xx", "responseStatus"),
         ("responseStatus=1000", "responseStatus"),
-        ("responseStatus=-1", "responseStatus"),
         ("source=queue", "source"),
         ("dlqIds=", "dlqIds"),
         ("cursor=x", "cursor"),
@@ -275,32 +242,3 @@ def test_body_of_other_requests_is_not_read() -> None:
 def test_wrong_dead_letter_parameter_is_named(query: str, field: str) -> None:
     with refused(field):
         _dead_letters(query)
-
-
-def test_wrong_dead_letter_body_is_named() -> None:
-    with refused("dlqId"):
-        _dead_letters(body=b'{"dlqId":["1-0"]}', method="DELETE")
-
-
-_NAMES = ["count", "cursor", "order", "state", "label", "url", "fromDate", "responseStatus", "messageIds", "source"]
-
-
-@pytest.mark.slow
-@settings(deadline=None)
-@given(query=st.lists(st.tuples(st.sampled_from(_NAMES), st.text(max_size=12))), tail=st.binary(), body=st.binary())
-def test_any_bytes_give_a_query_or_a_refusal(query: list[tuple[str, str]], tail: bytes, body: bytes) -> None:
-    text = "&".join(f"{name}={quote(value)}" for name, value in query)
-    parts = read_parts(
-        method="DELETE",
-        raw_path=b"/",
-        query_string=text.encode() + b"&" + tail,
-        raw_headers=[],
-        body=body,
-        client_ip="",
-    )
-    with suppress(Refused):
-        filters.read_cancellation(parts, _SVC, _ACCOUNT)
-    with suppress(Refused):
-        filters.read_event_query(parts, _SVC, _ACCOUNT)
-    with suppress(Refused):
-        filters.read_dead_letter_query(parts, _SVC, _ACCOUNT)

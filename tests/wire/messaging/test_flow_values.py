@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from emulator.core.commands import PinFlow, UnpinFlow
 from emulator.core.errors import Malformed
@@ -75,29 +71,11 @@ def test_anything_else_is_malformed(text: str, reason: str) -> None:
         parse_flow_control_value(text)
 
 
-_ITEMS = st.sampled_from(["rate=", "Parallelism=", "period=", "=", "0", "5", "99999", "8d", "1h", ",", ", ", " "])
-
-
-@pytest.mark.slow
-@given(text=st.text(max_size=20) | st.lists(_ITEMS, max_size=8).map("".join))
-def test_any_text_is_a_value_or_malformed(text: str) -> None:
-    with suppress(Malformed):
-        value = parse_flow_control_value(text)
-        assert value.parallelism is not None or value.rate is not None
-        assert 1 <= (value.parallelism or 1) <= 10**9
-        assert 1 <= (value.rate or 1) <= 10**9
-        assert 1_000 <= value.period_ms <= 604_800_000
-
-
 # -- parameters of the flow control endpoints (D-084) ----------------------------------------------
 
 
 SVC = dialect.load("svc")
-
-
 ACCOUNT = AccountId("a")
-
-
 KEY = FlowKey("k")
 
 

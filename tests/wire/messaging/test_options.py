@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from emulator.core.errors import InvalidInput, InvalidRunMessage, Refused
+from emulator.core.errors import InvalidInput, InvalidRunMessage
 from emulator.core.model.options import (
     CallbackOptions,
     CallType,
@@ -29,15 +26,13 @@ from emulator.wire.messaging.options import (
     read_options,
     read_schedule_id,
 )
-from emulator.wire.parts import RequestParts, read_parts
+from emulator.wire.parts import RequestParts
 from tests.wire.request_parts import refused, request
 
 # -- configuration headers and their twins in the query --------------------------------------------
 
 
 _SVC = dialect.load("svc")
-
-
 _UPSTASH = dialect.load("upstash")
 
 
@@ -138,7 +133,6 @@ def test_header_in_another_dialect(name: str, value: str, expected: MessageOptio
         ("parallelism=2", _flow("k", parallelism=2)),
         ("rate=3, period=1d", _flow("k", rate=3, period_ms=86_400_000)),
         ("period=1h30m3s,rate=1,parallelism=4", _flow("k", parallelism=4, rate=1, period_ms=5_403_000)),
-        ("rate=5, period=2", _flow("k", rate=5, period_ms=2000)),
     ],
 )
 def test_flow_control(value: str, expected: FlowControl) -> None:
@@ -148,10 +142,8 @@ def test_flow_control(value: str, expected: FlowControl) -> None:
 
 def test_flow_control_value_needs_a_key() -> None:
     """D-083."""
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput, match=r"^Svc-Flow-Control-Value: expected Svc-Flow-Control-Key beside it"):
         _read(request(("Svc-Flow-Control-Value", "rate=1")))
-    assert caught.value.field == "Svc-Flow-Control-Value"
-    assert "Svc-Flow-Control-Key" in caught.value.reason
 
 
 def test_typical_publish() -> None:
@@ -180,22 +172,24 @@ def test_typical_publish() -> None:
     )
 
 
+_CONNECTION = [
+    "Host",
+    "Connection",
+    "Content-Length",
+    "Transfer-Encoding",
+    "TE",
+    "Expect",
+    "Upgrade",
+    "Trailer",
+    "Keep-Alive",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+]
+
+
 def test_incoming_headers_leave_out_those_of_the_connection() -> None:
     """D-075."""
-    dropped = [
-        "Host",
-        "Connection",
-        "Keep-Alive",
-        "Proxy-Authorization",
-        "Proxy-Connection",
-        "TE",
-        "Trailer",
-        "Transfer-Encoding",
-        "Upgrade",
-        "Expect",
-        "Content-Length",
-    ]
-    found = _read(request(*((name, "x") for name in dropped), ("X-Signature", "1"), ("x-signature", "2")))
+    found = _read(request(*((name, "x") for name in _CONNECTION), ("X-Signature", "1"), ("x-signature", "2")))
     assert found.incoming == (("X-Signature", "1"), ("X-Signature", "2"))
 
 
@@ -280,24 +274,8 @@ _WRONG_VALUES: dict[str, tuple[str, ...]] = {
     "Svc-Not-Before": ("-1", "1.5", "tomorrow", "1767225600000", "9" * 5000),
     "Svc-Timeout": ("0s", "0", "1w", "-1s", "5x"),
     "Svc-Retries": ("-1", "3.0", "three", "+3", "10000000000", "²", "1_0", "0x1"),
-    "Svc-Retry-Delay": (
-        "tries * 1000",
-        "system(1)",
-        "1000 / 0",
-        "pow(10, 100000)",
-        "1e999",
-        "1000 +",
-        "(" * 100_000,
-        "9**9**9**9",
-    ),
-    "Svc-Callback": (
-        "cb.test/x",
-        "https%3A%2F%2Fcb.test",
-        "my-group",
-        "https://user:pw@cb.test",
-        "https://cb.test/#x",
-        "https://cb.test/" + "a" * 10_240,
-    ),
+    "Svc-Retry-Delay": ("tries * 1000", "1000 / 0", "(" * 100_000),
+    "Svc-Callback": ("cb.test/x", "my-group", "https://cb.test/" + "a" * 10_240),
     "Svc-Failure-Callback": ("ftp://cb.test", "https://cb.test/é"),
     "Svc-Header-Forward": ("yes", "1"),
     "Svc-Label": ("a,,b", "x" * 257, "étiquette", "a\x01b", ","),
@@ -309,7 +287,6 @@ _WRONG_VALUES: dict[str, tuple[str, ...]] = {
     "Svc-Cron": ("* * * * *",),
     "Svc-Forward-": ("x",),
 }
-
 
 _WRONG = [(name, value) for name, values in _WRONG_VALUES.items() for value in values]
 
@@ -368,6 +345,7 @@ def test_content_type_is_one_line_of_ascii() -> None:
 def test_empty_value_is_absent(name: str) -> None:
     """D-072: some clients always send every header, even empty."""
     assert _read(request((name, ""), query=f"{name.lower()}=%20")) == MessageOptions()
+    assert _read(request((name, ""), query="svc-timeout=1s&svc-timeout=")).timeout_ms == 1000
 
 
 @pytest.mark.parametrize(
@@ -387,18 +365,9 @@ def test_option_given_twice_is_refused(headers: Sequence[tuple[str, str]], query
         _read(request(*headers, query=query))
 
 
-def test_empty_twin_does_not_count_as_given() -> None:
-    assert _read(request(("Svc-Delay", ""), query="svc-delay=1s")).delay_ms == 1000
-
-
-def test_forwarded_header_may_be_repeated_in_header_and_query() -> None:
-    found = _read(request(("Svc-Forward-A", "1"), ("Svc-Forward-A", "1"), query="svc-forward-a=2"))
-    assert found.forwarded == (("A", "1"), ("A", "1"), ("A", "2"))
-
-
-def test_forwarded_header_may_be_empty_and_beyond_ascii() -> None:
-    found = _read(request(("Svc-Forward-A", ""), ("Svc-Forward-B", "é")))
-    assert found.forwarded == (("A", ""), ("B", "é"))
+def test_forwarded_header_may_be_repeated_empty_and_beyond_ascii() -> None:
+    found = _read(request(("Svc-Forward-A", ""), ("Svc-Forward-A", ""), query="svc-forward-a=%C3%A9"))
+    assert found.forwarded == (("A", ""), ("A", ""), ("A", "é"))
 
 
 def test_forwarded_header_may_have_the_services_prefix() -> None:
@@ -449,21 +418,6 @@ def test_a_schedules_own_id_is_no_ignored_option_but_that_of_its_callback_is() -
     assert notes == [Note(ignored=("Svc-Callback-Schedule-Id",), dropped=())]
 
 
-_CONNECTION = [
-    "Host",
-    "Connection",
-    "Content-Length",
-    "Transfer-Encoding",
-    "TE",
-    "Expect",
-    "Upgrade",
-    "Trailer",
-    "Keep-Alive",
-    "Proxy-Authorization",
-    "Proxy-Connection",
-]
-
-
 @pytest.mark.parametrize("kind", RequestKind)
 @pytest.mark.parametrize("family", ["", "Callback-", "Failure-Callback-", "Callback-Failure-Callback-"])
 def test_headers_of_the_connection_are_dropped_from_those_to_forward(family: str, kind: RequestKind) -> None:
@@ -502,16 +456,11 @@ def test_nothing_given_in_vain_is_nothing_to_tell() -> None:
     ],
 )
 def test_cron_is_trimmed_and_checked(value: str, expected: str) -> None:
-    parts = request(("Svc-Cron", value), ("Svc-Schedule-Id", "my-id_1.x"), ("Svc-Delay", "5s"))
+    parts = request(("Svc-Cron", value), ("Svc-Delay", "5s"), query="svc-schedule-id=my-id_1.x")
     assert read_cron(parts, _SVC) == expected
     assert read_schedule_id(parts, _SVC) == "my-id_1.x"
+    assert read_cron(request(query=f"svc-cron={value.replace(' ', '+')}"), _SVC) == expected
     assert _read(parts, kind=RequestKind.SCHEDULE) == MessageOptions(delay_ms=5000)
-
-
-def test_cron_in_the_query() -> None:
-    parts = request(query="svc-cron=*/5+*+*+*+*&svc-schedule-id=a")
-    assert read_cron(parts, _SVC) == "*/5 * * * *"
-    assert read_schedule_id(parts, _SVC) == "a"
 
 
 @pytest.mark.parametrize(
@@ -519,13 +468,7 @@ def test_cron_in_the_query() -> None:
     [
         pytest.param("", id="empty"),
         pytest.param("0 * * * * *", id="six-fields"),
-        pytest.param("* * * *", id="four-fields"),
-        pytest.param("0 0 31 2 *", id="impossible-date"),
-        pytest.param("CRON_TZ=Mars/Olympus * * * * *", id="unknown-zone"),
-        pytest.param("60 * * * *", id="out-of-range"),
-        pytest.param("@daily", id="descriptor"),
         pytest.param("é * * * *", id="non-ascii"),
-        pytest.param("*" * 100_000, id="100-kB"),
     ],
 )
 def test_wrong_cron_names_its_header(value: str) -> None:
@@ -544,45 +487,14 @@ def test_missing_cron_has_the_services_own_words() -> None:
 def test_wrong_schedule_id_names_its_header(value: str) -> None:
     with refused("Svc-Schedule-Id"):
         read_schedule_id(request(("Svc-Schedule-Id", value)), _SVC)
-
-
-def test_schedule_without_an_id() -> None:
     assert read_schedule_id(request(("Svc-Schedule-Id", "")), _SVC) is None
-
-
-# --- anything at all ----------------------------------------------------------------------------
-
-_NAMES = st.sampled_from(
-    [name.encode().lower() for name, _, _ in _VALUES]
-    + [b"svc-callback-" + name.encode().lower()[4:] for name, _, _ in _VALUES]
-    + [b"content-type", b"x-own", b"svc-cron", b"svc-schedule-id"]
-)
-
-
-_TEXTS = st.one_of(st.binary(), st.sampled_from([value.encode() for _, value, _ in _VALUES]), st.text().map(str.encode))
-
-
-@pytest.mark.slow
-@settings(deadline=None)
-@given(headers=st.lists(st.tuples(st.one_of(_NAMES, st.binary()), _TEXTS), max_size=6), query=st.binary())
-def test_any_bytes_give_options_or_a_refusal(headers: list[tuple[bytes, bytes]], query: bytes) -> None:
-    with suppress(Refused):
-        parts = read_parts(
-            method="POST", raw_path=b"/", query_string=query, raw_headers=headers, body=b"", client_ip=""
-        )
-        for kind in RequestKind:
-            with suppress(Refused):
-                read_options(parts, _SVC, kind=kind)
-        with suppress(Refused):
-            read_cron(parts, _SVC)
-        read_schedule_id(parts, _SVC)
 
 
 # -- the headers that make a message part of a workflow run ----------------------------------------
 
 
 def read(*headers: tuple[str, str], query: str = "") -> RunOptions | None:
-    return read_options(request(*headers, query=query), dialect.SVC, kind=RequestKind.PUBLISH).workflow
+    return _read(request(*headers, query=query)).workflow
 
 
 def test_all_headers_of_a_message_of_a_run() -> None:
@@ -607,17 +519,14 @@ def test_all_headers_of_a_message_of_a_run() -> None:
     )
 
 
-def test_an_id_alone_is_a_step() -> None:
+def test_an_id_alone_is_a_step_and_without_one_all_others_say_nothing() -> None:
+    assert read(("Svc-Workflow-Init", "true"), ("Svc-Feature-Set", "LazyFetch"), ("Svc-Workflow-CallType", "?")) is None
     assert read(("Svc-Workflow-RunId", "any id")) == RunOptions(run_id=RunId("any id"))
     assert read(query="svc-workflow-runid=wfr_1") == RunOptions(run_id=RunId("wfr_1"))
 
 
-def test_without_an_id_all_others_say_nothing() -> None:
-    assert read(("Svc-Workflow-Init", "true"), ("Svc-Feature-Set", "LazyFetch"), ("Svc-Workflow-CallType", "?")) is None
-
-
 def test_callbacks_have_their_own_level_by_level() -> None:
-    options = read_options(
+    options = _read(
         request(
             ("Svc-Callback", "https://app.test/flow"),
             ("Svc-Callback-Workflow-RunId", "wfr_1"),
@@ -625,9 +534,7 @@ def test_callbacks_have_their_own_level_by_level() -> None:
             ("Svc-Callback-Failure-Callback", "https://app.test/fail"),
             ("Svc-Callback-Failure-Callback-Workflow-Runid", "wfr_1"),
             ("Svc-Callback-Failure-Callback-Workflow-Calltype", "failureCall"),
-        ),
-        dialect.SVC,
-        kind=RequestKind.PUBLISH,
+        )
     )
     assert options.workflow is None
     assert options.callback is not None

@@ -18,7 +18,7 @@ from emulator.core.record import Headers, RunId, jwt_id
 from emulator.wire.messaging.outgoing import headers_of_attempt, is_non_retryable, request_headers, sign
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, attempt
 
-# --  ----------------------------------------------------------------------------------------------
+# -- headers -----------------------------------------------------------------------------------
 
 
 def test_a_first_attempt_carries_these_headers_in_this_order() -> None:
@@ -122,12 +122,7 @@ def test_the_user_may_set_the_defaults() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "Svc-Message-Id",
-        "svc-retried",
-        "SVC-SIGNATURE",
-        "Svc-Topic-Name",
-        "svc-schedule-id",
-        "Svc-Caller-Ip",
+        *("Svc-Message-Id", "svc-retried", "SVC-SIGNATURE", "Svc-Topic-Name", "svc-schedule-id", "Svc-Caller-Ip"),
         "Svc-Region",
     ],
 )
@@ -205,12 +200,10 @@ def test_only_status_and_header_together_ask_for_no_further_attempt(
     assert is_non_retryable(headers, status, "Svc-") is expected
 
 
-# --  ----------------------------------------------------------------------------------------------
+# -- signatures --------------------------------------------------------------------------------
 
 
 VIRTUAL_MS = 1_767_225_600_999
-
-
 WALL_MS = 1_760_000_000_500
 
 

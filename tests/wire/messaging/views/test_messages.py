@@ -130,7 +130,6 @@ CREATED = Event(
     next_delivery_ms=None,
 )
 
-
 ERROR = replace(
     CREATED,
     at_ms=1_767_225_611_000,

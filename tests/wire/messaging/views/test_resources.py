@@ -45,7 +45,6 @@ GROUP = UrlGroup(
     updated_ms=2,
 )
 
-
 GROUP_RECORD = {
     "name": "receivers",
     "createdAt": 1,
@@ -99,7 +98,6 @@ UNSET_FLOW = FlowState(
     pinned_parallelism=False,
     pinned_rate=False,
 )
-
 
 LIMITED_FLOW = replace(
     UNSET_FLOW,
@@ -175,7 +173,6 @@ NEW_SCHEDULE = ScheduleProgress(
     error=None,
 )
 
-
 NEW_SCHEDULE_VIEW = {
     "scheduleId": "scd_1",
     "cron": "*/10 * * * *",
@@ -188,7 +185,6 @@ NEW_SCHEDULE_VIEW = {
     "callerIp": "127.0.0.1",
     "nextScheduleTime": 1_767_226_200_000,
 }
-
 
 FIRED_SCHEDULE = replace(
     NEW_SCHEDULE,
