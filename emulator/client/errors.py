@@ -240,7 +240,7 @@ class HandlerErrors:
             hide_from_traceback(error)
             add_note(error, f"It was raised by mounted code: {_where(found)}")
             # A retry that fails in the same way is met together with the first attempt.
-            if not any(_is_alike(error, each) for each in self._due):
+            if _likeness(error) not in map(_likeness, self._due):
                 self._due.append(error)
         elif len(self._listed) >= _WITH_TRACEBACK:
             for name in ("__traceback__", "__cause__", "__context__"):
@@ -379,13 +379,10 @@ def _is_skip(error: BaseException) -> bool:
     return _is_outcome(error) and "Skip" in type(error).__name__
 
 
-def _is_alike(one: BaseException, other: BaseException) -> bool:
-    return type(one) is type(other) and _text(one) == _text(other) and _place(one) == _place(other)
-
-
-def _place(error: BaseException) -> tuple[str, int] | None:
+def _likeness(error: BaseException) -> tuple[object, ...]:
+    """What exceptions that come of the same line for the same reason have in common."""
     *_, last = [None, *traceback.walk_tb(error.__traceback__)]
-    return None if last is None else (last[0].f_code.co_filename, last[1])
+    return type(error), _text(error), last and (last[0].f_code.co_filename, last[1])
 
 
 def _of_application(trace: TracebackType | None) -> TracebackType | None:

@@ -55,16 +55,12 @@ def compare(ours: JsonObject, theirs: JsonObject) -> tuple[Difference, ...]:
     """Every difference, in the order of our operations and then of theirs."""
     own, other = _operations(ours), _operations(theirs)
     found: list[Difference] = []
-    for key, operation in own.items():
-        if key in other:
-            found += _differences(operation, other[key])
+    for key in (*own, *(each for each in other if each not in own)):
+        if key in own and key in other:
+            found += _differences(own[key], other[key])
         else:
-            found.append(_only(operation.name, "operation", Side.OURS, "there", frozenset({Side.OURS})))
-    found += [
-        _only(operation.name, "operation", Side.THEIRS, "there", frozenset({Side.THEIRS}))
-        for key, operation in other.items()
-        if key not in own
-    ]
+            side, operation = (Side.OURS, own[key]) if key in own else (Side.THEIRS, other[key])
+            found.append(_only(operation.name, "operation", side, "there", frozenset({side})))
     return tuple(dict.fromkeys(found))
 
 

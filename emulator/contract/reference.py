@@ -53,9 +53,6 @@ class _Chapter(Record):
     def anchor(self, *parts: str) -> str:
         return "-".join((self.api.value, *(re.sub(r"[^A-Za-z0-9_.]+", "-", part) for part in parts)))
 
-    def resolved(self, value: Json) -> JsonObject:
-        return resolved(self.document, value)
-
     def components(self, kind: str) -> JsonObject:
         return table(table(self.document.get("components")).get(kind))
 
@@ -190,7 +187,7 @@ def _parameter(chapter: _Chapter, parameter: JsonObject) -> str:
 
 
 def _request(chapter: _Chapter, content: JsonObject) -> str:
-    body = chapter.resolved(content.get("requestBody"))
+    body = resolved(chapter.document, content.get("requestBody"))
     needed = "required" if body.get("required") is True else "optional"
     heading = f'<h5>Request body <span class="note">{needed}</span></h5>'
     return f"{heading}{_about(body)}{_media(chapter, body)}" if body else ""
@@ -199,8 +196,8 @@ def _request(chapter: _Chapter, content: JsonObject) -> str:
 def _responses(chapter: _Chapter, content: JsonObject) -> str:
     shown = ""
     for status, each in table(content.get("responses")).items():
-        response = chapter.resolved(each)
-        headers = {name: chapter.resolved(header) for name, header in table(response.get("headers")).items()}
+        response = resolved(chapter.document, each)
+        headers = {name: resolved(chapter.document, header) for name, header in table(response.get("headers")).items()}
         rows = (
             _entry(f"{_code(name)} {_kind(chapter, header.get('schema'))}", "", _about(header))
             for name, header in headers.items()

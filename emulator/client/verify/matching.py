@@ -41,7 +41,6 @@ from emulator.wire.urls import read_target
 
 # D-250.
 
-
 # Of the lines about one keyword, the first are enough.
 _MAX_LINES = 12
 
@@ -361,7 +360,9 @@ def problem_with_signature(
     if head.get("alg") != "HS256":
         return f'alg: expected "HS256", got {json.dumps(head.get("alg"))}'
     keys = {"current": credentials.current_signing_key, "next": credentials.next_signing_key}
-    fitting = [name for name, key in keys.items() if _is_signed_with(key, tokens[0], signature)]
+    signed = tokens[0].rpartition(".")[0].encode()
+    made = {name: hmac.digest(key.encode(), signed, "sha256") for name, key in keys.items()}
+    fitting = [name for name, digest in made.items() if hmac.compare_digest(digest, signature)]
     if signed_with not in fitting:
         if fitting:
             return f"expected the {signed_with} key, it is signed with the {fitting[0]} one"
@@ -389,11 +390,6 @@ def _token_parts(token: str) -> tuple[dict[str, Any], dict[str, Any], bytes]:
 
 def _decoded(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
-def _is_signed_with(key: str, token: str, signature: bytes) -> bool:
-    signed = token.rpartition(".")[0]
-    return hmac.compare_digest(hmac.digest(key.encode(), signed.encode(), "sha256"), signature)
 
 
 __tracebackhide__ = is_error_of_a_call

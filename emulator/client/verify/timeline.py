@@ -393,7 +393,8 @@ def _captured(world: WorldSnapshot) -> list[str]:
             if each.via is Via.CAPTURE and _is_refused(each) is is_refused
         )
         if counts:
-            rows = [(origin, _captured_line(count, world.near_mounts.get(origin))) for origin, count in counts.items()]
+            near = {origin: f"; {question}" for origin, question in world.near_mounts.items()}
+            rows = [(origin, f"{counted(n, 'attempt')}{near.get(origin, '')}") for origin, n in counts.items()]
             lines += ["", head, *_listed(rows)]
     return lines
 
@@ -401,11 +402,6 @@ def _captured(world: WorldSnapshot) -> list[str]:
 def _is_refused(delivery: Delivery) -> bool:
     """Whether the emulator let an attempt fail instead of capturing it: external=fail, or an address never called."""
     return delivery.via is Via.CAPTURE and delivery.response is None
-
-
-def _captured_line(count: int, question: str | None) -> str:
-    attempts = counted(count, "attempt")
-    return attempts if question is None else f"{attempts}; {question}"
 
 
 def _listed(rows: Sequence[Sequence[str]]) -> list[str]:
