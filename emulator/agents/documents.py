@@ -10,11 +10,12 @@ from pathlib import Path
 
 from emulator import resources
 from emulator.contract import files
+from emulator.contract.document import Api
 from emulator.control.pages import REFERENCE, handbook
 from emulator.core.record import Record
+from emulator.wire.dialect import SVC
 
 _DECISIONS = ("decisions.md", "own_decisions.md", "fidelity.md")
-_APIS = ("control", "messaging", "management")
 # A longer section is cut into passages at its empty lines.
 _MOST = 1_500
 
@@ -57,8 +58,8 @@ def passages() -> Iterator[Passage]:
         yield from _sections(path)
     for name in _DECISIONS:
         yield from _sections(resources.path("contracts", name))
-    for api in _APIS:
-        yield from _operations(files.read(resources.path("contracts", f"{api}.openapi.yaml")))
+    for document in files.documents((Api.CONTROL, Api.MESSAGING, Api.MANAGEMENT), SVC).values():
+        yield from _operations(document)
 
 
 def _sections(path: Path) -> Iterator[Passage]:

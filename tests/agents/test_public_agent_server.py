@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.agents.clients import Agent
+from tests.examples.npm import folder_with_packages, needs_npm
 from tests.harness.emulators import EPOCH_MS, Server, control, server, service
 
 # Before it starts, it asks the account API of the service at its fixed address for databases, in the region `local`
@@ -26,18 +25,12 @@ globalThis.fetch = (url, options) =>
   String(url).startsWith("https://api.upstash.com/") ? Promise.resolve(Response.json([])) : ask(url, options);
 """
 
-NODE, NPM = shutil.which("node"), shutil.which("npm")
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (NODE and NPM), reason="needs Node.js and npm")]
+pytestmark = [pytest.mark.slow, needs_npm]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("npm")
-    options = ("--no-package-lock", "--no-save", "--no-audit", "--no-fund")
-    command = [str(NPM), "install", *options, "@upstash/mcp-server@^0.3"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=240)
-    return folder / "node_modules/@upstash/mcp-server/dist/index.js"
+    return folder_with_packages(tmp_path_factory) / "node_modules/@upstash/mcp-server/dist/index.js"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +58,7 @@ def asked(program: Path, emulator: Server, talk: Callable[[Asked], Coroutine[Any
     environment = {**os.environ, "UPSTASH_EMAIL": "a@example.com", "UPSTASH_API_KEY": "none"}
     preload = f"data:text/javascript,{quote(ACCOUNT_API)}"
     parameters = StdioServerParameters(
-        command=str(NODE), args=["--import", preload, str(program), "--disable-telemetry"], env=environment
+        command="node", args=["--import", preload, str(program), "--disable-telemetry"], env=environment
     )
 
     async def main() -> None:

@@ -51,24 +51,16 @@ def test_every_link_to_a_file_leads_somewhere(page: Page) -> None:
 @pytest.mark.slow
 def test_first_test_of_the_readme_passes_and_can_fail(tmp_path: Path) -> None:
     code = next(each.text for each in README.snippets if each.file_name == "test_reminder.py")
-
-    def run(text: str) -> str:
-        (tmp_path / "test_reminder.py").write_text(text)
-        done = subprocess.run(
-            ["bash", "-c", "pytest -q"],
-            cwd=tmp_path,
-            env=variables(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        return done.stdout
-
     assert code.count("\n") <= 20
-    assert "1 passed" in run(code)
-    failed = run(code.replace('"1d1m"', '"1d5m"'))
-    assert "attempt 2: expected +1d5m (2026-01-02T00:05:00.000Z), began +1d1m" in failed
-    assert "svc-emulator timeline" in failed
+    (tmp_path / "test_reminder.py").write_text(code)
+    (tmp_path / "test_that_fails.py").write_text(code.replace('"1d1m"', '"1d5m"'))
+    command = ["bash", "-c", "pytest -q -rA"]
+    own = variables(tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert re.search(r"^PASSED test_reminder\.py", done.stdout, re.MULTILINE), done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+    assert "attempt 2: expected +1d5m (2026-01-02T00:05:00.000Z), began +1d1m" in done.stdout
+    assert "svc-emulator timeline" in done.stdout
 
 
 # -- commands ---------------------------------------------------------------------------------

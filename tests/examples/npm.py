@@ -1,4 +1,4 @@
-"""The npm packages of the JavaScript examples, installed once for all workers of a run."""
+"""The npm packages of the JavaScript examples and of other tests, installed once for all workers of a run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ RUNNERS = {
     "expect": "^30.0.0",
     "tsx": "^4.20.0",
 }
+# The public service's own server for agents.
+AGENT_SERVER = {"@upstash/mcp-server": "^0.3"}
 
 needs_npm = pytest.mark.skipif(missing("node", "npm"), reason="needs Node.js and npm")
 
@@ -41,19 +43,12 @@ def folder_with_packages(factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "installed").exists():
             wanted: dict[str, str] = {}
-            for packages in (*map(packages_of, EXAMPLES_OF_NODE), RUNNERS):
+            for packages in (*map(packages_of, EXAMPLES_OF_NODE), RUNNERS, AGENT_SERVER):
                 assert all(wanted.get(name, version) == version for name, version in packages.items()), packages
                 wanted |= packages
             (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
-            command = [
-                "npm",
-                "install",
-                "--no-package-lock",
-                "--no-audit",
-                "--no-fund",
-                "--prefer-offline",
-                "--loglevel=error",
-            ]
+            options = "--no-package-lock --no-audit --no-fund --prefer-offline --loglevel=error"
+            command = ["npm", "install", *options.split()]
             subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
             (folder / "installed").touch()
     return folder

@@ -19,6 +19,7 @@ import yaml
 
 from emulator import Emulator, Refused
 from tests.examples.workplaces import EXAMPLES
+from tests.harness import forks
 from tests.harness.loops import PATIENCE_S
 
 SCALE = EXAMPLES / "ci" / "scale"
@@ -97,9 +98,11 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def running(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+def running(
+    command: list[str], program: type[subprocess.Popen[str]], **environment: str
+) -> Iterator[subprocess.Popen[str]]:
     inherited = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
+    with program(
         command, env=inherited | environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         try:
@@ -119,12 +122,12 @@ def scale(tmp_path: Path) -> Iterator[Scale]:
     variables |= {"LISTEN": f"127.0.0.1:{front}", "ADMIN": str(admin)}
     with ExitStack() as ending:
         serve = [sys.executable, "-m", "emulator", "serve", "--clock", "frozen"]
-        servers = [ending.enter_context(running(serve, EMULATOR_PORT=str(port))) for port in ports]
+        servers = [ending.enter_context(running(serve, forks.Forked, EMULATOR_PORT=str(port))) for port in ports]
         for server in servers:
             assert server.stdout is not None
             assert server.stdout.readline()
         ending.callback(admin.unlink, missing_ok=True)
-        ending.enter_context(running([HAPROXY, "-db", "-f", str(SCALE / "haproxy.cfg")], **variables))
+        ending.enter_context(running([HAPROXY, "-db", "-f", str(SCALE / "haproxy.cfg")], subprocess.Popen, **variables))
         until(admin.exists)
         urls = tuple(f"http://127.0.0.1:{port}" for port in ports)
         yield Scale(url=f"http://127.0.0.1:{front}", servers=urls, processes=tuple(servers), admin=admin)
