@@ -63,26 +63,6 @@ def test_world(emulator, emulator_server, turn):
     run().assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        ('emulator.publish("https://a.test", dely="1d")', "no option is named dely, did you mean delay?"),
-        ('emulator.publish("https://a.test", delay="1x")', "delay: expected a duration such as 10s"),
-        ('emulator.schedules.create("https://a.test", "0 9 * * *", dely="1d")', "no option is named dely"),
-    ],
-)
-def test_a_wrong_argument_is_shown_at_the_line_of_the_test(
-    pytester: pytest.Pytester, run: Run, call: str, told: str
-) -> None:
-    pytester.makepyfile(f"def test_it(emulator):\n    {call}\n")
-
-    output = run().stdout.str()
-
-    assert told in output
-    assert "def check_names" not in output
-    assert re.search(r"^test_a_wrong\w+\.py:2: (TypeError|ValueError)$", output, re.MULTILINE)
-
-
 def test_ids_and_tokens_of_a_test_do_not_depend_on_the_tests_around_it(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest("""
 import random
@@ -146,40 +126,16 @@ def test_on_a_shared_server_a_worlds_name_ends_at_random() -> None:
 
 # -- options ----------------------------------------------------------------------------------
 
-OPTIONS_TEST = """
-def test_options(emulator, emulator_server):
-    assert str(emulator.clock.now()) == "2027-03-01 12:00:00+00:00"
-    assert str(emulator_server.clock.now()) == "2027-03-01 12:00:00+00:00"
-    assert emulator.dialect.name == "upstash"
-    print("token", emulator.token)
-"""
 
-
-def test_options_decide_on_seed_epoch_and_dialect(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(OPTIONS_TEST)
-    options = ("--emulator-epoch", "2027-03-01T12:00", "--emulator-dialect", "upstash")
+def test_a_seed_decides_on_ids_and_tokens(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("def test_seed(emulator): print('token', emulator.token)")
 
     def token(*arguments: str) -> str:
-        result = run("-s", *options, *arguments)
-        result.assert_outcomes(passed=1)
-        [line] = [line for line in result.outlines if "token" in line]
+        [line] = [line for line in run("-s", *arguments).outlines if "token ey" in line]
         return line
 
     assert token() == token("--emulator-seed", "0")
     assert token() != token("--emulator-seed", "7")
-
-
-def test_options_may_stand_in_the_ini_file_and_a_flag_wins(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(OPTIONS_TEST)
-    pytester.makeini("""
-[pytest]
-emulator_epoch = 1804161600000
-emulator_dialect = upstash
-emulator_seed = 7
-""")
-
-    run().assert_outcomes(failed=1)
-    run("--emulator-epoch", "2027-03-01T12:00:00Z").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -187,25 +143,54 @@ emulator_seed = 7
     [
         (["--emulator-seed", "x"], "--emulator-seed: expected an integer, got 'x'"),
         (["--emulator-epoch", "soon"], "--emulator-epoch: expected an ISO 8601 time such as 2026-01-01T00:00:00Z, *"),
-        (["--emulator-url", "localhost:8080"], "--emulator-url: expected an address such as http://127.0.0.1:8080, *"),
-        (["-o", "emulator_strict=maybe"], "emulator_strict: expected true or false: *'maybe'"),
         (["--emulator-epoch", "1969-12-31"], "--emulator-epoch: expected an instant after 1970-01-01T00:00:00Z"),
+        (["--emulator-url", "localhost:8080"], "--emulator-url: expected an address such as http://127.0.0.1:8080, *"),
+        (["--emulator-external", "no"], "--emulator-external: expected one of capture, fail, allow, got 'no'"),
+        (["--emulator-plan", "gold"], "--emulator-plan: expected one of free, paid, got 'gold'"),
+        (["--emulator-chaos", "5"], "--emulator-chaos: expected a number from 0 (nothing) to 1, got '5'"),
+        (["--emulator-settle", "5"], "--emulator-settle: expected a time such as 30s*; did you mean 5s[?]"),
+        (["--emulator-keep-history", "no"], "--emulator-keep-history: expected 'all', a number of*got 'no'"),
+        (["--emulator-handler-errors", "no"], "--emulator-handler-errors: expected raise or report, got 'no'"),
+        (["--emulator-token", "a b"], "--emulator-token: expected 8 to 256 letters, *got 'a b'"),
+        (["--emulator-port", "x"], "--emulator-port: expected a port, or a range such as *got 'x'"),
+        (["--emulator-port", "0"], "--emulator-port: expected a port, *got '0'"),
+        (["--emulator-port", "9000-8000"], "--emulator-port: expected a port, *got '9000-8000'"),
+        (["-o", "emulator_strict=maybe"], "emulator_strict: expected true or false: *'maybe'"),
+        (["-o", "emulator_seed=x"], "emulator_seed in the ini file: expected an integer, got 'x'"),
+        (["-c", "own.ini"], "emulator_plan in own.ini: expected one of free, paid, got 'gold'"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_refused_before_any_test(run: Run, options: list[str], text: str) -> None:
+def test_an_option_that_cannot_be_used_is_refused_before_any_test(
+    pytester: pytest.Pytester, run: Run, options: list[str], text: str
+) -> None:
+    pytester.makefile(".ini", own="[pytest]\nemulator_plan = gold")
+
     result = run(*options)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {text}"])
 
 
-def test_an_unknown_dialect_fails_the_test_in_one_line(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("def test_x(emulator): pass")
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--emulator-dialect klingon", "dialect: unknown dialect 'klingon': expected svc, upstash or *"),
+        ("--emulator-fixtures nowhere.yaml", "*nowhere.yaml: cannot be read: *"),
+        ("--emulator-url http://127.0.0.1:1", "no emulator answers at http://127.0.0.1:1: *"),
+        ("--emulator-url {url} --emulator-settle 2s", "emulator_settle: {url} runs already; start it with --settle *"),
+        ("--emulator-url {url} --emulator-dialect upstash", "{url} speaks the dialect svc, not upstash"),
+        ("--emulator-url {url} --emulator-strict", "{url} is not strict, as emulator_strict wants it (serve --strict)"),
+    ],
+)
+def test_a_server_that_tests_cannot_have_fails_them_in_one_line(
+    pytester: pytest.Pytester, run: Run, shared: Emulator, options: str, text: str
+) -> None:
+    pytester.makepyfile("def test_x(emulator): pass\ndef test_y(emulator): pass")
 
-    result = run("--emulator-dialect", "klingon")
+    result = run(*options.format(url=shared.url).split())
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["svc-emulator: dialect: unknown dialect 'klingon': expected svc, upstash or *"])
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines([f"*svc-emulator: {text.format(url=shared.url)}"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
@@ -220,49 +205,37 @@ def test_help_tells_of_every_option(run: Run) -> None:
 # -- reports ----------------------------------------------------------------------------------
 
 
-def test_a_failing_test_shows_the_timeline_of_its_world(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(FAILING)
+def test_a_failing_test_or_fixture_shows_the_timeline_of_its_world(pytester: pytest.Pytester, run: Run) -> None:
+    in_fixture = FAILING.replace("def test_reminder", "@pytest.fixture\ndef reminder")
+    pytester.makepyfile(test_a=FAILING, test_b=f"import pytest\n{in_fixture}\ndef test_it(reminder): pass")
 
-    result = run()
+    for file, outcome in {"test_a.py": "failed", "test_b.py": "errors"}.items():
+        result = run(file)
+        result.assert_outcomes(**{outcome: 1})
+        result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
 
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
+
+REFUSED = {
+    "emulator.publish('https://a.test', dely='1d')": "TypeError: no option is named dely, did you mean delay[?]",
+    "emulator.publish('https://a.test', delay='1x')": "ValueError: delay: expected a duration such as 10s*",
+    "emulator.publish('https://a.test', headers={'Svc-Delay': 'soon'})": "*Refused: Svc-Delay: expected *",
+    "emulator.schedules.create('https://a.test', '0 9 * * *', dely='1d')": "TypeError: no option is named dely*",
+    "emulator.clock.advance('soon')": "*Refused: by: expected *",
+    "emulator.verify(at='soon')": "ValueError: at: expected *",
+    "emulator.destinations.respond('https://a.test', times=0)": "*times: expected *",
+}
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        (
-            "emulator.publish('https://app.example.com', headers={'Svc-Delay': 'soon'})",
-            "*Refused: Svc-Delay: expected *",
-        ),
-        ("emulator.clock.advance('soon')", "*Refused: by: expected *"),
-        ("emulator.verify(at='soon')", "*ValueError: at: expected *"),
-        ("emulator.destinations.respond('https://a.test', times=0)", "*times: expected *"),
-    ],
-)
-def test_what_is_refused_shows_the_line_of_the_test_alone(
-    line: str, text: str, pytester: pytest.Pytester, run: Run
-) -> None:
-    pytester.makepyfile(f"def test_x(emulator):\n    {line}\n")
+def test_what_is_refused_shows_the_line_of_the_test_alone(pytester: pytest.Pytester, run: Run) -> None:
+    tests = [f"def test_{number}(emulator):\n    {line}" for number, line in enumerate(REFUSED)]
+    pytester.makepyfile("\n\n".join(tests))
 
     result = run("--tb=short")
 
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["test_*.py:2: in test_x", f"    {line}", f"E   {text}"], consecutive=True)
-
-
-def test_a_fixture_that_fails_beside_the_world_shows_it_too(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(
-        "import pytest\n"
-        + FAILING.replace("def test_reminder", "@pytest.fixture\ndef reminder")
-        + "\ndef test_reminder(reminder): pass"
-    )
-
-    result = run()
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(TIMELINE, consecutive=True)
+    result.assert_outcomes(failed=len(REFUSED))
+    for number, (line, text) in enumerate(REFUSED.items()):
+        shown = [f"test_*.py:{3 * number + 2}: in test_{number}", f"    {line}", f"E   {text}"]
+        result.stdout.fnmatch_lines(shown, consecutive=True)
 
 
 def test_other_reports_show_none(pytester: pytest.Pytester, run: Run) -> None:
@@ -304,35 +277,35 @@ def test_ids(emulator):
     result.stdout.fnmatch_lines(["*- svc-emulator timeline -*", "Whole ids:", f"  msg_..{made[-4:]}  {made}"])
 
 
-@pytest.mark.parametrize(
-    "failing",
-    [
-        pytest.param("emulator.verify(status=500)", id="verify"),
-        pytest.param("helper(emulator)", id="verify in a helper"),
-        pytest.param("assert emulator.verify(status=500) is None", id="verify in an assertion"),
-    ],
-)
-def test_a_failed_verify_shows_the_timeline_once(pytester: pytest.Pytester, run: Run, failing: str) -> None:
-    pytester.makepyfile(f"""
+def test_a_failed_verify_shows_the_timeline_once(pytester: pytest.Pytester, run: Run) -> None:
+    """Also one in a helper, or in an assertion."""
+    pytester.makepyfile("""
+import pytest
+
 def helper(emulator):
     try:
         emulator.verify(status=500)
     except AssertionError as error:
         raise RuntimeError("not delivered") from error
 
-def test_it(emulator):
+@pytest.mark.parametrize("way", ["alone", "helper", "assert"])
+def test_it(emulator, way):
     ids = [emulator.publish("https://app.example.com/" + name) for name in "ab"]
     print("made", *ids)
-    {failing}
+    if way == "helper":
+        helper(emulator)
+    if way == "assert":
+        assert emulator.verify(status=500) is None
+    emulator.verify(status=500)
 """)
 
     result = run()
 
-    result.assert_outcomes(failed=1)
-    assert sum("2 attempts of 2 messages; the clock is at " in line for line in result.outlines) == 1
-    [made] = [line.split()[1:] for line in result.outlines if line.startswith("made ")]
-    shown = ["*- svc-emulator timeline -*", "It is shown above.", "", "Whole ids:"]
-    result.stdout.fnmatch_lines([*shown, *(f"  msg_..{each[-4:]}  {each}" for each in made)], consecutive=True)
+    result.assert_outcomes(failed=3)
+    assert sum("2 attempts of 2 messages; the clock is at " in line for line in result.outlines) == 3
+    for made in [line.split()[1:] for line in result.outlines if line.startswith("made ")]:
+        shown = ["*- svc-emulator timeline -*", "It is shown above.", "", "Whole ids:"]
+        result.stdout.fnmatch_lines([*shown, *(f"  msg_..{each[-4:]}  {each}" for each in made)], consecutive=True)
 
 
 def test_a_report_is_made_though_the_emulator_is_gone(pytester: pytest.Pytester, run: Run) -> None:
@@ -408,27 +381,6 @@ def test_the_server_may_be_named_by_the_environment(
     let_in.assert_outcomes(passed=1)
 
 
-def test_a_server_that_does_not_answer_fails_the_tests_in_one_line(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("def test_x(emulator): pass\ndef test_y(emulator): pass")
-
-    result = run("--emulator-url", "http://127.0.0.1:1")
-
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["svc-emulator: no emulator answers at http://127.0.0.1:1: *"])
-
-
-def test_a_server_of_another_dialect_fails_the_tests_in_one_line(
-    pytester: pytest.Pytester, run: Run, shared: Emulator
-) -> None:
-    pytester.makepyfile("def test_x(emulator): pass")
-
-    run("--emulator-url", shared.url, "--emulator-dialect", "svc").assert_outcomes(passed=1)
-    result = run("--emulator-url", shared.url, "--emulator-dialect", "dialects/upstash.toml")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"svc-emulator: {shared.url} speaks the dialect svc, not upstash"])
-
-
 # -- asynchronous tests -------------------------------------------------------------------------
 
 ASYNC_TEST = """
@@ -452,53 +404,37 @@ async def test_reminder(emulator: Emulator, async_emulator: AsyncEmulator) -> No
 """
 
 
-@pytest.mark.parametrize(
-    ("mark", "arguments", "count"),
-    [
-        pytest.param("@pytest.mark.asyncio", ["-p", "pytest_asyncio.plugin", "--asyncio-mode=strict"], 1, id="strict"),
-        pytest.param("", ["-p", "pytest_asyncio.plugin", "--asyncio-mode=auto"], 1, id="auto"),
-        pytest.param("@pytest.mark.anyio", ["-p", "anyio.pytest_plugin"], 2, id="anyio on asyncio and trio"),
-    ],
-)
-def test_asynchronous_tests_run_under_every_plugin(
-    pytester: pytest.Pytester, run_apart: Run, mark: str, arguments: list[str], count: int
-) -> None:
-    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n" if count == 1 else "[pytest]")
-    pytester.makepyfile(ASYNC_TEST.format(mark=mark))
+def test_asynchronous_tests_run_under_the_plugin_of_asyncio(pytester: pytest.Pytester, run_apart: Run) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makepyfile(ASYNC_TEST.format(mark="@pytest.mark.asyncio"))
 
-    run_apart(*arguments).assert_outcomes(passed=count)
+    run_apart("-p", "pytest_asyncio.plugin", "--asyncio-mode=strict").assert_outcomes(passed=1)
+
+
+def test_asynchronous_tests_run_on_asyncio_and_trio_under_that_of_anyio(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(ASYNC_TEST.format(mark="@pytest.mark.anyio"))
+
+    run("-panyio").assert_outcomes(passed=2)
 
 
 # -- beside other plugins, and beside nothing ---------------------------------------------------
 
 
-def test_every_worker_of_xdist_has_a_server_of_its_own(
+def test_the_workers_of_xdist_have_worlds_of_their_own_on_a_shared_server(
     pytester: pytest.Pytester, run_apart: Run, shared: Emulator
 ) -> None:
-    pytester.makepyfile("""
-import os, pytest
+    pytester.makepyfile(f"""
+import pytest
 
 @pytest.mark.parametrize("turn", range(8))
 def test_world(emulator, turn):
     emulator.publish("https://app.example.com/")
     assert len(emulator.deliveries()) == 1
-    with open(os.environ["PYTEST_XDIST_WORKER"], "a") as file:
-        print(emulator.url, file=file)
+    assert emulator.url == "{shared.url}"
 """)
-    workers = [pytester.path / name for name in ("gw0", "gw1")]
 
-    def urls() -> list[set[str]]:
-        found = [set(worker.read_text().split()) for worker in workers]
-        for worker in workers:
-            worker.unlink()
-        return found
-
-    run_apart("-p", "xdist", "-n", "2").assert_outcomes(passed=8)
-    [first], [second] = urls()
     run_apart("-p", "xdist", "-n", "2", "--emulator-url", shared.url).assert_outcomes(passed=8)
 
-    assert first != second
-    assert urls() == [{shared.url}, {shared.url}]
     assert worlds(shared) == ["default"]
 
 
@@ -537,13 +473,13 @@ def test_right_again(emulator):
 """
 
 
-@pytest.mark.parametrize("way", ["option", "ini"])
-def test_a_strict_run_fails_the_test_whose_client_is_wrong(way: str, pytester: pytest.Pytester, run: Run) -> None:
+@pytest.mark.parametrize("option", [["--emulator-strict"], ["-o", "emulator_strict=true"]])
+def test_a_strict_run_fails_the_test_whose_client_is_wrong(
+    option: list[str], pytester: pytest.Pytester, run: Run
+) -> None:
     """D-337."""
     pytester.makepyfile(STRICT)
-    if way == "ini":
-        pytester.makeini("[pytest]\nemulator_strict = true")
-    result = run(*(["--emulator-strict"] if way == "option" else []))
+    result = run(*option)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -552,16 +488,6 @@ def test_a_strict_run_fails_the_test_whose_client_is_wrong(way: str, pytester: p
             "*svc-emulator timeline*",
         ]
     )
-
-
-def test_a_strict_run_needs_a_strict_server(pytester: pytest.Pytester, run: Run) -> None:
-    """D-337."""
-    pytester.makepyfile(STRICT)
-    with Emulator() as server:
-        run("--emulator-strict", "--emulator-url", server.url).stdout.fnmatch_lines(
-            [f"*svc-emulator: {server.url} is not strict, as emulator_strict wants it (serve --strict)"]
-        )
-    run().assert_outcomes(passed=3)
 
 
 # -- many seeds -------------------------------------------------------------------------------
@@ -641,36 +567,29 @@ async def test_all(async_emulator):
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "fixture", "said"),
     [
-        ("", "expected how many seeds, or the seeds, such as emulator_seeds(100)"),
-        ("0", "expected a number of seeds, or the seeds, got 0"),
-        ("'ten'", "expected a number of seeds, or the seeds, got 'ten'"),
-        ("[1, 'a']", "expected whole numbers"),
-        ("10, chaos=2", "chaos: expected a number from 0 to 1, got 2"),
-        ("10, mess=1", "unexpected keyword argument 'mess'"),
+        ("emulator_seeds()", "emulator", "expected how many seeds, or the seeds, such as emulator_seeds(100)"),
+        ("emulator_seeds(0)", "emulator", "expected a number of seeds, or the seeds, got 0"),
+        ("emulator_seeds('ten')", "emulator", "expected a number of seeds, or the seeds, got 'ten'"),
+        ("emulator_seeds([1, 'a'])", "emulator", "expected whole numbers"),
+        ("emulator_seeds(10, chaos=2)", "emulator", "chaos: expected a number from 0 to 1, got 2"),
+        ("emulator_seeds(10, mess=1)", "emulator", "unexpected keyword argument 'mess'"),
+        ("emulator_seeds(3)", "", "the test uses no fixture `emulator`"),
+        ("emulator(plan='free')", "", "the test uses no fixture `emulator`, whose world it is about"),
+        ("emulator('paid')", "emulator", "expected keywords, such as epoch=*, got 'paid'"),
+        ("emulator(plan='gold')", "emulator", "plan: expected one of free, paid, got 'gold'"),
     ],
 )
-def test_a_marker_that_cannot_be_used_is_refused(pytester: pytest.Pytester, run: Run, marker: str, said: str) -> None:
-    """D-425."""
-    pytester.makepyfile(f"""
-import pytest
-
-@pytest.mark.emulator_seeds({marker})
-def test_all(emulator):
-    pass
-""")
-    result = run()
+def test_a_marker_that_cannot_be_used_is_refused(
+    pytester: pytest.Pytester, run: Run, marker: str, fixture: str, said: str
+) -> None:
+    """D-425, D-493. A fixture of Faker takes `request`, and is used in every test."""
+    pytester.makepyfile(f"import pytest\n\n@pytest.mark.{marker}\ndef test_all({fixture}): pass\n")
+    result = run("-p", "faker.contrib.pytest.plugin")
     assert result.ret is pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*test_all: emulator_seeds: *{said.replace('[', '[[]')}*"])
-
-
-def test_a_marked_test_without_a_world_is_refused(pytester: pytest.Pytester, run: Run) -> None:
-    """D-425."""
-    pytester.makepyfile("import pytest\n\n@pytest.mark.emulator_seeds(3)\ndef test_all():\n    pass\n")
-    result = run()
-    assert result.ret is pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*the test uses no fixture `emulator`*"])
+    name, shown = marker.partition("(")[0], said.replace("[", "[[]")
+    result.stderr.fnmatch_lines([f"ERROR: *.py::test_all: {name}: *{shown}*"])
 
 
 # -- mounted code -----------------------------------------------------------------------------

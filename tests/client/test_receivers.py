@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import hashlib
@@ -55,31 +54,6 @@ def test_a_receiver_elsewhere_is_checked_over_the_network(emu: Emulator) -> None
         assert report["slow-client"].verdict is Verdict.PASSED
 
 
-def test_an_asynchronous_effect_is_read_on_the_loop_of_the_test() -> None:
-    threads = set()
-
-    async def main() -> None:
-        async with AsyncEmulator() as emulator:
-
-            async def effect() -> int:
-                threads.add(threading.current_thread())
-                return 1
-
-            report = await emulator.check_receiver(lambda request: 401, effect=effect)
-            assert {result.id for result in report.failures} >= {"valid", "next-key"}
-
-    asyncio.run(main())
-    assert threads == {threading.current_thread()}
-
-
-def test_what_an_effect_raises_is_raised(emu: Emulator) -> None:
-    def effect() -> int:
-        raise ZeroDivisionError("no table")
-
-    with pytest.raises(ZeroDivisionError, match="no table"):
-        emu.check_receiver(lambda request: 200, effect=effect)
-
-
 # -- the thread of the effect -----------------------------------------------------------------
 
 
@@ -106,24 +80,30 @@ def test_an_effect_is_read_in_the_thread_of_the_test(emu: Emulator) -> None:
 
 
 @pytest.mark.parametrize("library", ["asyncio", "trio"])
-def test_an_effect_is_read_in_the_thread_of_an_asynchronous_test(library: str) -> None:
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_an_effect_is_read_in_the_thread_of_an_asynchronous_test(library: str, is_asynchronous: bool) -> None:
     """D-575."""
     threads = set()
 
+    def effect() -> int:
+        threads.add(threading.current_thread())
+        return 1
+
+    async def later() -> int:
+        return effect()
+
     async def main() -> None:
         async with AsyncEmulator() as emulator:
-
-            def effect() -> int:
-                threads.add(threading.current_thread())
-                return 1
-
-            await emulator.check_receiver(lambda request: 401, effect=effect)
+            report = await emulator.check_receiver(lambda request: 401, effect=later if is_asynchronous else effect)
+            assert {result.id for result in report.failures} >= {"valid", "next-key"}
 
     anyio.run(main, backend=library)
     assert threads == {threading.current_thread()}
 
 
-@pytest.mark.parametrize("error", [StopIteration, KeyboardInterrupt, pytest.fail.Exception, SystemExit])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, StopIteration, KeyboardInterrupt, pytest.fail.Exception, SystemExit]
+)
 def test_whatever_an_effect_raises_ends_the_check(emu: Emulator, error: type[BaseException]) -> None:
     def effect() -> int:
         raise error("stop")
@@ -153,6 +133,13 @@ def verified(emu: Emulator, url: str, token: str | None, body: bytes) -> bool:
 FRAMEWORK_URL = "https://receiver.test/"
 
 
+def written_again(body: bytes) -> bytes:
+    """JSON that is parsed and written; other bodies as they are."""
+    with contextlib.suppress(ValueError):
+        return json.dumps(json.loads(body), separators=(",", ":")).encode()
+    return body
+
+
 def fastapi_app(emu: Emulator, mistake: str) -> Any:
     """Of the mistakes, `writes again` verifies JSON that is parsed and written again, `JSON only` no other body."""
     app = fastapi.FastAPI()
@@ -160,11 +147,9 @@ def fastapi_app(emu: Emulator, mistake: str) -> Any:
     @app.post("/")
     async def receive(request: fastapi.Request) -> fastapi.Response:
         body = await request.body()
-        if mistake == "writes again" and body:
-            with contextlib.suppress(ValueError):
-                body = json.dumps(json.loads(body), separators=(",", ":")).encode()
-        is_json = request.headers.get("content-type") == "application/json"
-        is_exempt = mistake == "JSON only" and not is_json
+        if mistake == "writes again":
+            body = written_again(body)
+        is_exempt = mistake == "JSON only" and request.headers.get("content-type") != "application/json"
         if not is_exempt and not verified(emu, FRAMEWORK_URL, request.headers.get("svc-signature"), body):
             return fastapi.Response(status_code=401)
         try:
@@ -181,17 +166,12 @@ def flask_app(emu: Emulator, mistake: str) -> Any:
 
     @app.post("/")
     def receive() -> tuple[str, int]:
-        if mistake == "writes again":
-            parsed = flask.request.get_json(silent=True)
-            body = (
-                flask.request.get_data() if parsed is None else flask.json.dumps(parsed, separators=(",", ":")).encode()
-            )
-        elif mistake == "JSON only":
+        if mistake == "JSON only":
             # A form is consumed by its parser: nothing is left to verify.
             assert flask.request.form is not None
-            body = flask.request.get_data()
-        else:
-            body = flask.request.get_data()
+        body = flask.request.get_data()
+        if mistake == "writes again":
+            body = written_again(body)
         if not verified(emu, FRAMEWORK_URL, flask.request.headers.get("Svc-Signature"), body):
             return "", 401
         return "", 200 if flask.request.is_json and flask.request.get_json(silent=True) is not None else 415
@@ -203,12 +183,9 @@ def plain_function(emu: Emulator, mistake: str) -> Any:
     def receive(request: Request) -> int:
         if request.method != "POST":
             return 405
-        body = request.body
-        if mistake == "writes again":
-            with contextlib.suppress(ValueError):
-                body = json.dumps(json.loads(body), separators=(",", ":")).encode()
         if mistake == "JSON only" and request.headers["content-type"].startswith("text/"):
             return 200
+        body = written_again(request.body) if mistake == "writes again" else request.body
         return 200 if verified(emu, FRAMEWORK_URL, request.headers.get("svc-signature"), body) else 401
 
     return receive

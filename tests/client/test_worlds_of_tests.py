@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from emulator import AsyncEmulator, Emulator, explore
-from emulator.client.worlds_of_tests import fewest
+from emulator.client.worlds_of_tests import check_arguments, fewest
 
 if TYPE_CHECKING:
     from tests.harness.pytest_runs import Run
@@ -35,6 +35,8 @@ ALL_TEST = """
 import pytest
 
 def test_all(emulator, emulator_server):
+    assert str(emulator.clock.now()) == str(emulator_server.clock.now()) == "2027-03-01 12:00:00+00:00"
+    assert emulator.dialect.name == "upstash"
     emulator.publish("https://forgotten.test/", retries=0)
     [delivery] = emulator.deliveries()
     assert delivery.response is None
@@ -46,7 +48,7 @@ def test_all(emulator, emulator_server):
     emulator.publish("https://app.test/", retries=0)
     assert emulator.deliveries("https://app.test/")[0].status == 500
     settings = emulator_server.session.server._emulation.settings
-    assert (settings.settle_s, settings.kept.entries) == (2, 1000)
+    assert (settings.settle_s, settings.kept.entries, settings.seed) == (2, 1000, 7)
 """
 FIXTURES = """
 accounts: [{}]
@@ -54,13 +56,16 @@ url_groups: [{name: news, endpoints: [{url: "https://a.example.com"}]}]
 """
 
 
-@pytest.mark.parametrize("way", ["option", "ini"])
+@pytest.mark.parametrize("way", ["option", "ini", "option before ini"])
 def test_every_option_reaches_the_worlds_of_tests(way: str, pytester: pytest.Pytester, run: Run) -> None:
     """D-490, D-492, D-493."""
     port = free_port()
     pytester.makepyfile(ALL_TEST % {"port": port})
     pytester.makefile(".yaml", begin=FIXTURES)
     given = {
+        "seed": "7",
+        "epoch": "2027-03-01T12:00" if way == "option" else "1803902400000",
+        "dialect": "upstash",
         "external": "fail",
         "plan": "free",
         "fixtures": "begin.yaml",
@@ -70,12 +75,12 @@ def test_every_option_reaches_the_worlds_of_tests(way: str, pytester: pytest.Pyt
         "keep-history": "1000",
         "handler-errors": "report",
     }
-    if way == "ini":
-        lines = "\n".join(f"emulator_{name.replace('-', '_')} = {value}" for name, value in given.items())
-        pytester.makeini(f"[pytest]\n{lines}")
+    in_file = {"option": {}, "ini": given, "option before ini": {"plan": "paid", "epoch": "2029-01-01", "seed": "3"}}
+    lines = "\n".join(f"emulator_{name.replace('-', '_')} = {value}" for name, value in in_file[way].items())
+    pytester.makeini(f"[pytest]\n{lines}")
     arguments = [text for name, value in given.items() for text in (f"--emulator-{name}", value)]
 
-    run(*(arguments if way == "option" else [])).assert_outcomes(passed=1)
+    run(*([] if way == "ini" else arguments)).assert_outcomes(passed=1)
 
 
 def test_chaos_of_the_ini_file_is_in_every_world(pytester: pytest.Pytester, run: Run) -> None:
@@ -88,50 +93,6 @@ def test_disturbed(emulator):
 """)
 
     run().assert_outcomes(passed=1)
-
-
-@pytest.mark.parametrize(
-    ("ini", "text"),
-    [
-        ("emulator_external = no", "emulator_external in tox.ini: expected one of capture, fail, allow, got 'no'"),
-        ("emulator_plan = gold", "emulator_plan in tox.ini: expected one of free, paid, got 'gold'"),
-        ("emulator_chaos = 5", "emulator_chaos in tox.ini: expected a number from 0 (nothing) to 1, got '5'"),
-        ("emulator_settle = 5", "emulator_settle in tox.ini: expected a time such as 30s*; did you mean 5s[?]"),
-        ("emulator_keep_history = no", "emulator_keep_history in tox.ini: expected 'all', a number of*got 'no'"),
-        ("emulator_handler_errors = no", "emulator_handler_errors in tox.ini: expected raise or report, got 'no'"),
-        ("emulator_token = a b", "emulator_token in tox.ini: expected 8 to 256 letters, *got 'a b'"),
-        ("emulator_port = x", "emulator_port in tox.ini: expected a port, or a range such as *got 'x'"),
-        ("emulator_port = 0", "emulator_port in tox.ini: expected a port, *got '0'"),
-        ("emulator_port = 9000-8000", "emulator_port in tox.ini: expected a port, *got '9000-8000'"),
-        ("emulator_seed = x", "emulator_seed in tox.ini: expected an integer, got 'x'"),
-    ],
-)
-def test_a_wrong_value_of_the_ini_file_names_it(pytester: pytest.Pytester, run: Run, ini: str, text: str) -> None:
-    pytester.makeini(f"[pytest]\n{ini}")
-
-    result = run()
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {text}"])
-
-
-def test_a_wrong_file_of_fixtures_fails_the_test_in_one_line(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("def test_x(emulator): pass")
-
-    run("--emulator-fixtures", "nowhere.yaml").stdout.fnmatch_lines(["svc-emulator: *nowhere.yaml: cannot be read: *"])
-
-
-def test_what_only_a_server_can_have_is_refused_for_one_that_runs(
-    pytester: pytest.Pytester, run: Run, shared: Emulator
-) -> None:
-    pytester.makepyfile("def test_x(emulator): pass")
-
-    result = run("--emulator-url", shared.url, "--emulator-settle", "2s")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [f"svc-emulator: emulator_settle: {shared.url} runs already; start it with --settle instead"]
-    )
 
 
 def test_an_address_where_nothing_listens_says_who_named_it(
@@ -201,15 +162,9 @@ def test_port(emulator, turn):
     assert emulator.url == f"http://127.0.0.1:{{{first} + worker}}"
     assert emulator.token == "{FREE_TOKEN}"
 """)
-    arguments = ("-p", "xdist", "-n", "2", "--emulator-token", FREE_TOKEN, "--emulator-port")
+    options = ("--emulator-token", FREE_TOKEN, "--emulator-port", f"{first}-{first + 1}")
 
-    run_apart(*arguments, f"{first}-{first + 1}").assert_outcomes(passed=6)
-    refused = run_apart(*arguments, str(first))
-
-    assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(
-        [f"*--emulator-port: 2 workers of pytest-xdist need a port each, got {first}: expected a range such as *"]
-    )
+    run_apart("-p", "xdist", "-n", "2", *options).assert_outcomes(passed=6)
 
 
 def _is_free(port: int) -> bool:
@@ -221,12 +176,21 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def test_workers_cannot_share_a_token_on_one_server(pytester: pytest.Pytester, run_apart: Run) -> None:
-    refused = run_apart("-p", "xdist", "-n", "2", "--emulator-token", FREE_TOKEN, "--emulator-url", "http://127.0.0.1")
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--emulator-port", "8917"), "--emulator-port: 2 workers of pytest-xdist need a port each, got 8917: *range*"),
+        (("--emulator-url", "http://127.0.0.1"), "emulator_token: 2 workers of pytest-xdist cannot all have a world *"),
+    ],
+    ids=["port", "token"],
+)
+def test_workers_that_cannot_have_what_there_is_once_are_refused(
+    run_apart: Run, options: tuple[str, str], text: str
+) -> None:
+    refused = run_apart("-p", "xdist", "-n", "2", "--emulator-token", FREE_TOKEN, *options)
 
-    refused.stderr.fnmatch_lines(
-        ["*emulator_token: 2 workers of pytest-xdist cannot all have a world with this token*"]
-    )
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines([f"*{text}"])
 
 
 # -- the marker -------------------------------------------------------------------------------
@@ -289,66 +253,40 @@ def test_lax(emulator):
 
 
 @pytest.mark.parametrize(
-    ("marker", "text"),
+    ("marked", "text"),
     [
-        ("emulator(plann='free')", "no option is named plann, did you mean plan[?]"),
-        ("emulator(plan='gold')", "plan: expected one of free, paid, got 'gold'"),
-        ("emulator(seed='x')", "seed: expected a whole number, got 'x'"),
-        ("emulator(chaos='much')", "chaos: expected a number from 0 (nothing) to 1, got 'much'"),
-        ("emulator(chaos=5)", "chaos: expected a number from 0 (nothing) to 1, got '5'"),
-        ("emulator(epoch='soon')", "epoch: expected an ISO 8601 time*"),
-        ("emulator(token='x')", "token: expected 8 to 256 letters*"),
-        ("emulator(token=5)", "token: expected a text, got 5"),
-        ("emulator(handler_errors='log')", "handler_errors: expected 'raise' or 'report', got 'log'"),
-        ("emulator(fixtures={'queue': []})", "fixtures: queue: *"),
-        ("emulator(fixtures='nowhere.yaml')", "nowhere.yaml: cannot be read: *"),
-        ("emulator(dialect='klingon')", "dialect: unknown dialect 'klingon'*"),
-        ("emulator(settle='soon')", "settle: expected a time such as 30s*"),
-        ("emulator(port=8917)", "port: the tests of a run share a server*; emulator_port in the ini file*"),
-        ("emulator(db='a.db')", "db: the tests of a run share a server*"),
-        ("emulator('paid')", "expected keywords, such as epoch=*, got 'paid'"),
+        ({"plann": "free"}, "no option is named plann, did you mean plan?"),
+        ({"plan": "gold"}, "plan: expected one of free, paid, got 'gold'"),
+        ({"seed": "x"}, "seed: expected a whole number, got 'x'"),
+        ({"chaos": "much"}, "chaos: expected a number from 0 (nothing) to 1, got 'much'"),
+        ({"chaos": 5}, "chaos: expected a number from 0 (nothing) to 1, got '5'"),
+        ({"epoch": "soon"}, "epoch: expected an ISO 8601 time"),
+        ({"token": "x"}, "token: expected 8 to 256 letters"),
+        ({"token": 5}, "token: expected a text, got 5"),
+        ({"handler_errors": "log"}, "handler_errors: expected 'raise' or 'report', got 'log'"),
+        ({"fixtures": {"queue": []}}, "fixtures: queue: "),
+        ({"fixtures": "nowhere.yaml"}, "nowhere.yaml: cannot be read: "),
+        ({"dialect": "klingon"}, "dialect: unknown dialect 'klingon'"),
+        ({"settle": "soon"}, "settle: expected a time such as 30s"),
+        (
+            {"port": 8917},
+            "port: the tests of a run share a server, so that a test cannot have its own; emulator_port in",
+        ),
+        ({"db": "a.db"}, "db: the tests of a run share a server"),
     ],
 )
-def test_an_argument_that_no_world_of_a_test_can_have_is_refused(
-    pytester: pytest.Pytester, run: Run, marker: str, text: str
-) -> None:
+def test_an_argument_that_no_world_of_a_test_can_have_is_refused(marked: dict[str, Any], text: str) -> None:
     """D-493."""
-    pytester.makepyfile(f"""
-import pytest
-
-@pytest.mark.{marker}
-def test_it(emulator): pass
-""")
-
-    result = run()
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *.py::test_it: emulator: {text}"])
+    with pytest.raises((TypeError, ValueError)) as refused:
+        check_arguments(marked)
+    assert str(refused.value).startswith(text)
 
 
-@pytest.mark.parametrize("plugins", [(), ("-p", "faker.contrib.pytest.plugin")], ids=["alone", "with Faker"])
-def test_a_marked_test_without_the_fixture_is_refused(
-    pytester: pytest.Pytester, run: Run, plugins: tuple[str, ...]
+def test_a_marked_test_may_get_its_world_by_request_and_one_of_a_marked_module_needs_none(
+    pytester: pytest.Pytester, run: Run
 ) -> None:
-    """A fixture of Faker takes `request`, and is used in every test."""
-    pytester.makepyfile("""
-import pytest
-
-@pytest.mark.emulator(plan="free")
-def test_it(): pass
-""")
-
-    result = run(*plugins)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*::test_it: emulator: the test uses no fixture `emulator`, whose world it is about"])
-
-
-@pytest.mark.parametrize(
-    "test", ["def test_it(request): request.getfixturevalue('emulator')", "def test_it(world): pass"]
-)
-def test_a_marked_test_may_get_its_world_by_request(pytester: pytest.Pytester, run: Run, test: str) -> None:
-    pytester.makepyfile(f"""
+    pytester.makepyfile(
+        test_marked="""
 import pytest
 
 @pytest.fixture
@@ -356,22 +294,15 @@ def world(request):
     return request.getfixturevalue("emulator")
 
 @pytest.mark.emulator(plan="free")
-{test}
-""")
+def test_by_request(request): request.getfixturevalue("emulator")
 
-    run("-p", "faker.contrib.pytest.plugin").assert_outcomes(passed=1)
+@pytest.mark.emulator(plan="free")
+def test_by_fixture(world): pass
+""",
+        test_module="import pytest\n\npytestmark = pytest.mark.emulator(plan='free')\n\ndef test_it(): pass",
+    )
 
-
-def test_a_marker_of_a_module_may_have_tests_without_the_fixture(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("""
-import pytest
-
-pytestmark = pytest.mark.emulator(plan="free")
-
-def test_it(): pass
-""")
-
-    run().assert_outcomes(passed=1)
+    run("-p", "faker.contrib.pytest.plugin").assert_outcomes(passed=3)
 
 
 @pytest.mark.parametrize("way", ["url", "port"])
