@@ -7,6 +7,8 @@ import json
 import re
 import sqlite3
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +29,13 @@ async def database_of(pool: Pool, meta: dict[str, bytes] | None = None) -> Datab
     database = Database(pool=pool)
     await database.begin(CHECKPOINT, meta or {})
     return database
+
+
+@asynccontextmanager
+async def open_database(meta: dict[str, bytes] | None = None) -> AsyncIterator[Database]:
+    database = await database_of(Pool(), meta)
+    yield database
+    await database.close()
 
 
 def insert(number: int, connection: sqlite3.Connection) -> None:
@@ -55,13 +64,15 @@ async def test_database_that_nobody_uses_is_not_made_and_has_no_thread() -> None
 @on_loop
 async def test_little_is_done_without_a_thread_and_there_with_one() -> None:
     before = threading.active_count()
-    database = await database_of(Pool())
-    await database.transaction(partial(insert, 1), log_bytes=100)
+    async with open_database() as database:
+        await database.transaction(partial(insert, 1), log_bytes=100)
 
-    assert await numbers_in(database, is_little=True) == [1]
-    assert threading.active_count() <= before
-    assert await numbers_in(database) == [1]
-    await database.close()
+        assert await numbers_in(database, is_little=True) == [1]
+        assert threading.active_count() <= before
+        assert await numbers_in(database) == [1]
+        # What begins again holds nothing of before.
+        await database.begin_again(CHECKPOINT, {})
+        assert await numbers_in(database) == []
 
 
 @pytest.mark.parametrize("size", [1, 10_000_000])
@@ -99,7 +110,6 @@ async def test_a_hundred_databases_share_a_few_threads_and_keep_what_they_hold()
 
 @on_loop
 async def test_jobs_of_one_database_run_one_at_a_time_and_whole() -> None:
-    database = await database_of(Pool())
     running: list[int] = []
 
     def job(number: int, connection: sqlite3.Connection) -> None:
@@ -108,45 +118,31 @@ async def test_jobs_of_one_database_run_one_at_a_time_and_whole() -> None:
         assert running == [number]
         running.pop()
 
-    await asyncio.gather(*(database.run(partial(job, n), is_little=n % 2 == 0) for n in range(20)))
-    await database.close()
+    async with open_database() as database:
+        await asyncio.gather(*(database.run(partial(job, n), is_little=n % 2 == 0) for n in range(20)))
 
 
 @on_loop
 async def test_transaction_that_fails_leaves_nothing() -> None:
-    database = await database_of(Pool())
-
     def fail(connection: sqlite3.Connection) -> None:
         insert(1, connection)
         raise KeyError("a fault of ours")
 
-    for log_bytes in (1, 10**9):
-        with pytest.raises(KeyError):
-            await database.transaction(fail, log_bytes)
-        assert await numbers_in(database) == []
-    await database.close()
+    async with open_database() as database:
+        for log_bytes in (1, 10**9):
+            with pytest.raises(KeyError):
+                await database.transaction(fail, log_bytes)
+            assert await numbers_in(database) == []
 
 
 @on_loop
 async def test_database_that_could_not_be_filled_is_made_again_by_the_next_user() -> None:
     wrong = {"name": "not bytes", "other": None}
-    database = await database_of(Pool(), wrong)  # type: ignore[arg-type]  # what SQLite refuses
-    with pytest.raises(sqlite3.IntegrityError):
-        await numbers_in(database)
-    wrong["other"] = "not bytes"
-
-    assert await numbers_in(database) == []
-    await database.close()
-
-
-@on_loop
-async def test_database_that_begins_again_holds_nothing_of_before() -> None:
-    database = await database_of(Pool())
-    await database.transaction(partial(insert, 1))
-    await database.begin_again(CHECKPOINT, {})
-
-    assert await numbers_in(database) == []
-    await database.close()
+    async with open_database(wrong) as database:  # type: ignore[arg-type]  # what SQLite refuses
+        with pytest.raises(sqlite3.IntegrityError):
+            await numbers_in(database)
+        wrong["other"] = "not bytes"
+        assert await numbers_in(database) == []
 
 
 @pytest.mark.parametrize("is_made", [False, True])
@@ -186,11 +182,6 @@ def created() -> sqlite3.Connection:
     return connection
 
 
-def test_every_table_of_the_database_is_declared() -> None:
-    names = [name for (name,) in created().execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-    assert names == sorted(table.name for table in schema.TABLES)
-
-
 def test_every_table_is_copied_and_history_is_emptied_by_a_reset() -> None:
     for table in schema.TABLES:
         assert f"DELETE FROM main.{table.name}" in schema.TAKE_COPY
@@ -203,8 +194,10 @@ def test_every_history_table_is_written_from_rows_of_its_name() -> None:
     assert {table.name for table in schema.HISTORY} <= set(WRITES) == set(Rows.__slots__)
 
 
-def test_statements_of_a_table_name_every_column() -> None:
+def test_every_table_is_declared_with_all_its_columns() -> None:
     connection = created()
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    assert sorted(names) == sorted(table.name for table in schema.TABLES)
     for table in schema.TABLES:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table.name})")]
         assert columns == list(table.columns)
@@ -220,25 +213,24 @@ def test_definitions_are_those_that_sqlite_stores() -> None:
 
 
 # The last two differ behind the characters that are in the index.
-IDS = {1: "msg_7YoJxAAAAAAx", 16_383: "msg_7YoJxBBBBBBx", 16_384: "msg_7YoJxCCCCCCx"}
-
-
-IDS |= {70_000: "msg_7YoJxDDDDDDx", 70_001: "msg_7YoJxDDDDDDy"}
+IDS = {1: "AAAAAAx", 16_383: "BBBBBBx", 16_384: "CCCCCCx", 70_000: "DDDDDDx", 70_001: "DDDDDDy"}
 
 
 def test_a_message_is_found_by_its_id_in_whatever_part_it_is() -> None:
     """D-402."""
     connection = created()
-    for number, message_id in IDS.items():
-        connection.execute(schema.MESSAGES.insert, (number, message_id, *[b""] * (len(schema.MESSAGES.columns) - 2)))
+    others = [b""] * (len(schema.MESSAGES.columns) - 2)
+    for number, end in IDS.items():
+        connection.execute(schema.MESSAGES.insert, (number, f"msg_7YoJx{end}", *others))
 
     def numbers(*ids: str) -> set[int]:
-        return {number for (number,) in connection.execute(schema.NUMBERS_OF, (json.dumps(ids),))}
+        wanted = json.dumps([f"msg_7YoJx{end}" for end in ids])
+        return {number for (number,) in connection.execute(schema.NUMBERS_OF, (wanted,))}
 
-    for number, message_id in IDS.items():
-        assert numbers(message_id) == {number}
+    for number, end in IDS.items():
+        assert numbers(end) == {number}
     assert numbers(*IDS.values()) == set(IDS)
-    assert numbers("msg_7YoJxAAAAAA", "msg_7YoJxDDDDDDz", "other", "") == set()
+    assert numbers("AAAAAA", "DDDDDDz", "other", "") == set()
 
 
 def test_ids_are_looked_up_in_their_indexes() -> None:

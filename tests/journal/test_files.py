@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,12 @@ def refusal(path: Path) -> str:
     """The one line with which a file is refused."""
 
     async def open_it() -> None:
-        store, _ = await open_store(str(path))
-        await store.close()
+        store, has_world = await open_store(str(path))
+        try:
+            if has_world:
+                await store.resume()
+        finally:
+            await store.close()
 
     with pytest.raises(UnusableDatabase) as refused:
         asyncio.run(open_it())
@@ -57,25 +63,16 @@ def make_database(path: Path) -> None:
     make()
 
 
-def test_sqlite_file_of_another_program(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE theirs (x)")
-        connection.execute("INSERT INTO theirs VALUES (1)")
-    connection.close()
-
-    assert_untouched(path, "a SQLite file of another program; nothing was changed")
-
-
-def test_sqlite_file_of_another_program_in_wal_mode(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_sqlite_file_of_another_program(tmp_path: Path, mode: str) -> None:
+    connection = sqlite3.connect(tmp_path / "other.db", isolation_level=None)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
     connection.execute("CREATE TABLE theirs (x)")
-    copy = crash(path, tmp_path / "copy")
+    connection.execute("INSERT INTO theirs VALUES (1)")
+    copy = crash(tmp_path / "other.db", tmp_path / "copy")
     connection.close()
 
-    assert_untouched(copy, "a SQLite file of another program")
+    assert_untouched(copy, "a SQLite file of another program; nothing was changed")
 
 
 @pytest.mark.parametrize(
@@ -109,13 +106,9 @@ def test_another_format_is_refused_with_what_to_do(tmp_path: Path, step: int, re
     )
 
 
-def test_directory(tmp_path: Path) -> None:
+def test_directories(tmp_path: Path) -> None:
     assert refusal(tmp_path) == "is a directory, expected a file"
-
-
-def test_missing_directory(tmp_path: Path) -> None:
     path = tmp_path / "none" / "w.db"
-
     assert refusal(path) == f"the directory {path.parent} does not exist"
     assert not path.parent.exists()
 
@@ -188,17 +181,6 @@ def assert_holds_messages(path: Path, count: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["empty", "missing"])
-def test_new_file_becomes_a_database(tmp_path: Path, is_there: bool) -> None:
-    path = tmp_path / "new.db"
-    if is_there:
-        path.touch()
-
-    make_database(path)
-
-    assert_holds_messages(path, 1)
-
-
 @on_loop
 async def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path) -> None:
     async with kept(tmp_path / "w.db") as world:
@@ -210,33 +192,49 @@ async def test_kill_right_after_the_creation_leaves_a_whole_world(tmp_path: Path
         assert again.snapshot() == first
 
 
-def test_half_made_file_of_an_earlier_version_becomes_a_database(tmp_path: Path) -> None:
-    """D-280: it held a first page without tables when its process was killed."""
-    path = tmp_path / "w.db"
+def _first_page_alone(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT;")
     connection.close()
     assert path.stat().st_size == 4096
 
-    make_database(path)
 
-    assert_holds_messages(path, 1)
-
-
-def test_file_killed_while_its_tables_were_made_becomes_a_database(tmp_path: Path) -> None:
-    path, copy = tmp_path / "w.db", tmp_path / "copy" / "w.db"
-    connection = sqlite3.connect(path, isolation_level=None)
+def _killed_while_tables_were_made(path: Path) -> None:
+    first = path.with_name("first.db")
+    connection = sqlite3.connect(first, isolation_level=None)
     connection.execute("PRAGMA cache_size = 1")
     connection.executescript("CREATE TABLE t (x); DROP TABLE t;")
     connection.executescript(schema.CREATE)
     connection.execute("INSERT INTO facts VALUES (1, 1, randomblob(100000))")
-    crash(path, copy.parent)
+    crash(first, path.parent / "copy").replace(path)
+    path.with_name("copy").joinpath("first.db-journal").replace(path.with_name("w.db-journal"))
     connection.close()
-    assert copy.with_name("w.db-journal").exists()
 
-    make_database(copy)
 
-    assert_holds_messages(copy, 1)
+@on_loop
+async def _log_alone(path: Path) -> None:
+    async with kept(path.with_name("first.db")) as world:
+        world.publish("https://a.example.com/")
+        await world.store.writer.commit()
+        path.with_name("w.db-wal").write_bytes(path.with_name("first.db-wal").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "leave", [lambda path: None, Path.touch, _first_page_alone, _killed_while_tables_were_made, _log_alone]
+)
+def test_half_made_file_of_an_earlier_version_becomes_a_database(
+    tmp_path: Path, leave: Callable[[Path], object]
+) -> None:
+    """D-280: an earlier one left a first page without tables when its process was killed.
+
+    So does no file, an empty one, and one of which a log alone is left.
+    """
+    path = tmp_path / "w.db"
+    leave(path)
+
+    make_database(path)
+
+    assert_holds_messages(path, 1)
 
 
 def test_database_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -291,41 +289,17 @@ def test_log_with_rewritten_pages_of_an_unfinished_transaction_is_no_damage(tmp_
     assert_holds_messages(copy, 3)
 
 
-def test_log_of_a_file_that_is_gone_is_no_part_of_the_next_one(tmp_path: Path) -> None:
-    path = tmp_path / "w.db"
-
-    @on_loop
-    async def leave_a_log() -> None:
-        async with kept(path) as world:
-            world.publish("https://a.example.com/")
-            await world.store.writer.commit()
-            crash(path, tmp_path / "copy")
-
-    leave_a_log()
-    copy = tmp_path / "copy" / "w.db"
-    copy.unlink()
-    assert copy.with_name("w.db-wal").exists()
-
-    make_database(copy)
-
-    assert_holds_messages(copy, 1)
-
-
 def test_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     make_database(path)
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\x55" * (len(content) - 4096))
 
-    async def open_it() -> None:
-        store, _ = await open_store(str(path))
-        try:
-            await store.resume()
-        finally:
-            await store.close()
-
-    with pytest.raises(UnusableDatabase, match="damaged"):
-        asyncio.run(open_it())
+    assert refusal(path) == "database disk image is malformed"
+    path.write_bytes(content)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM checkpoint")
+    assert refusal(path) == "damaged: the state of the world is missing"
 
 
 # -- a real kill ------------------------------------------------------------------------------

@@ -132,35 +132,10 @@ async def test_events_are_filtered(changes: dict[str, Any], is_meant: Callable[[
 
 
 @on_loop
-async def test_events_of_messages_by_id() -> None:
-    async with filled() as world:
-        wanted = {event.message.message_id for event in (await world.events())[:3]}
-
-        page = await world.history.events(replace(ALL, message_ids=tuple(wanted)))
-
-        assert [e for e in await world.events() if e.message.message_id in wanted] == list(page.items)
-
-
-@on_loop
-async def test_event_log_shows_what_the_facts_say() -> None:
-    async with filled() as world:
-        ids = [created.message.message_id for created in world.all(message_facts.MessageCreated)]
-        shown: dict[MessageId, list[str]] = {message_id: [] for message_id in ids}
-        for event in await world.events():
-            shown[event.message.message_id].append(event.state.value)
-
-        assert shown == {message_id: world.events_of(message_id) for message_id in ids}
-
-
-@on_loop
 async def test_error_entry_tells_what_the_destination_answered() -> None:
     async with filled() as world:
-        (busy,) = (
-            await world.history.events(replace(ALL, urls=(TWO,), states=(EventState.ERROR,), to_ms=EPOCH_MS))
-        ).items
-        (retry,) = (
-            await world.history.events(replace(ALL, urls=(TWO,), states=(EventState.RETRY,), to_ms=EPOCH_MS))
-        ).items
+        states = (EventState.ERROR, EventState.RETRY)
+        busy, retry = (await world.history.events(replace(ALL, urls=(TWO,), states=states, to_ms=EPOCH_MS))).items
         failed = (await world.history.events(replace(ALL, urls=(DOWN,), states=(EventState.FAILED,)))).items
 
     assert busy.error == "destination answered 503"
@@ -177,18 +152,22 @@ async def test_plan_keeps_the_newest_events_only() -> None:
     async with filled() as world:
         every = await world.events()
 
-        kept_few = (await world.history.events(replace(ALL, newest=5))).items
-        kept_all = (await world.history.events(replace(ALL, newest=10_000))).items
-        filtered = (await world.history.events(replace(ALL, newest=5, states=(EventState.FAILED,)))).items
+        async def newest(count: int, *states: EventState) -> list[Event]:
+            return list((await world.history.events(replace(ALL, newest=count, states=states))).items)
 
-        assert list(kept_few) == every[-5:]
-        assert list(kept_all) == every
-        assert list(filtered) == [event for event in every[-5:] if event.state is EventState.FAILED]
+        assert await newest(5) == every[-5:]
+        assert await newest(10_000) == every
+        assert await newest(5, EventState.FAILED) == [e for e in every[-5:] if e.state is EventState.FAILED]
 
 
 @on_loop
-async def test_another_account_sees_nothing() -> None:
+async def test_events_of_messages_by_id_and_none_of_another_account() -> None:
     async with filled() as world:
+        every = await world.events()
+        wanted = {event.message.message_id for event in every[:3]}
+        found = (await world.history.events(replace(ALL, message_ids=tuple(wanted)))).items
+        assert [event for event in every if event.message.message_id in wanted] == list(found)
+
         other_account = AccountId("somebody-else")
 
         assert (await world.history.events(replace(ALL, account_id=other_account))).items == ()
@@ -341,35 +320,20 @@ async def test_deliveries_by_url(url: str, expected: set[str]) -> None:
 
 
 @on_loop
-async def test_delivery_journal_has_every_attempt_in_the_order_of_the_answers() -> None:
-    async with filled() as world:
-        finished = world.all(message_facts.AttemptFinished)
-
-        found = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
-
-        assert [(each.message.message_id, each.attempt, each.at_ms, each.outcome) for each in found] == [
-            (fact.message_id, fact.number, fact.started_ms, fact.outcome) for fact in finished
-        ]
-
-
-@on_loop
 async def test_deliveries_by_message_and_by_outcome() -> None:
     async with filled() as world:
         every = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
         message_id = next(each.message.message_id for each in every if each.message.url == TWO)
 
-        of_message = (await world.history.deliveries(DeliveryQuery(message_id=message_id))).items
-        failed = (await world.history.deliveries(DeliveryQuery(message_id=message_id, outcome="failed"))).items
-        succeeded = (await world.history.deliveries(DeliveryQuery(message_id=message_id, outcome="succeeded"))).items
-
-        assert [each.attempt for each in of_message] == [1, 2]
-        assert [each.attempt for each in failed] == [1]
-        assert [each.attempt for each in succeeded] == [2]
+        for outcome, attempts in ((None, [1, 2]), ("failed", [1]), ("succeeded", [2])):
+            found = (await world.history.deliveries(DeliveryQuery(message_id=message_id, outcome=outcome))).items
+            assert [each.attempt for each in found] == attempts
 
 
 @on_loop
-async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not() -> None:
-    async with filled() as world:
+async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not(tmp_path: Path) -> None:
+    async with kept(tmp_path / "w.db", ANSWERS) as world:
+        fill(world)
         events, trace = await world.events(), await world.trace()
 
         await world.history.clear_deliveries()
@@ -379,15 +343,8 @@ async def test_cleared_deliveries_are_gone_and_the_event_log_and_trace_are_not()
         assert [each.message.url for each in left] == [ONE]
         assert (await world.events())[: len(events)] == events
         assert (await world.trace())[: len(trace)] == trace
-
-
-@on_loop
-async def test_cleared_deliveries_stay_away_after_a_restart(tmp_path: Any) -> None:
-    async with kept(tmp_path / "w.db", ANSWERS) as world:
-        fill(world)
-        await world.history.clear_deliveries()
     async with kept(tmp_path / "w.db", ANSWERS) as again:
-        assert (await again.history.deliveries(DeliveryQuery())).items == ()
+        assert [each.message.url for each in (await again.history.deliveries(DeliveryQuery())).items] == [ONE]
 
 
 # -- messages and the trace -------------------------------------------------------------------
@@ -414,22 +371,31 @@ async def test_ended_message_is_found_with_its_end() -> None:
 
 
 @on_loop
-async def test_trace_has_events_and_attempts_in_one_order() -> None:
+async def test_event_log_journal_and_trace_show_what_the_facts_say() -> None:
     async with filled() as world:
+        events, deliveries = await world.events(), (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+        ids = [created.message.message_id for created in world.all(message_facts.MessageCreated)]
+        shown: dict[MessageId, list[str]] = {message_id: [] for message_id in ids}
+        for event in events:
+            shown[event.message.message_id].append(event.state.value)
+        assert shown == {message_id: world.events_of(message_id) for message_id in ids}
+        assert [(each.message.message_id, each.attempt, each.at_ms, each.outcome) for each in deliveries] == [
+            (fact.message_id, fact.number, fact.started_ms, fact.outcome)
+            for fact in world.all(message_facts.AttemptFinished)
+        ]
+
         trace = await world.trace()
-
         assert [each.seq for each in trace] == list(range(1, len(trace) + 1))
-        assert [each for each in trace if isinstance(each, Event)] == await world.events()
-        deliveries = (await world.history.deliveries(DeliveryQuery(limit=1000))).items
+        assert [each for each in trace if isinstance(each, Event)] == events
         assert [each for each in trace if isinstance(each, RecordedDelivery)] == list(deliveries)
-
-
-@on_loop
-async def test_trace_read_in_steps_is_the_same() -> None:
-    async with filled() as world:
-        whole = await world.trace()
-        for step in (1, 2, len(whole), len(whole) - 1):
-            assert [entry async for entry in world.history.trace(step)] == whole
+        for step in (1, 2, len(trace), len(trace) - 1):
+            assert [entry async for entry in world.history.trace(step)] == trace
+        for size in (1, 7, 10_000):
+            found: list[Event | RecordedDelivery] = []
+            while piece := await world.history.since(found[-1].seq if found else 0, size):
+                assert len(piece) <= size
+                found += piece
+            assert found == trace
 
 
 def test_query_has_a_condition_for_every_field() -> None:
@@ -459,18 +425,6 @@ def test_query_has_a_condition_for_every_field() -> None:
 
 
 @on_loop
-async def test_history_is_read_on_from_any_entry_in_pieces_of_any_size() -> None:
-    async with filled() as world:
-        everything = await world.trace()
-        for size in (1, 7, 10_000):
-            found: list[Event | RecordedDelivery] = []
-            while piece := await world.history.since(found[-1].seq if found else 0, size):
-                assert len(piece) <= size
-                found += piece
-            assert found == everything
-
-
-@on_loop
 async def test_the_place_of_a_history_is_behind_its_last_entry() -> None:
     async with kept(answering=ANSWERS) as world:
         assert (await world.history.position()).seq == 0
@@ -482,8 +436,8 @@ async def test_the_place_of_a_history_is_behind_its_last_entry() -> None:
 
 
 @on_loop
-async def test_a_history_has_one_life_which_a_restart_does_not_end(tmp_path: Path) -> None:
-    """D-220."""
+async def test_starting_over_begins_another_life(tmp_path: Path) -> None:
+    """D-220: a restart does not."""
     async with kept(tmp_path / "w.db") as world:
         # All get the same, in any order.
         generations = await asyncio.gather(
@@ -493,16 +447,8 @@ async def test_a_history_has_one_life_which_a_restart_does_not_end(tmp_path: Pat
         assert await History(world.store).generation() == generations[0]
     async with kept(tmp_path / "w.db") as again:
         assert await again.history.generation() == generations[0]
-
-
-@on_loop
-async def test_starting_over_begins_another_life() -> None:
-    """D-220."""
-    async with kept() as world:
-        generation = await world.history.generation()
-        store, _ = await world.store.start_over({})
-        world.store = store
-        assert await History(store).generation() != generation
+        again.store, _ = await again.store.start_over({})
+        assert await History(again.store).generation() != generations[0]
 
 
 @on_loop

@@ -77,13 +77,8 @@ async def test_a_story_has_every_event_and_attempt_in_order() -> None:
             answered(503),
             answered(),
         ]
-        assert log.entries[4] == LoggedEvent(at_ms=EPOCH_MS, state=EventState.RETRY, next_delivery_ms=EPOCH_MS + SECOND)
-
-
-@on_loop
-async def test_nobody_has_a_story_who_never_was() -> None:
-    async with kept() as world:
         assert await MessageLogs(world.store).find(MessageId("msg_nobody")) is None
+        assert log.entries[4] == LoggedEvent(at_ms=EPOCH_MS, state=EventState.RETRY, next_delivery_ms=EPOCH_MS + SECOND)
 
 
 @on_loop

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from emulator.core.errors import Conflict, NotFound
-from emulator.engine.limits import Limits
-from emulator.worlds.world import World
 from tests.harness.emulators import EPOCH_MS, Answer, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import (
@@ -34,7 +32,7 @@ from tests.harness.snapshots import (
     state_of,
     told,
 )
-from tests.worlds.registry.callers import FAST, Caller, Gate, by, create, delivered, receiver
+from tests.worlds.registry.callers import FAST, HASTY, Caller, Gate, by, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------
 
@@ -145,27 +143,19 @@ async def test_reset_after_a_restore_returns_to_the_worlds_beginning(emulator: I
 
 
 @with_emulator()
-async def test_deliveries_that_were_cleared_stay_cleared(emulator: InProcess) -> None:
+async def test_deliveries_that_were_cleared_stay_cleared_and_history_is_another_one(emulator: InProcess) -> None:
     await emulator.publish(HOOK)
     await emulator.control("DELETE", "/deliveries")
     await save(emulator)
-    await emulator.publish(HOOK)
-
-    await restore(emulator)
-
-    assert await emulator.deliveries() == []
-    await emulator.publish(HOOK)
-    assert len(await emulator.deliveries()) == 1
-
-
-@with_emulator()
-async def test_history_after_a_restore_is_another_one(emulator: InProcess) -> None:
-    await emulator.publish(HOOK)
     generation = await emulator.world.history.generation()
-    await save(emulator)
+    await emulator.publish(HOOK)
+
     await restore(emulator)
 
     assert await emulator.world.history.generation() != generation
+    assert await emulator.deliveries() == []
+    await emulator.publish(HOOK)
+    assert len(await emulator.deliveries()) == 1
 
 
 # -- what is under way ------------------------------------------------------------------------
@@ -175,23 +165,12 @@ async def test_history_after_a_restore_is_another_one(emulator: InProcess) -> No
 @each_store
 @on_loop
 async def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_file: bool) -> None:
-    requests: list[str] = []
-    entered, opened = asyncio.Event(), asyncio.Event()
-
-    async def handle(path: str, _: bytes) -> int:
-        requests.append(path)
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with (
-        in_process(limits=Limits(settle_s=0.001), db=db_of(tmp_path, is_file=is_file)) as emulator,
-        receiver(handle) as url,
-    ):
+    gate, db = Gate(), db_of(tmp_path, is_file=is_file)
+    async with in_process(limits=HASTY, db=db) as emulator, receiver(gate) as url:
         await emulator.publish(f"{url}/slow")
-        await entered.wait()
+        await gate.entered.wait()
         saved = await save(emulator)
-        opened.set()
+        gate.opened.set()
         await emulator.world.driver.settle()
         first = (await emulator.control("GET", "/trace")).body
 
@@ -199,7 +178,7 @@ async def test_attempt_under_way_at_the_save_is_made_again(tmp_path: Path, is_fi
         await emulator.world.driver.settle()
 
         assert saved["pending"] == 1
-        assert requests == ["/slow", "/slow"]
+        assert gate.paths == ["/slow", "/slow"]
         assert (await emulator.control("GET", "/trace")).body == first
         assert len(await emulator.deliveries()) == 1
 
@@ -283,16 +262,6 @@ async def test_rate_is_that_of_the_world_and_not_of_the_snapshot(emulator: InPro
 
 
 @with_emulator()
-async def test_worlds_have_snapshots_of_their_own(emulator: InProcess) -> None:
-    await create(emulator.emulation.worlds, "other")
-    await save(emulator, "mine")
-    await save(emulator, "theirs", "other")
-
-    assert (await names(emulator), await names(emulator, "other")) == (["mine"], ["theirs"])
-    assert (await emulator.control("POST", "/snapshots/theirs/restore")).status == 404
-
-
-@with_emulator()
 async def test_own_snapshot_brings_back_the_tokens_of_the_save(emulator: InProcess) -> None:
     account = emulator.world.account()
     await save(emulator)
@@ -311,6 +280,8 @@ async def test_token_that_another_world_has_by_now_is_a_conflict(emulator: InPro
     other = await create(emulator.emulation.worlds, "other")
     account = emulator.world.account()
     await save(emulator)
+    assert (await names(emulator), await names(emulator, "other")) == (["s"], [])
+    assert (await emulator.control("POST", "/snapshots/s/restore?world=other")).status == 404
     await emulator.control("PUT", f"/accounts/{account.id}", {"token": "mine"})
     await emulator.control("PUT", f"/accounts/{other.account().id}?world=other", {"token": account.token})
     before = emulator.image()
@@ -452,11 +423,9 @@ async def test_name_never_leads_out_of_the_folder(emulator: InProcess, name: str
 
 @with_emulator()
 async def test_snapshot_that_is_not_there_is_not_found(emulator: InProcess) -> None:
-    world: World = emulator.world
-    with pytest.raises(NotFound):
-        await world.restore_snapshot("s")
-    with pytest.raises(NotFound):
-        await world.snapshots.remove("s")
+    for change in (emulator.world.restore_snapshot("s"), emulator.world.snapshots.remove("s")):
+        with pytest.raises(NotFound):
+            await change
 
 
 @with_emulator()
@@ -464,9 +433,6 @@ async def test_world_that_was_removed_takes_no_snapshots(emulator: InProcess) ->
     worlds = emulator.emulation.worlds
     world = await create(worlds, "a")
     await worlds.delete("a")
-    with pytest.raises(Conflict):
-        await world.save_snapshot("s")
-    with pytest.raises(Conflict):
-        await world.restore_snapshot("s")
-    with pytest.raises(Conflict):
-        await world.import_snapshot("s", pieces(b"x"))
+    for change in (world.save_snapshot("s"), world.restore_snapshot("s"), world.import_snapshot("s", pieces(b"x"))):
+        with pytest.raises(Conflict):
+            await change

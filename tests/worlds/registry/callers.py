@@ -95,13 +95,15 @@ async def delivered(emulator: InProcess, count: int, world: World | None = None)
 
 
 class Gate:
-    """A handler for `receiver` that notes that somebody came, and answers 200 once it is opened."""
+    """A handler for `receiver` that notes who came, and answers 200 once it is opened."""
 
     def __init__(self) -> None:
+        self.paths: list[str] = []
         self.entered = asyncio.Event()
         self.opened = asyncio.Event()
 
-    async def __call__(self, _path: str, _body: bytes) -> int:
+    async def __call__(self, path: str, _body: bytes) -> int:
+        self.paths.append(path)
         self.entered.set()
         await self.opened.wait()
         return 200

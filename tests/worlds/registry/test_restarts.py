@@ -70,27 +70,20 @@ async def test_memory_keeps_nothing(tmp_path: Path) -> None:
 @on_loop
 async def test_attempt_under_way_at_a_restart_is_made_again(tmp_path: Path) -> None:
     db = str(tmp_path / "w.db")
-    requests: list[str] = []
-    entered, opened = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
-    async def handle(path: str, _: bytes) -> int:
-        requests.append(path)
-        entered.set()
-        await opened.wait()
-        return 200
-
-    async with receiver(handle) as url:
+    async with receiver(gate) as url:
         emulation = await bootstrap.start(Settings(clock="frozen", epoch=EPOCH, db=db), limits=HASTY)
         emulator = InProcess(emulation)
         await emulator.publish(f"{url}/slow")
-        await entered.wait()
+        await gate.entered.wait()
         await emulator.world.driver.close(grace_s=0)
         await emulation.close()
-        opened.set()
+        gate.opened.set()
         async with in_process(db=db) as again:
             assert len(await delivered(again, 1)) == 1
             assert (await again.world.clock.status()).pending == 0
-    assert requests == ["/slow", "/slow"]
+    assert gate.paths == ["/slow", "/slow"]
 
 
 def test_running_world_delivers_at_once_what_came_due_while_it_was_down(tmp_path: Path) -> None:
@@ -126,20 +119,17 @@ def test_running_world_delivers_at_once_what_came_due_while_it_was_down(tmp_path
 @on_loop
 async def test_overdue_message_of_a_restarted_running_world_is_sent_once(tmp_path: Path) -> None:
     db = str(tmp_path / "w.db")
-    requests: list[str] = []
+    gate = Gate()
+    gate.opened.set()
 
-    async def handle(path: str, _: bytes) -> int:
-        requests.append(path)
-        return 200
-
-    async with receiver(handle) as url:
+    async with receiver(gate) as url:
         async with in_process(db=db) as emulator:
             for number in range(5):
                 await emulator.publish(f"{url}/{number}", {"Svc-Delay": "1s"})
         async with in_process(db=db, clock=str(FAST)) as again:
             await delivered(again, 5)
             await again.world.driver.settle()
-    assert sorted(requests) == ["/0", "/1", "/2", "/3", "/4"]
+    assert sorted(gate.paths) == ["/0", "/1", "/2", "/3", "/4"]
 
 
 @pytest.mark.parametrize(
