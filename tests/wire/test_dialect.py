@@ -88,10 +88,6 @@ def test_field_at_fault_is_named_in_the_dialect(name: str, expected: str) -> Non
     assert dialect.load("upstash").rename_field_at_fault(name) == expected
 
 
-def test_header_is_the_prefix_and_a_canonical_suffix() -> None:
-    assert dialect.load("upstash").header("retry-delay") == "Upstash-Retry-Delay"
-
-
 def test_file_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(_GOOD, encoding="utf-8")

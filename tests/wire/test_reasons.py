@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.control.waiting import waits_for
 from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, Via
@@ -89,24 +90,20 @@ def outcome(status: int | None, via: Via, error: str = "connection refused") -> 
         pytest.param(outcome(503, Via.RULE), RULE, "was answered 503 by rule_1 (https://x/*)", id="rule"),
         pytest.param(
             outcome(200, Via.RULE),
-            AnsweringRule(
-                rule_id=RuleId("rule_2"), url="*", method=Method.PUT, forward_to="http://127.0.0.1:3000", fault=None
-            ),
-            "was answered 200 by http://127.0.0.1:3000, to which rule_2 (PUT *) forwards",
+            replace(RULE, method=Method.PUT, forward_to="http://127.0.0.1:3000"),
+            "was answered 200 by http://127.0.0.1:3000, to which rule_1 (PUT https://x/*) forwards",
             id="forwarded",
         ),
         pytest.param(
             outcome(None, Via.RULE),
-            AnsweringRule(
-                rule_id=RuleId("rule_2"), url="*", method=None, forward_to="http://127.0.0.1:3000", fault=None
-            ),
-            "failed: connection refused, at http://127.0.0.1:3000, to which rule_2 (*) forwards",
+            replace(RULE, forward_to="http://127.0.0.1:3000"),
+            "failed: connection refused, at http://127.0.0.1:3000, to which rule_1 (https://x/*) forwards",
             id="forwarded-and-refused",
         ),
         pytest.param(
             outcome(None, Via.RULE),
-            AnsweringRule(rule_id=RuleId("rule_3"), url="*", method=None, forward_to=None, fault=Fault.REFUSED),
-            "failed: connection refused, as rule_3 (*, fault refused) says",
+            replace(RULE, fault=Fault.REFUSED),
+            "failed: connection refused, as rule_1 (https://x/*, fault refused) says",
             id="fault",
         ),
         pytest.param(outcome(200, Via.RULE), None, "was answered 200 by a destination rule", id="rule-unknown"),

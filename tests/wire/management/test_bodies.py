@@ -49,17 +49,12 @@ def body(**changes: object) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
 
-@pytest.mark.parametrize("region", ["eu-west-1", "us-central1"])
-@pytest.mark.parametrize("type_", [IndexType.FREE, IndexType.PAYG])
-def test_a_creation_is_read(region: str, type_: IndexType) -> None:
-    assert accounts.read_new_search_index(
-        body(region=region, type=type_.value, color="red"), "me"
-    ) == CreateSearchIndex(customer_id="me", name="mySearchIndex", region=region, type=type_)
-
-
 @pytest.mark.parametrize("name", ["x", "x" * 256, "Größe 7 / ✓"])
-def test_a_name_is_any_printable_text_of_up_to_256_characters(name: str) -> None:
-    assert accounts.read_new_search_index(body(name=name), "me").name == name
+@pytest.mark.parametrize(("region", "type_"), [("eu-west-1", IndexType.FREE), ("us-central1", IndexType.PAYG)])
+def test_a_creation_is_read(region: str, type_: IndexType, name: str) -> None:
+    expected = CreateSearchIndex(customer_id="me", name=name, region=region, type=type_)
+    content = body(name=name, region=region, type=type_.value, color="red")
+    assert accounts.read_new_search_index(content, "me") == expected
 
 
 @pytest.mark.parametrize(
@@ -82,9 +77,8 @@ def test_a_wrong_field_of_a_creation_is_named(field: str, value: object) -> None
 
 @pytest.mark.parametrize("field", GOOD)
 def test_a_missing_field_of_a_creation_is_named(field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput, match=f"^{field}: is missing$"):
         accounts.read_new_search_index(json.dumps({name: GOOD[name] for name in GOOD if name != field}).encode(), "me")
-    assert (refused.value.field, refused.value.reason) == (field, "is missing")
 
 
 def test_a_fixed_index_is_not_available() -> None:
@@ -95,7 +89,7 @@ def test_a_fixed_index_is_not_available() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"  ", b"{", b"[]", b'"x"', b"null", b"{'name': 'x'}", b'{"name": "\xff"}', b"[" * 100_000, b'{"name": 1e}'],
+    [b"", b"{", b"[]", b"null"],
 )
 @pytest.mark.parametrize(
     "read",
