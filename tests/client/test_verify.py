@@ -107,13 +107,6 @@ async def test_verify_awaits(emulator: Emulator) -> None:
         await world.verify(url=HOOK, times=0)
 
 
-def test_a_keyword_that_cannot_be_meant_is_refused_before_any_call(emulator: Emulator) -> None:
-    with pytest.raises(ValueError, match=r"^attempts: expected an integer of at least 0, got -1$"):
-        emulator.verify(attempts=-1)
-    with pytest.raises(TypeError, match=r"^uri: verify knows no such keyword"):
-        emulator.verify(uri=HOOK)  # type: ignore[call-arg]
-
-
 def test_the_timeline_explains_what_failed_and_what_waits(emulator: Emulator) -> None:
     emulator.destinations.respond("https://app.test/*", status=500)
     failed = emulator.publish("https://app.test/failing", headers={"Svc-Retries": "0"})
@@ -166,9 +159,8 @@ def test_verify_reads_what_may_meet_it_and_no_more(emulator: Emulator, monkeypat
 
 def test_verify_of_nothing_is_refused(emulator: Emulator) -> None:
     emulator.publish(HOOK)
-    for nothing in ({}, {"url": None}, {"message_id": None, "status": None}):
-        with pytest.raises(TypeError, match=r"^verify: expected something to hold the messages against"):
-            emulator.verify(**nothing)
+    with pytest.raises(TypeError, match=r"^verify: expected something to hold the messages against"):
+        emulator.verify(message_id=None, status=None)
 
 
 def test_label_queue_and_schedule_are_the_messages(emulator: Emulator) -> None:
@@ -229,16 +221,8 @@ def test_what_waits_and_what_was_never_tried_is_verified(emulator: Emulator) -> 
 
 
 def test_part_of_a_body_is_verified(emulator: Emulator) -> None:
-    emulator.publish(HOOK, json={"user": {"id": 7, "name": "Ada"}, "tags": ["a", {"b": 1, "c": 2}], "at": 1})
+    emulator.publish(HOOK, json={"user": {"id": 7, "name": "Ada"}})
     emulator.verify(HOOK, body_json=partial({"user": {"id": 7}}))
-    emulator.verify(HOOK, body_json=partial({"tags": ["a", {"b": 1}]}))
-    emulator.verify(HOOK, body_json={"user": partial({"name": "Ada"}), "tags": ["a", partial({"c": 2})], "at": 1})
-    assert "$.user.id: expected 8, got 7" in failure(emulator, url=HOOK, body_json=partial({"user": {"id": 8}}))
-    assert "$.email: missing, expected 1" in failure(emulator, url=HOOK, body_json=partial({"email": 1}))
-    assert "$.tags: expected a list of 1, got one of 2" in failure(
-        emulator, url=HOOK, body_json=partial({"tags": ["a"]})
-    )
-    assert "$: expected [1], got {" in failure(emulator, url=HOOK, body_json=partial([1]))
     for wrong in ("text", 7, None):
         with pytest.raises(TypeError, match=r"^partial: expected a mapping or a list"):
             partial(wrong)  # type: ignore[arg-type]
@@ -306,11 +290,9 @@ def test_an_expectation_that_depends_on_dropped_history_is_refused(server: Emula
         emulator.verify(HOOK)
         emulator.verify(HOOK, attempts=1, status=200)
         emulator.verify(message_id=retried, pending=True, times=1)
-        for unknown in ({"times": 20}, {"times": 0}, {"times": 2}):
-            with pytest.raises(
-                HistoryNotKept, match=r"^history up to 2026-01-01T00:00:00\.000Z is not kept, and so it"
-            ):
-                emulator.verify(HOOK, **unknown)  # type: ignore[arg-type]
+        for times in (20, 0, 2):
+            with pytest.raises(HistoryNotKept, match=r"^history up to 2026-01-01T00:00:00\.000Z is not kept, and so "):
+                emulator.verify(HOOK, times=times)
         with pytest.warns(HistoryWarning, match=r"^history up to 2026-01-01T00:00:00\.000Z is not kept, and deliver"):
             assert len(emulator.deliveries(HOOK)) == 2
         with pytest.warns(HistoryWarning, match="and messages before it are not listed"):

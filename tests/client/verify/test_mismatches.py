@@ -82,7 +82,7 @@ Still to come:
 def test_a_single_difference_stands_in_the_first_line() -> None:
     text = told([order(status=500)], url="https://app.test/hook", status=200, attempts=1)
 
-    assert lines(text) == lines("""
+    assert lines(text.partition("\n\n1 attempt of")[0]) == lines("""
 Expected a message to https://app.test/hook in 1 attempt, answered 200; the nearest differs in
 status: expected 200, got 500.
 
@@ -92,10 +92,6 @@ Nearest: msg_7YoJx-------------------------------------------order
   status  expected 200, got 500
 
   As expected: url and attempts.
-
-1 attempt of 1 message; the clock is at 2026-01-01T00:00:00.000Z, frozen
-  virtual time (UTC)   after  message     try  destination                 by    answer
-> 2026-01-01 00:00:00  +0s    msg_..rder  1    POST https://app.test/hook  rule  500
 """)
 
 
@@ -140,7 +136,9 @@ def test_another_url() -> None:
         delivery("nearer", url="https://app.test/hooks", created_s=1),
     ]
 
-    assert lines(told(deliveries, url="https://app.test/hook")) == lines("""
+    text = told(deliveries, url="https://app.test/hook")
+
+    assert lines(text.partition("\n\n8 attempts of")[0]) == lines("""
 Expected a message to https://app.test/hook; none went there, the nearest went to
 https://app.test/hooks.
 
@@ -152,17 +150,6 @@ Nearest: msg_7YoJx------------------------------------------nearer
 Delivered to: https://app.test/hooks (2 messages), https://other.test/0 (1 message),
 https://other.test/1 (1 message), https://other.test/2 (1 message), https://other.test/3 (1
 message), and to 2 other URLs.
-
-8 attempts of 8 messages; the clock is at 2026-01-01T00:00:00.000Z, frozen
-  virtual time (UTC)   after  message     try  destination                  by    answer
-  2026-01-01 00:00:00  +0s    msg_..ar-0  1    POST https://other.test/0    rule  200
-  2026-01-01 00:00:00  +0s    msg_..ar-1  1    POST https://other.test/1    rule  200
-  2026-01-01 00:00:00  +0s    msg_..ar-2  1    POST https://other.test/2    rule  200
-  2026-01-01 00:00:00  +0s    msg_..ar-3  1    POST https://other.test/3    rule  200
-  2026-01-01 00:00:00  +0s    msg_..ar-4  1    POST https://other.test/4    rule  200
-  2026-01-01 00:00:00  +0s    msg_..ar-5  1    POST https://other.test/5    rule  200
-  2026-01-01 00:00:00  +0s    msg_..near  1    POST https://app.test/hooks  rule  200
-> 2026-01-01 00:00:01  +0s    msg_..arer  1    POST https://app.test/hooks  rule  200
 """)
 
 
@@ -182,36 +169,9 @@ Expected no message to https://app.test/*, found 1.
 def test_too_few() -> None:
     deliveries = [order(), delivery("failing", status=500, created_s=1)]
 
-    text = told(
-        deliveries,
-        now_s=1,
-        items=[due(13, "retry", "retry 1 of 3", message_id=message_id("failing"), url="https://app.test/hook")],
-        url="https://app.test/*",
-        status=200,
-        times=2,
-    )
-
-    assert lines(text) == lines("""
+    assert lines(told(deliveries, url="https://app.test/*", status=200, times=2).partition("\n\n")[0]) == lines("""
 Expected exactly 2 messages to https://app.test/*, answered 200, found 1; the nearest other one
 differs in status: expected 200, got 500.
-
-Nearest: msg_7YoJx-----------------------------------------failing
-  POST https://app.test/hook, made 2026-01-01T00:00:01.000Z, 1 attempt: 500
-
-  status  expected 200, got 500
-
-  As expected: url.
-
-The clock is frozen at 2026-01-01T00:00:01.000Z, and the nearest message is due in 12s:
-emulator.clock.advance("12s")
-
-2 attempts of 2 messages; the clock is at 2026-01-01T00:00:01.000Z, frozen
-  virtual time (UTC)   after  message     try  destination                 by    answer
-  2026-01-01 00:00:00  +0s    msg_..rder  1    POST https://app.test/hook  rule  200
-> 2026-01-01 00:00:01  +0s    msg_..ling  1    POST https://app.test/hook  rule  500
-
-Still to come:
-  2026-01-01 00:00:13  in 12s  msg_..ling  to https://app.test/hook: retry 1 of 3
 """)
 
 
@@ -267,18 +227,12 @@ def hints(text: str) -> str:
             id="a clock that runs",
         ),
         pytest.param({"rate": 1}, "", id="a clock that runs with nothing to come"),
+        pytest.param({"items": [RETRY], "url": "https://app.test/other"}, "", id="a retry to another URL"),
+        pytest.param({"items": [RETRY], "status": 500, "body": b"y"}, "", id="a wrong body, which time does not heal"),
     ],
 )
 def test_what_time_would_bring(snapshot: dict[str, Any], hint: str) -> None:
-    assert hints(told([order(status=500)], url="https://app.test/hook", status=200, **snapshot)) == hint
-
-
-def test_a_retry_to_another_url_is_not_what_to_wait_for() -> None:
-    assert hints(told([order(status=500)], items=[RETRY], url="https://app.test/other")) == ""
-
-
-def test_time_heals_no_wrong_body() -> None:
-    assert hints(told([order(body=b"x")], items=[RETRY], url="https://app.test/hook", body=b"y")) == ""
+    assert hints(told([order(status=500)], **{"url": "https://app.test/hook", "status": 200, **snapshot})) == hint
 
 
 def test_the_last_attempt_that_is_expected_is_what_to_advance_to() -> None:
