@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from enum import StrEnum
 
-import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import FailedRun
@@ -23,7 +22,6 @@ from emulator.queries.workflow_runs import (
     CallResponse,
     PublishedStep,
     RecordedRun,
-    RecordedWait,
     RunMessage,
     RunSummary,
     StepState,
@@ -143,139 +141,87 @@ class _Placing:
         self._group_of: dict[int, _Group] = {}
         self._requests = {step_of_request(each.message).number: each for each in _of(recorded, CallType.TO_CALLBACK)}
         self._waits = {read_step(each.waiter.step).number: each for each in recorded.waits}
-        self._invoked = {number: each for each in recorded.invoked if (number := _invoking(each)) is not None}
+        invoking = ((each.run.invoker, each) for each in recorded.invoked)
+        self._invoked = {read_step(by.step).number: (by, each) for by, each in invoking if by is not None}
+        # What was asked for, by the number of the step, and when.
+        self._begun = {
+            number: (step_of_request(each.message), each.message.created_ms)
+            for number, each in sorted(self._requests.items())
+        }
+        for number, wait in sorted(self._waits.items()):
+            self._begun.setdefault(number, (read_step(wait.waiter.step), wait.at_ms))
+        for number, (invoker, run) in sorted(self._invoked.items(), key=lambda item: item[0]):
+            # It may have begun long before its invoker (D-450).
+            at_ms = max(run.run.created_ms, recorded.run.created_ms)
+            self._begun.setdefault(number, (read_step(invoker.step), at_ms))
 
     def accept(self, accepted: AcceptedStep) -> None:
         step = read_step(accepted.step.body)
         message = self.messages.get(accepted.step.message_id)
-        group = self._group_with(step.number)
-        if step.is_plan:
-            if group is None:
-                self._put(step, self._planned(step, accepted, message))
-            return
+        group = self._group_of.get(step.number)
         before = None if group is None else group.steps.get(step.number)
-        if before is not None and before.state is StepState.SUCCESS:
-            return  # The client replays the first result of a step.
-        log = self._done(step, accepted, message, before)
-        if group is None:
-            self._put(step, log)
-        else:
-            group.steps[step.number] = log
-
-    def add_unfinished(self) -> None:
-        """What was asked for and has no result yet."""
-        for number, request in sorted(self._requests.items()):
-            step = step_of_request(request.message)
-            self._add_unfinished(number, step, request.message.created_ms)
-        for number, wait in sorted(self._waits.items()):
-            self._add_unfinished(number, read_step(wait.waiter.step), wait.at_ms)
-        for number, invoked in sorted(self._invoked.items()):
-            assert invoked.run.invoker is not None
-            self._add_unfinished(number, read_step(invoked.run.invoker.step), self._invoked_ms(invoked))
-
-    def _add_unfinished(self, number: int, step: PublishedStep, at_ms: int) -> None:
-        group = self._group_with(number)
-        if group is not None:
+        # A plan is known already, or the client replays the first result of a step.
+        if (step.is_plan and group is not None) or (before is not None and before.state is StepState.SUCCESS):
             return
-        state, ended_ms = self._unfinished_state(number)
-        self._put(step, self._with_details(StepLog(step=step, state=state, at_ms=at_ms, ended_ms=ended_ms)))
-
-    def _group_with(self, number: int) -> _Group | None:
-        return self._group_of.get(number)
-
-    def _put(self, step: PublishedStep, log: StepLog) -> None:
-        """A step that is in no group yet joins the last one, or a new one."""
-        if not (self.groups and self.groups[-1].has_room(step.concurrent)):
-            self.groups.append(_Group(max(1, step.concurrent)))
-        group = self._group_of[step.number] = self.groups[-1]
-        group.steps[step.number] = log
-
-    def _done(
-        self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None, planned: StepLog | None
-    ) -> StepLog:
-        state, ended_ms = StepState.SUCCESS, accepted.at_ms
-        begun_ms = accepted.at_ms if planned is None else planned.at_ms
         log = StepLog(
             step=step,
-            state=state,
-            at_ms=begun_ms,
-            ended_ms=ended_ms,
+            state=StepState.SUCCESS,
+            at_ms=accepted.at_ms if before is None else before.at_ms,
+            ended_ms=accepted.at_ms,
             message_id=accepted.step.message_id,
             message=message,
         )
-        if planned is None and step.is_sleep and message is not None:
+        if step.is_plan:
+            state, ended_ms = self._unfinished_state(step.number)
+            if message is not None and message.phase is not Phase.DELIVERED:
+                state, ended_ms = _trial_state(message, self._recorded.state), message.ended_ms
+            log = replace(log, state=state, ended_ms=ended_ms)
+        elif before is None and step.is_sleep and message is not None:
             log = _sleeping(log, message, self._recorded.state, self._now_ms)
-        elif planned is None:
-            log = msgspec.structs.replace(log, at_ms=self._began_ms(step.number, accepted.at_ms))
-        return self._with_details(log)
+        elif before is None and step.number in self._begun:
+            log = replace(log, at_ms=self._begun[step.number][1])
+        self._put(log)
 
-    def _began_ms(self, number: int, otherwise_ms: int) -> int:
-        if number in self._requests:
-            return self._requests[number].message.created_ms
-        if number in self._waits:
-            return self._waits[number].at_ms
-        if number in self._invoked:
-            return self._invoked_ms(self._invoked[number])
-        return otherwise_ms
+    def add_unfinished(self) -> None:
+        """What was asked for and has no result yet."""
+        for number, (step, at_ms) in self._begun.items():
+            if number not in self._group_of:
+                state, ended_ms = self._unfinished_state(number)
+                self._put(StepLog(step=step, state=state, at_ms=at_ms, ended_ms=ended_ms))
 
-    def _invoked_ms(self, invoked: RunSummary) -> int:
-        """When a run was invoked, as far as is known: it may have begun long before its invoker (D-450)."""
-        return max(invoked.run.created_ms, self._recorded.run.created_ms)
-
-    def _planned(self, step: PublishedStep, accepted: AcceptedStep, message: RunMessage | None) -> StepLog:
-        number = step.number
-        if message is None or message.phase is Phase.DELIVERED:
-            state, ended_ms = self._unfinished_state(number)
-        else:
-            state, ended_ms = _trial_state(message, self._recorded.state), message.ended_ms
-        return self._with_details(
-            StepLog(
-                step=step,
-                state=state,
-                at_ms=accepted.at_ms,
-                ended_ms=ended_ms,
-                message_id=accepted.step.message_id,
-                message=message,
-            )
+    def _put(self, log: StepLog) -> None:
+        """A step that is in no group yet joins the last one, or a new one."""
+        step, number = log.step, log.step.number
+        if number not in self._group_of:
+            if not (self.groups and self.groups[-1].has_room(step.concurrent)):
+                self.groups.append(_Group(max(1, step.concurrent)))
+            self._group_of[number] = self.groups[-1]
+        request, wait = self._requests.get(number), self._waits.get(number)
+        self._group_of[number].steps[number] = replace(
+            log,
+            message_id=log.message_id if request is None else log.message_id or request.message.message_id,
+            request=request,
+            response=response_of(step),
+            wait=None if wait is None else wait.waiter,
+            invoked=self._invoked[number][1] if number in self._invoked else None,
         )
 
     def _unfinished_state(self, number: int) -> tuple[StepState, int | None]:
         """Of a step without a result, and when it ended. An invoked run continues when its invoker has ended."""
-        invoked, ending = self._invoked.get(number), self._recorded.summary.ending
-        if invoked is not None:
-            invoked_end = invoked.ending
-            if invoked_end is not None:
-                return StepState.SUCCESS, invoked_end.at_ms
-            return StepState.PROGRESS, None
-        return (StepState.PROGRESS, None) if ending is None else (StepState.CANCELED, ending.at_ms)
-
-    def _with_details(self, log: StepLog) -> StepLog:
-        number = log.step.number
-        wait: RecordedWait | None = self._waits.get(number)
-        request = self._requests.get(number)
-        return msgspec.structs.replace(
-            log,
-            message_id=log.message_id if request is None else log.message_id or request.message.message_id,
-            request=request,
-            response=response_of(log.step),
-            wait=None if wait is None else wait.waiter,
-            invoked=self._invoked.get(number),
-        )
+        ending, ended_as = self._recorded.summary.ending, StepState.CANCELED
+        if number in self._invoked:
+            ending, ended_as = self._invoked[number][1].ending, StepState.SUCCESS
+        return (StepState.PROGRESS, None) if ending is None else (ended_as, ending.at_ms)
 
 
 def _sleeping(log: StepLog, message: RunMessage, run_state: RunState, now_ms: int) -> StepLog:
     """A sleep is accepted when it begins, and ends with the delivery of its message."""
     woke_ms = message.message.not_before_ms
     if message.phase is Phase.CANCELED and not message.attempts:
-        return msgspec.structs.replace(log, state=StepState.CANCELED, ended_ms=message.ended_ms)
+        return replace(log, state=StepState.CANCELED, ended_ms=message.ended_ms)
     if woke_ms > now_ms and run_state is RunState.STARTED:
-        return msgspec.structs.replace(log, state=StepState.PROGRESS, ended_ms=None)
-    return msgspec.structs.replace(log, ended_ms=woke_ms)
-
-
-def _invoking(invoked: RunSummary) -> int | None:
-    invoker = invoked.run.invoker
-    return None if invoker is None else read_step(invoker.step).number
+        return replace(log, state=StepState.PROGRESS, ended_ms=None)
+    return replace(log, ended_ms=woke_ms)
 
 
 def _of(recorded: RecordedRun, call_type: CallType) -> Iterator[RunMessage]:
@@ -294,15 +240,11 @@ def _trials(recorded: RecordedRun, now_ms: int) -> Iterator[Trial]:
         body = bodies.get(each.message.message_id)
         if body is not None:
             step = read_step(body)
-            if step.is_plan or (step.is_sleep and not each.attempts and _sleeps(each, now_ms)):
+            may_sleep = step.is_sleep and not each.attempts and each.phase in (Phase.PENDING, Phase.CANCELED)
+            is_asleep = each.message.not_before_ms > (now_ms if each.ended_ms is None else each.ended_ms)
+            if step.is_plan or (may_sleep and is_asleep):
                 continue
         yield Trial(message=each, state=_trial_state(each, recorded.state))
-
-
-def _sleeps(message: RunMessage, now_ms: int) -> bool:
-    return message.phase in (Phase.PENDING, Phase.CANCELED) and message.message.not_before_ms > (
-        now_ms if message.ended_ms is None else message.ended_ms
-    )
 
 
 def _trial_state(message: RunMessage, run_state: RunState) -> StepState:
@@ -396,29 +338,23 @@ def awaited(log: RunLog, not_left: Collection[MessageId] = ()) -> tuple[Awaited,
 
 
 def _by_step(log: StepLog, not_left: Collection[MessageId]) -> Awaited:
-    name, message = log.step.step_name, log.message
+    message, request, at_ms = log.message, log.request, log.at_ms
+    subject = ""
+    until_ms: int | None = None
     if log.invoked is not None:
-        return Awaited(kind=AwaitedKind.RUN, step=name, subject=log.invoked.run.run_id, since_ms=log.at_ms)
-    if log.wait is not None:
-        deadline_ms = log.wait.deadline_ms
-        return Awaited(
-            kind=AwaitedKind.EVENT, step=name, subject=log.wait.event_id, since_ms=log.at_ms, until_ms=deadline_ms
-        )
-    if log.request is not None:
-        request = log.request
-        return Awaited(
-            kind=AwaitedKind.RESPONSE,
-            step=name,
-            subject=request.message.url,
-            since_ms=request.message.created_ms,
-            until_ms=_due_ms(request),
-        )
-    if log.step.is_sleep and message is not None and message.phase is Phase.PENDING:
-        until_ms = message.message.not_before_ms
-        return Awaited(kind=AwaitedKind.SLEEP, step=name, subject="", since_ms=log.at_ms, until_ms=until_ms)
-    if message is not None:
-        return _by_call(message, name, not_left)
-    return Awaited(kind=AwaitedKind.CALL, step=name, subject="", since_ms=log.at_ms)
+        kind, subject = AwaitedKind.RUN, log.invoked.run.run_id
+    elif log.wait is not None:
+        kind, subject, until_ms = AwaitedKind.EVENT, log.wait.event_id, log.wait.deadline_ms
+    elif request is not None:
+        kind, subject, until_ms = AwaitedKind.RESPONSE, request.message.url, _due_ms(request)
+        at_ms = request.message.created_ms
+    elif log.step.is_sleep and message is not None and message.phase is Phase.PENDING:
+        kind, until_ms = AwaitedKind.SLEEP, message.message.not_before_ms
+    elif message is not None:
+        return _by_call(message, log.step.step_name, not_left)
+    else:
+        kind = AwaitedKind.CALL
+    return Awaited(kind=kind, step=log.step.step_name, subject=subject, since_ms=at_ms, until_ms=until_ms)
 
 
 def _by_call(message: RunMessage, step: str | None, not_left: Collection[MessageId]) -> Awaited:
